@@ -71,12 +71,15 @@ pub(crate) async fn run(arguments: LinkArguments, session: &mut Session) -> Resu
 /// A host whose paths cross the cable.
 struct User<'a> {
     name: &'a str,
+    /// The number of adapters whose paths cross the cable.
     adapters: u64,
+    /// The number of paths over the cable from these adapters.
     paths_from: u64,
+    /// The number of paths over the cable to these adapters.
     paths_to: u64,
 }
 
-/// The hosts of adapters, those with the most paths first; ties stay in the server's order.
+/// The hosts of adapters. Hosts with the most paths come first; ties stay in the server's order.
 fn users(adapters: &[v1::CableHost]) -> Vec<User<'_>> {
     let mut users: Vec<User<'_>> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
@@ -154,7 +157,7 @@ fn summary(cable: &v1::CableUse, asked: &str, hosts: u64) -> Rows {
     rows
 }
 
-/// The node at an end of the cable that is no switch, in the form that `drain` accepts.
+/// The GUID of the node at an end of the cable that is not a switch.
 fn host_of(cable: &v1::CableUse) -> String {
     let link = cable.link.clone().unwrap_or_default();
     let mut ends = [link.a, link.b].into_iter().flatten();
@@ -194,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn adapters_of_a_host_are_one_host() {
+    fn paths_of_the_adapters_of_a_host_are_added_up() {
         let adapter = |description: &str, sends_to, receives_from| v1::CableHost {
             description: description.to_owned(),
             sends_to,

@@ -198,7 +198,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 impl Question {
-    /// Whether the command changes something, so that it must not fail after it has.
+    /// Whether the command changes something. Its use of options of lists is then refused before
+    /// the change, not after.
     fn acts(&self) -> bool {
         match self {
             Question::Drain(_)
@@ -245,7 +246,7 @@ mod tests {
         }
     }
 
-    /// docs/guards.md has every command, with its guards or among those that only read.
+    /// docs/guards.md has every command, with its guards or among the commands that only read.
     #[test]
     fn every_command_is_in_the_page_of_guards() {
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guards.md");

@@ -90,7 +90,7 @@ async fn one(name: &str, session: &mut Session) -> Result<(), Failure> {
     };
     let answer = session.multicast().get_multicast_group(request).await?;
     let group = answer.into_inner().group.unwrap_or_default();
-    // The rest is fetched by MGID, because another group may get the same multicast LID meanwhile.
+    // Members and switches are fetched by MGID: another group may get the multicast LID meanwhile.
     let whole = Whole {
         members: members(&group.mgid, session).await?,
         switches: switches(&group.mgid, session).await?,

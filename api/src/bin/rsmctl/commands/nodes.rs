@@ -33,7 +33,7 @@ pub(crate) async fn run(arguments: NodesArguments, session: &mut Session) -> Res
         None => all(session, &arguments).await?,
     };
     if let (true, Some(text)) = (nodes.is_empty(), &arguments.description) {
-        return none(session, text).await;
+        return refuse_without_nodes(session, text).await;
     }
     if arguments.capabilities {
         return list_capabilities(nodes, session);
@@ -118,9 +118,9 @@ async fn one(session: &Session, name: &str) -> Result<Vec<v1::Node>, Failure> {
     Ok(answer.into_inner().node.into_iter().collect())
 }
 
-/// The reason why no node passes the filters: the node with this text in its description has gone,
-/// or never existed.
-async fn none(session: &Session, text: &str) -> Result<(), Failure> {
+/// The failure if no node passes the filters; it says whether nodes with this text in their
+/// description have left the subnet, or never existed.
+async fn refuse_without_nodes(session: &Session, text: &str) -> Result<(), Failure> {
     let request = v1::GetNodeRequest {
         node: format!("name:{text}"),
     };

@@ -204,7 +204,7 @@ enum DefaultMembership {
 }
 
 impl SettingsArguments {
-    /// The settings of a partition that had those of `before`.
+    /// The settings that are given, and the settings of `before` for the others. Always `Some`.
     fn message(self, before: v1::PartitionSettings) -> Option<v1::PartitionSettings> {
         Some(v1::PartitionSettings {
             name: self.name.unwrap_or(before.name),
@@ -216,7 +216,7 @@ impl SettingsArguments {
     }
 }
 
-/// The settings of a new partition of which no argument says anything.
+/// The settings of a new partition for which no settings are given.
 const NEW: v1::PartitionSettings = v1::PartitionSettings {
     name: String::new(),
     ipoib: false,
@@ -225,7 +225,8 @@ const NEW: v1::PartitionSettings = v1::PartitionSettings {
     rate_gbps: 10.0,
 };
 
-/// The settings that a partition has. The server refuses a partition that it does not know.
+/// The present settings of a partition; [`NEW`] if it does not exist: the server then refuses to
+/// configure it.
 async fn settings(p_key: u16, session: &Session) -> Result<v1::PartitionSettings, Failure> {
     let partitions = partitions::all(session).await?;
     let found = partitions
@@ -413,12 +414,14 @@ async fn default(arguments: DefaultArguments, session: &Session) -> Result<Repor
 /// The P_Key of the default partition.
 const DEFAULT: u16 = 0x7fff;
 
-/// The answer to a change, which is in force in the hardware.
+/// The result of a change, which is in force in the hardware; also the JSON output of the command.
 #[derive(serde::Serialize)]
 struct Report {
+    /// The P_Key of the partition, without the membership bit.
     p_key: u16,
+    /// The number of memberships that have changed.
     changed: u64,
-    /// The ports that the change cut off, if there are any.
+    /// The ports that the change cut off; `None` if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     cut_off: Option<v1::PartitionCutOff>,
 }

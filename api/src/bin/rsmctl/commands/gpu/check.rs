@@ -80,7 +80,8 @@ async fn knows_hosts(session: &Session) -> Result<bool, Failure> {
 /// Missing nodes and cables of the fabric.
 #[derive(Default)]
 struct Lost {
-    /// The former places of missing adapters by their descriptions.
+    /// The former places of missing parts, such as `leaf-04:17`, by their names. An adapter's name
+    /// is its description.
     places: BTreeMap<String, String>,
     /// The descriptions of missing switches.
     switches: HashSet<String>,
@@ -88,7 +89,7 @@ struct Lost {
 
 /// A missing switch with the hosts whose faults it causes.
 #[derive(Debug, PartialEq)]
-struct DeadLeaf {
+struct LostLeaf {
     name: String,
     /// The highest severity of these faults.
     severity: String,
@@ -123,8 +124,8 @@ impl Lost {
     }
 
     /// The missing switches that cause faults, and the faults with other causes.
-    fn by_cause<'a>(&self, faults: Vec<Fault<'a>>) -> (Vec<DeadLeaf>, Vec<Fault<'a>>) {
-        let mut leaves: BTreeMap<&str, DeadLeaf> = BTreeMap::new();
+    fn by_cause<'a>(&self, faults: Vec<Fault<'a>>) -> (Vec<LostLeaf>, Vec<Fault<'a>>) {
+        let mut leaves: BTreeMap<&str, LostLeaf> = BTreeMap::new();
         let mut others = Vec::new();
         for fault in faults {
             let Some(switches) = self.causes(&fault) else {
@@ -132,7 +133,7 @@ impl Lost {
                 continue;
             };
             for name in switches {
-                let leaf = leaves.entry(name).or_insert_with(|| DeadLeaf {
+                let leaf = leaves.entry(name).or_insert_with(|| LostLeaf {
                     name: name.to_owned(),
                     severity: fault.finding.severity.clone(),
                     hosts: BTreeSet::new(),
@@ -147,8 +148,8 @@ impl Lost {
         (leaves.into_values().collect(), others)
     }
 
-    /// The missing switches at which all missing adapters of a fault's hosts were; `None` if it has
-    /// another cause.
+    /// The missing switches at which all missing adapters of a fault's hosts were; `None` if the
+    /// fault has another cause.
     fn causes(&self, fault: &Fault<'_>) -> Option<BTreeSet<&str>> {
         let is_loss = LOSSES.contains(&fault.finding.kind.as_str());
         let mut ports = fault.finding.ports.iter();
@@ -174,7 +175,7 @@ impl Lost {
     }
 }
 
-impl DeadLeaf {
+impl LostLeaf {
     fn print(&self, session: &mut Session) -> Result<(), Failure> {
         let hosts: Vec<&str> = self.hosts.iter().map(String::as_str).collect();
         let evidence = format!(
@@ -195,8 +196,8 @@ impl DeadLeaf {
     }
 }
 
-/// The adapters of a fault that the observation does not name, each with the switch port of its
-/// rail where that is known: `mlx5_3 (was at leaf-04:17)`; `None` if there are none.
+/// The line `adapters: mlx5_3 (was at leaf-04:17), mlx5_4` with the adapters of a finding that have
+/// a known former place, or that its evidence does not name; `None` if there are none.
 fn adapters(finding: &v1::GpuFinding, places: &BTreeMap<String, String>) -> Option<String> {
     let named = finding.ports.iter().filter_map(|port| {
         let device = port
@@ -216,8 +217,8 @@ fn adapters(finding: &v1::GpuFinding, places: &BTreeMap<String, String>) -> Opti
 /// the one that was moved.
 const REFUSALS: u32 = 25;
 
-/// The interval between these requests.
-const AGAIN_AFTER: Duration = Duration::from_millis(200);
+/// The interval between a refusal and the next request.
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Waits until the server has read the changes of the fabric. If this client may not request a
 /// sweep, the server answers from its last snapshot, and a note on standard error says so.
@@ -239,7 +240,7 @@ async fn sweep(session: &Session) -> Result<(), Failure> {
             }
             Code::FailedPrecondition if refusals < REFUSALS => {
                 refusals += 1;
-                tokio::time::sleep(AGAIN_AFTER).await;
+                tokio::time::sleep(RETRY_INTERVAL).await;
             }
             _ => return Err(Failure::from(status)),
         }
@@ -306,7 +307,7 @@ fn print(
             advice: &finding.advice,
         };
         let mut lines: Vec<String> = lines.lines().collect();
-        // Behind the observation.
+        // The adapters follow the evidence, which is on the first line.
         lines.splice(1..1, adapters(finding, places));
         for line in lines {
             session.output.line(&plain_names(&printable(&line)))?;
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_of_several_hosts_is_one_with_all_of_their_names() {
+    fn a_fault_of_several_hosts_is_listed_once_with_their_names() {
         let names = ["a", "b", "c", "d", "e", "f"];
         let hosts: Vec<v1::GpuHost> = names.iter().map(|name| host(name, "a")).collect();
         let faults = Fault::of(&hosts);
@@ -360,15 +361,15 @@ mod tests {
         let text = adapters(&finding, &BTreeMap::from([place]));
         let expected = "         adapters: mlx5_3 (was at leaf-04:17), mlx5_4";
         assert_eq!(text.as_deref(), Some(expected));
-        let told = v1::GpuFinding {
+        let named = v1::GpuFinding {
             evidence: "mlx5_3 and mlx5_4 are swapped".to_owned(),
             ..finding
         };
-        assert_eq!(adapters(&told, &BTreeMap::new()), None);
+        assert_eq!(adapters(&named, &BTreeMap::new()), None);
     }
 
     #[test]
-    fn a_dead_leaf_stands_for_the_hosts_behind_it() {
+    fn losses_of_hosts_at_a_missing_switch_are_a_fault_of_the_switch() {
         let with = |name: &str, kind: &str, severity: &str, ports: &[&str]| {
             let mut host = host(name, name);
             let finding = &mut host.findings[0];
@@ -396,13 +397,14 @@ mod tests {
             switches: HashSet::from(["leaf-1".to_owned()]),
         };
         let (leaves, others) = lost.by_cause(Fault::of(&hosts));
-        let expected = DeadLeaf {
+        let expected = LostLeaf {
             name: "leaf-1".to_owned(),
             severity: "error".to_owned(),
             hosts: BTreeSet::from(["a".to_owned(), "b".to_owned()]),
         };
         assert_eq!(leaves, [expected]);
-        // A leaf that is there, another fault, and a port that nothing knows of.
+        // Other causes: a switch that is present, another kind of fault, and a port that is not
+        // missing.
         let others: Vec<&str> = others.iter().map(|one| one.hosts[0]).collect();
         assert_eq!(others, ["c", "d", "e"]);
     }

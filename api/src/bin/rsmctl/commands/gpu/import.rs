@@ -26,6 +26,7 @@ const NAMED: usize = 16;
 /// The maximum number of characters of a text that an error shows.
 const SHOWN: usize = 60;
 
+/// The refusal of a file or folder.
 fn bad(path: &Path, error: impl std::fmt::Display) -> Failure {
     Failure::Refused(format!("{}: {error}", path.display()))
 }
@@ -48,7 +49,7 @@ pub(super) fn content(file: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(file).map_err(|error| bad(file, error))
 }
 
-/// The format of a file, recognised from its content, as the API numbers formats.
+/// The number of a file's format in the API; the format is recognised from the content.
 pub(super) fn format_of(content: &[u8]) -> i32 {
     number(InventoryFormat::detect(content))
 }
@@ -68,8 +69,8 @@ fn number(format: InventoryFormat) -> i32 {
 /// A file of a host: its name for messages, and its content.
 type Source = (String, Vec<u8>);
 
-/// Imports all hosts of a folder, or of the output of a parallel shell, in one call: all, or with
-/// an error none.
+/// Imports all hosts of a folder, or of the output of a parallel shell, in one call: all of them,
+/// or none if there is an error. Then imports the machine type [`DEFAULT`], if a file is named so.
 pub(super) async fn many(
     path: &Path,
     format: Option<i32>,
@@ -115,8 +116,8 @@ pub(super) async fn many(
     note_without(session).await
 }
 
-/// Names hosts of the fabric that are cabled like GPU hosts and have no inventory: a host may be
-/// missing from what was imported.
+/// Notes which hosts are cabled like GPU hosts and have no inventory: the import may have left them
+/// out by mistake.
 async fn note_without(session: &mut Session) -> Result<(), Failure> {
     let request = v1::ListGpuHostsRequest::default();
     let hosts = all_pages(request, async |request| {
@@ -147,13 +148,14 @@ pub(super) fn note_unknown(members: &[String]) {
     }
 }
 
-/// Says on standard error what is left out of an import.
+/// Prints on standard error what an import leaves out.
 fn note(text: &str) {
     // The rest is imported even if standard error is closed.
     let _ = writeln!(io::stderr(), "rsmctl: {}", printable(text));
 }
 
-/// The files of each host, by the name without its ending, each host's in the order of their names.
+/// The files in a folder by host: the name of a file without its ending is the name of the host.
+/// The files of one host are in the order of their names.
 fn of_folder(folder: &Path) -> Result<BTreeMap<String, Vec<Source>>, Failure> {
     let mut files: Vec<PathBuf> = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(|error| bad(folder, error))? {
@@ -202,10 +204,10 @@ fn of_stream(file: &Path) -> Result<BTreeMap<String, Vec<Source>>, Failure> {
         let name = format!("{}, host {host}", file.display());
         (host, vec![(name, text.into_bytes())])
     };
-    for (host, told) in &stream.silent {
+    for (host, reason) in &stream.silent {
         let shown = file.display();
         note(&format!(
-            "{shown}: host {host} has printed nothing ({told}), left out"
+            "{shown}: host {host} has printed nothing ({reason}), left out"
         ));
     }
     Ok(stream.hosts.into_iter().map(source).collect())
@@ -214,7 +216,8 @@ fn of_stream(file: &Path) -> Result<BTreeMap<String, Vec<Source>>, Failure> {
 /// The inventory of each host.
 ///
 /// # Errors
-/// Files that cannot be read, of all hosts at once, so that one more import can leave them all out.
+/// Files cannot be read. The error has the files of all hosts, so that the next import can leave
+/// all of them out.
 fn inventories(
     hosts: BTreeMap<String, Vec<Source>>,
     format: Option<i32>,
@@ -240,8 +243,8 @@ fn inventories(
     }
 }
 
-/// The error about a file, with the beginning of a text that is no matrix: a failing tool explains
-/// itself there.
+/// The text of an error about a file. If the file has no matrix, the text quotes its first line: a
+/// tool that failed states the reason there.
 fn refusal(error: &ImportError, content: &[u8]) -> String {
     let text = String::from_utf8_lossy(content);
     let begin = text.lines().find(|line| !line.trim().is_empty());
@@ -300,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn every_host_without_a_matrix_is_named_with_what_it_printed() {
+    fn the_error_names_every_host_without_a_matrix_and_quotes_its_first_line() {
         let hosts = read(&[("a", MATRIX), ("b", MATRIX)]).expect("two hosts");
         assert_eq!(hosts.keys().collect::<Vec<_>>(), ["a", "b"]);
         let failed =

@@ -116,6 +116,7 @@ fn gpu(text: &str) -> Result<(String, Option<u32>), String> {
     Ok((host.to_owned(), Some(index)))
 }
 
+/// Declares an argument that takes the names of an enum of the API.
 macro_rules! names {
     ($(#[$about:meta])* $name:ident of $message:ident { $($variant:ident),* $(,)? }) => {
         $(#[$about])*
