@@ -56,7 +56,8 @@ pub(super) async fn partitions(session: &mut Session) -> Result<(), Failure> {
     )
 }
 
-/// The names that belong to a partition, and the treatment of requests about it, where it has one.
+/// The names that belong to a partition, and the treatment of requests about it unless it is
+/// unspecified; empty if there are none.
 fn owned(protection: v1::PartitionProtection) -> String {
     let v1::PartitionProtection {
         trust,

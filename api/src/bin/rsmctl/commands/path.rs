@@ -104,8 +104,8 @@ fn summary(path: &v1::Path) -> Rows {
     rows
 }
 
-/// Whether packets on the path's service level may be routed adaptively, and on which levels they
-/// are.
+/// Whether packets on the path's service level may be routed adaptively, and the service levels
+/// with adaptive routing.
 fn adaptive(path: &v1::Path) -> String {
     let levels = path.adaptive_service_levels;
     // A service level has 4 bits.
@@ -124,7 +124,7 @@ fn adaptive(path: &v1::Path) -> String {
 }
 
 /// The settings with which NCCL and UCX send on a service level with adaptive routing: the path's
-/// level if it has it, else the lowest one that does. `None` without adaptive routing.
+/// level if it is one, otherwise the lowest such level. `None` without adaptive routing.
 fn settings(path: &v1::Path) -> Option<[String; 2]> {
     let levels = path.adaptive_service_levels & 0xFFFF;
     let own = path.service_level & 0xF;
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn adaptive_levels_are_compared_with_that_of_the_path() {
+    fn adaptive_routing_is_stated_for_the_service_level_of_the_path() {
         let path = |service_level, adaptive_service_levels| v1::Path {
             service_level,
             adaptive_service_levels,
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_get_an_adaptive_level_where_there_is_one() {
+    fn libraries_get_the_level_of_the_path_or_the_lowest_adaptive_one() {
         let path = |service_level, adaptive_service_levels| v1::Path {
             service_level,
             adaptive_service_levels,
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn life_times_are_powers_of_two() {
-        let told = [0, 18, 51, 52, 63].map(life_time);
+        let texts = [0, 18, 51, 52, 63].map(life_time);
         let expected = [
             "4.1 µs at most (0)",
             "1.1 s at most (18)",
@@ -202,6 +202,6 @@ mod tests {
             "any time (52)",
             "any time (63)",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(texts, expected);
     }
 }

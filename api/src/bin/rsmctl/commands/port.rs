@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_port_that_was_asked_for_comes_first() {
+    fn the_outcome_begins_with_the_port_that_the_operator_named() {
         let key = |guid: &str, number| v1::PortKey {
             node_guid: guid.to_owned(),
             number,

@@ -73,7 +73,8 @@ pub(crate) async fn run(arguments: PortsArguments, session: &mut Session) -> Res
     )
 }
 
-/// The other end of the cable, or of a cable that has gone.
+/// The port at the other end of the cable, or the former one if the cable is gone or its port is
+/// disabled.
 fn peer(peer: Option<v1::Peer>, gone: Option<v1::GoneCable>) -> String {
     match (peer, gone) {
         (Some(peer), _) => port_of(&peer.description, peer.port.as_ref()),
@@ -112,7 +113,7 @@ async fn all(session: &Session, arguments: &PortsArguments) -> Result<Vec<v1::Po
     .await
 }
 
-/// The base LID, followed by the last one if the LMC gives the port several.
+/// The base LID, followed by the last LID if the LMC gives the port several.
 fn lids(base: u32, lmc: u32) -> String {
     if base == 0 || lmc == 0 {
         return lid(base);

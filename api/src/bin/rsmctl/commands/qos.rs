@@ -71,7 +71,8 @@ fn classes(classes: &[v1::QosClass]) -> Rows {
     rows
 }
 
-/// The VLs with a nonzero weight, and their weights.
+/// The VLs with a nonzero weight, and their weights; `table` has entries `VL:WEIGHT`, separated by
+/// commas.
 fn weights(table: &str) -> String {
     let entries = table.split(',').filter(|entry| !entry.ends_with(":0"));
     let entries: Vec<&str> = entries.collect();
@@ -135,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vls_without_a_turn_are_left_out() {
+    fn vls_of_weight_zero_are_left_out() {
         assert_eq!(weights("0:4,1:0,14:255"), "0:4 14:255");
         assert_eq!(weights("0:0,1:0"), "-");
     }

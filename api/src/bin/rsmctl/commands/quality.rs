@@ -88,6 +88,7 @@ fn summary(quality: &v1::RoutingQuality) -> Rows {
     rows
 }
 
+/// The text `12 flows by rate at most, 3.40 on average, 10 of 20 phases`.
 fn contention(found: &v1::Contention) -> String {
     let tried = if found.phases == found.of {
         format!("{} phases", found.phases)

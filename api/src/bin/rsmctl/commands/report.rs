@@ -14,7 +14,7 @@ use crate::text::{count, label, plain_names, printable, timestamp, wrapped};
 )]
 pub(crate) struct ReportArguments {}
 
-/// The columns before the text of a check.
+/// The number of columns before the text of a check.
 const INDENT: usize = 11;
 
 pub(crate) async fn run(_: ReportArguments, session: &mut Session) -> Result<(), Failure> {
@@ -79,7 +79,7 @@ fn verdict(report: &v1::Report, width: usize) -> Vec<String> {
     wrapped(&format!("{fails}; {warns}; {rest}"), width, 0)
 }
 
-/// The place of a verdict among the checks.
+/// The order of checks by their verdict.
 fn rank(verdict: Verdict) -> u8 {
     match verdict {
         Verdict::Fail => 0,

@@ -40,7 +40,7 @@ pub(crate) async fn run(
     held_by_all(&keys)
 }
 
-/// The end of the command for a script: a failure while ports hold their former key.
+/// A failure while ports hold their former key, so that a script learns of them.
 fn held_by_all(keys: &v1::ManagementKeys) -> Result<(), Failure> {
     match keys.ports_behind {
         0 => Ok(()),

@@ -55,6 +55,7 @@ pub(super) fn rows(hops: &[v1::Hop]) -> Rows {
     rows
 }
 
+/// A failure unless the route delivers packets to a port that accepts them.
 fn verdict(route: &v1::Route) -> Result<(), Failure> {
     let last = route.hops.last().map_or_else(String::new, |hop| {
         format!("{} {}", hop.node_guid, printable(&hop.description))

@@ -41,7 +41,7 @@ pub(crate) async fn run(_: SaArguments, session: &mut Session) -> Result<(), Fai
 fn summary(counters: &v1::SaCounters, latencies: &v1::Latencies) -> Rows {
     let mut rows = Rows::plain(2);
     let mut row = |name: &str, value: String| rows.add([name.to_owned(), value]);
-    row("Latency", told(latencies));
+    row("Latency", distribution(latencies));
     row("Told BUSY", counters.busy.to_string());
     row("Dropped", counters.dropped.to_string());
     row("Not sent", counters.failed.to_string());
@@ -56,7 +56,7 @@ fn summary(counters: &v1::SaCounters, latencies: &v1::Latencies) -> Rows {
 }
 
 /// The text for latencies: `mean 3.1 µs; 50 % below 2.8 µs, 99 % below 20 µs, all below 1.3 ms`.
-fn told(latencies: &v1::Latencies) -> String {
+fn distribution(latencies: &v1::Latencies) -> String {
     if latencies.count == 0 {
         return NONE.to_owned();
     }
@@ -74,8 +74,8 @@ fn told(latencies: &v1::Latencies) -> String {
     )
 }
 
-/// The bound in nanoseconds below which `share` of the answers stayed; `None` if it is in the
-/// unbounded bucket.
+/// The bound in nanoseconds below which `share` of the answers (0 to 1) stayed; `None` if it is in
+/// the unbounded bucket.
 pub(super) fn quantile(latencies: &v1::Latencies, share: f64) -> Option<u64> {
     let wanted = (latencies.count as f64 * share).ceil() as u64;
     let mut seen = 0;
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_of_answers_stay_below_bounds() {
+    fn distribution_states_bounds_unless_they_are_in_the_unbounded_bucket() {
         let bucket = |below_ns, count| v1::LatencyBucket { below_ns, count };
         let latencies = v1::Latencies {
             count: 1000,
@@ -100,7 +100,7 @@ mod tests {
         };
         let expected = "mean 5.0 µs; 50 % below 4.1 µs, 99 % below 20.5 µs, \
                         99.9 % beyond what is told apart, all beyond what is told apart";
-        assert_eq!(told(&latencies), expected);
-        assert_eq!(told(&v1::Latencies::default()), "-");
+        assert_eq!(distribution(&latencies), expected);
+        assert_eq!(distribution(&v1::Latencies::default()), "-");
     }
 }

@@ -11,11 +11,13 @@ use crate::time::minute;
 /// The bars of a chart from zero to the highest value.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The fewest columns of a chart, however narrow the terminal is.
+/// The minimum number of columns of a chart, even if the terminal is too narrow.
 const NARROWEST: usize = 10;
 
-/// Rates of traffic, by their headings.
+/// A rate of traffic, per second.
 type Rate = fn(&v1::CountedTraffic) -> f64;
+
+/// The rates of traffic, with their names in the table.
 const RATES: [(&str, Rate); 5] = [
     ("sent bytes", |traffic| traffic.xmit_bytes_per_s),
     ("received bytes", |traffic| traffic.rcv_bytes_per_s),
@@ -55,7 +57,8 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Prints when the past begins, if that is in the span.
+/// Prints when the past begins, if the span begins earlier. Times are in milliseconds since the
+/// Unix epoch.
 fn begins_late(began: u64, since: u64, session: &mut Session) -> Result<(), Failure> {
     match began > since {
         true => session.output.line(&format!(
@@ -72,11 +75,12 @@ struct Row {
     per_s: String,
     total: String,
     highest: String,
-    /// Values of the chart; `None` for a time without readings.
+    /// The value of each step of the chart; `None` for a step without readings.
     values: Vec<Option<f64>>,
 }
 
-/// The table, at most `width` wide, or with a column for each step.
+/// The table, at most `width` wide if charts then have [`NARROWEST`] columns. A chart has at most a
+/// column for each step.
 fn lines(series: &v1::GetCounterSeriesResponse, width: usize) -> Vec<String> {
     let rows = rows(series);
     let widest = |heading: &str, cell: fn(&Row) -> &String| {
@@ -109,6 +113,7 @@ fn lines(series: &v1::GetCounterSeriesResponse, width: usize) -> Vec<String> {
     lines
 }
 
+/// The rows of traffic, then a row for each counter of errors in the series.
 fn rows(series: &v1::GetCounterSeriesResponse) -> Vec<Row> {
     let step_ms = u64::from(series.step_seconds.max(1)) * 1000;
     let first = series.since_unix_ms - series.since_unix_ms % step_ms;

@@ -84,7 +84,7 @@ fn usage(text: &str) -> Failure {
     Failure::Usage(text.to_owned())
 }
 
-/// A port in arguments.
+/// A port on the command line.
 #[derive(Serialize)]
 struct PortWords {
     /// The node, or its port.
@@ -168,7 +168,7 @@ fn attribute_id(text: &str) -> Result<u32, String> {
     .map_err(|_| "expected 0 to 65535, or 0x0 to 0xffff".to_owned())
 }
 
-/// The completed action, for scripts.
+/// The completed action; also the JSON output of the command.
 #[derive(Serialize)]
 #[serde(tag = "done", rename_all = "kebab-case")]
 enum Done {

@@ -67,7 +67,8 @@ pub(crate) async fn run(_: SlowArguments, session: &mut Session) -> Result<(), F
         })
 }
 
-/// The links that carry less than they should, or the statement that none of `all` does.
+/// The links that carry less than they should, or the statement that there are none; `all` is the
+/// number of links in the fabric.
 fn slow_links(slow: &[v1::Link], all: u64) -> Vec<Slow> {
     let end = |end: &Option<v1::LinkEnd>| {
         let end = end.clone().unwrap_or_default();
@@ -95,7 +96,7 @@ fn slow_links(slow: &[v1::Link], all: u64) -> Vec<Slow> {
     }
 }
 
-/// The rates with which a slow link is compared, in words.
+/// The rates that a slow link should have, in words: most siblings' and that of its ends.
 fn wanted(slow: &v1::SlowLink) -> String {
     let siblings = (slow.siblings_mbps > 0).then(|| {
         let gbps = f64::from(slow.siblings_mbps) / 1000.0;
@@ -107,6 +108,7 @@ fn wanted(slow: &v1::SlowLink) -> String {
     wanted.join(" and ")
 }
 
+/// A statement about a kind, without a location.
 fn nothing(kind: &'static str, text: String) -> Slow {
     Slow {
         kind,
@@ -165,7 +167,7 @@ async fn waiting(session: &Session) -> Result<Vec<Slow>, Failure> {
     Ok(found)
 }
 
-/// The answer where no port waits for long, of `ports` ports whose waits are counted.
+/// The statement that data waits long at no port; `ports` is the number of ports that count waits.
 fn no_wait(ports: u64) -> Slow {
     nothing(
         "wait",
@@ -261,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_link_is_shown_beside_what_it_is_below() {
+    fn a_slow_link_is_shown_with_the_better_rates_of_its_siblings_and_ends() {
         let (speed, ndr) = (v1::LinkSpeed::Hdr, v1::LinkSpeed::Ndr.into());
         let below = |leaf, spine, slow| v1::Link {
             slow: Some(slow),

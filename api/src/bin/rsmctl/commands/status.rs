@@ -232,7 +232,8 @@ fn is_master(state: v1::SubnetState) -> bool {
     matches!(state, Converging | Up | Degraded)
 }
 
-/// The text `generation 3; 64 ports hold theirs, 2 do not yet`.
+/// The text `one for each port, generation 3; 64 ports hold their own, 2 do not yet`, and the
+/// generation of switches if theirs is ahead.
 fn management_keys(keys: &v1::ManagementKeys) -> String {
     let ahead = match keys.switch_generation > keys.generation {
         true => format!(", of switches {}", keys.switch_generation),
@@ -249,7 +250,8 @@ fn management_keys(keys: &v1::ManagementKeys) -> String {
     )
 }
 
-/// The text `epoch 7, held; up to date`, or the reason and the extent of the store's lag.
+/// The text `epoch 7, held by this manager; no change waits`. A standby adds which plan of the
+/// master it has read; a store that fails adds since when and why.
 fn shared_store(store: &v1::SharedStore) -> String {
     let epoch = match (store.epoch, store.held) {
         (0, _) => "no epoch yet".to_owned(),
@@ -284,7 +286,7 @@ fn shared_store(store: &v1::SharedStore) -> String {
     }
 }
 
-/// The text `webhook https://host:443: 12 sent, 0 wait, 0 lost`, and why it takes none.
+/// The text `webhook https://host:443: 12 sent, 0 wait, 0 lost`, and the failure if there is one.
 fn event_receiver(receiver: &v1::EventReceiver) -> String {
     let counts = format!(
         "{} {}: {} sent, {} wait, {} lost",
@@ -330,6 +332,7 @@ fn identity(description: &str, guid: &str, at: u32) -> String {
     }
 }
 
+/// The text `all 992 pairs reachable, no loop, no credit loop, at most 4 hops`.
 fn proof(verify: &v1::Verification) -> String {
     let reach = match verify.unreachable_pairs {
         0 => format!("all {} pairs reachable", verify.reachable_pairs),

@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_notices_of_a_subscription_read_as_a_list() {
-        let told = |generic, trap_or_device, notice_type, producer_or_vendor| {
+        let text = |generic, trap_or_device, notice_type, producer_or_vendor| {
             notices(&v1::Subscription {
                 generic,
                 trap_or_device,
@@ -115,12 +115,12 @@ mod tests {
                 ..Default::default()
             })
         };
-        assert_eq!(told(true, None, None, None), "all");
-        assert_eq!(told(true, Some(64), None, None), "trap 64");
-        let all = told(true, Some(128), Some(1), Some(2));
+        assert_eq!(text(true, None, None, None), "all");
+        assert_eq!(text(true, Some(64), None, None), "trap 64");
+        let all = text(true, Some(128), Some(1), Some(2));
         assert_eq!(all, "trap 128, urgent, of switches");
-        assert_eq!(told(false, None, None, None), "of a vendor");
-        let vendors = told(false, Some(7), Some(9), Some(0x2C9));
+        assert_eq!(text(false, None, None, None), "of a vendor");
+        let vendors = text(false, Some(7), Some(9), Some(0x2C9));
         assert_eq!(vendors, "of vendor 0x0002c9, device 7, type 9");
     }
 

@@ -127,7 +127,7 @@ fn revoke(arguments: &RevokeArguments, format: Format) -> Result<(), Failure> {
     output.flush()
 }
 
-/// A token of 32 random bytes in hexadecimal.
+/// A token of [`TOKEN_BYTES`] random bytes in hexadecimal.
 fn random() -> std::io::Result<String> {
     let mut bytes = [0; TOKEN_BYTES];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -165,8 +165,8 @@ fn check(path: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|error| failed(path, error))
 }
 
-/// Replaces the file in one step. It keeps its owner, group and mode, and a new one is private to
-/// its owner.
+/// Replaces the file in one step. An existing file keeps its owner, group and mode; a new file is
+/// private to its owner.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     // Behind a symbolic link, the file itself is replaced and the link stays.
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());

@@ -45,7 +45,7 @@ pub(crate) struct TopArguments {
     until: Option<String>,
 }
 
-/// Parses the time between two tables.
+/// Parses the interval between two tables.
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok();
     let seconds = seconds.filter(|seconds| (0.2..=3600.0).contains(seconds));
@@ -76,11 +76,11 @@ pub(crate) async fn run(arguments: TopArguments, session: &mut Session) -> Resul
     let folds = arguments.errors && !arguments.all && !session.output.is_json();
     let question = v1::GetTopPortsRequest {
         order,
-        // Rows that stand for many ports leave room for others: all ports are asked for.
+        // A row may stand for many ports, so as many ports are requested as the server gives.
         limit: if folds { u32::MAX } else { limit },
         part: arguments.part.unwrap_or_default(),
     };
-    let look = Look {
+    let options = TableOptions {
         is_of_errors: order == i32::from(v1::PortOrder::Errors),
         folds,
         rows: usize::try_from(limit).unwrap_or(usize::MAX),
@@ -88,16 +88,16 @@ pub(crate) async fn run(arguments: TopArguments, session: &mut Session) -> Resul
     match arguments.follow {
         None => {
             let answer = session.counters().get_top_ports(question).await?;
-            show(session, answer.into_inner(), look)
+            show(session, answer.into_inner(), options)
         }
-        Some(every) => follow(session, question, every, look).await,
+        Some(every) => follow(session, question, every, options).await,
     }
 }
 
-/// The contents of the table.
+/// The shape of the table.
 #[derive(Clone, Copy)]
-struct Look {
-    /// Errors before traffic.
+struct TableOptions {
+    /// Whether the columns of errors come before the columns of traffic.
     is_of_errors: bool,
     /// Whether ports whose links went down with one node are one row.
     folds: bool,
@@ -110,7 +110,7 @@ async fn follow(
     session: &mut Session,
     question: v1::GetTopPortsRequest,
     every: Duration,
-    look: Look,
+    options: TableOptions,
 ) -> Result<(), Failure> {
     let request = v1::WatchTopPortsRequest {
         top: Some(question),
@@ -129,7 +129,7 @@ async fn follow(
             session.output.json_line(&top)?;
         } else {
             session.output.picture()?;
-            show(session, top, look)?;
+            show(session, top, options)?;
             session.output.line("")?;
             session.output.flush()?;
         }
@@ -137,18 +137,22 @@ async fn follow(
     Ok(())
 }
 
-fn show(session: &mut Session, top: v1::GetTopPortsResponse, look: Look) -> Result<(), Failure> {
+fn show(
+    session: &mut Session,
+    top: v1::GetTopPortsResponse,
+    options: TableOptions,
+) -> Result<(), Failure> {
     if session.output.is_json() {
         session.output.takes_limit();
         return session.output.json(&top);
     }
-    let mut ports: Vec<Offender> = match look.folds {
+    let mut ports: Vec<Offender> = match options.folds {
         true => offenders(top.ports),
         false => top.ports.into_iter().map(Offender::single).collect(),
     };
-    ports.truncate(look.rows);
+    ports.truncate(options.rows);
     let shown: usize = ports.iter().map(|one| one.ports.len()).sum();
-    session.output.only_table(match look.is_of_errors {
+    session.output.only_table(match options.is_of_errors {
         true => errors_table(&ports),
         false => traffic_table(&ports),
     })?;
@@ -156,7 +160,7 @@ fn show(session: &mut Session, top: v1::GetTopPortsResponse, look: Look) -> Resu
         "{}: {shown} of {}{}",
         timestamp(top.at_unix_ms),
         count(top.total, "port", "ports"),
-        if look.is_of_errors {
+        if options.is_of_errors {
             " with errors"
         } else {
             ""
@@ -250,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_out_of_range_are_refused() {
+    fn intervals_out_of_range_are_refused() {
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
         for wrong in ["0", "-1", "nan", "3601", "x", ""] {
             assert!(seconds(wrong).is_err(), "{wrong}");
@@ -258,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_went_with_a_switch_are_one_row_of_the_errors() {
+    fn ports_whose_links_went_down_with_a_switch_are_one_row() {
         let port = |node: &str, number: u32, error: &str, total: u64| v1::PortCounters {
             port: Some(v1::PortKey {
                 node_guid: node.to_owned(),

@@ -13,7 +13,7 @@ use crate::text::printable;
 /// The time that an answer may take before the first line of progress.
 const SILENT_FOR: Duration = Duration::from_millis(500);
 
-/// The interval of GetActivity calls.
+/// The interval between two calls of GetActivity.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// Waits for `answer`. Meanwhile, standard error gets a line for each change of the activity.
@@ -24,7 +24,7 @@ pub(super) async fn for_answer<T>(
 ) -> Result<Response<T>, Status> {
     tokio::pin!(answer);
     let mut pause = SILENT_FOR;
-    let mut told = String::new();
+    let mut printed = String::new();
     loop {
         tokio::select! {
             answer = &mut answer => return answer,
@@ -45,10 +45,10 @@ pub(super) async fn for_answer<T>(
             continue;
         };
         let line = line(&activity);
-        if line != told {
+        if line != printed {
             // The operator waits for the answer even if standard error is closed.
             let _ = writeln!(io::stderr(), "{}", printable(&line));
-            told = line;
+            printed = line;
         }
     }
 }

@@ -55,6 +55,7 @@ pub(crate) async fn run(arguments: WhatifArguments, session: &mut Session) -> Re
     session.output.table(rows(&found, &arguments.losses))
 }
 
+/// The first [`SHOWN`] names, and the number of the others.
 fn list(names: Vec<String>) -> String {
     let more = names.len().saturating_sub(SHOWN);
     let mut text = names[..names.len() - more].join(", ");
@@ -64,8 +65,8 @@ fn list(names: Vec<String>) -> String {
     text
 }
 
-/// Rows in the order of an operator's questions: what breaks, who it is, what to do, figures. `asked` are the parts
-/// as the operator named them.
+/// Rows in the order of an operator's questions: the damage, the ports that are cut off, the steps
+/// to take, and figures. `asked` are the parts as the operator named them.
 fn rows(found: &v1::Consequence, asked: &[String]) -> Rows {
     let mut rows = Rows::plain(2);
     let mut row = |name: &str, value: String| rows.add([name.to_owned(), value]);
@@ -96,7 +97,7 @@ fn rows(found: &v1::Consequence, asked: &[String]) -> Rows {
     rows
 }
 
-/// The parts that no longer work, the worst first.
+/// The damage by the loss, the worst first; `adapters` is the number of adapters that are cut off.
 fn breaks(found: &v1::Consequence, adapters: u64) -> String {
     let mut broken = Vec::new();
     if !found.refused.is_empty() {
@@ -136,7 +137,7 @@ fn breaks(found: &v1::Consequence, adapters: u64) -> String {
     }
 }
 
-/// The steps before the parts go.
+/// The steps to take before the parts are lost.
 fn to_do(found: &v1::Consequence, asked: &[String]) -> String {
     let parts: Vec<&str> = asked
         .iter()
@@ -180,7 +181,7 @@ pub(super) fn drained(found: &v1::Consequence) -> Option<String> {
     })
 }
 
-/// The fabric under the new routes.
+/// The load of the new routes, and the writes that put them into force.
 fn then(found: &v1::Consequence) -> String {
     format!(
         "{} paths on the fullest link (now {}); {} in {} to write: {} and {} before them, {}",
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_without_harm_names_the_drain_of_the_same_parts() {
+    fn rows_name_the_drain_of_the_same_parts_and_say_if_nothing_breaks() {
         let found = v1::Consequence {
             broken_pairs: 9,
             credit_loop_free: true,
