@@ -180,8 +180,8 @@ pub enum ControlError {
         /// The reason, in words.
         reason: String,
     },
-    /// The request is accepted and kept, and the hardware does not hold all of it yet. The subnet
-    /// manager goes on trying.
+    /// The request is accepted and kept, but not all of the hardware holds the change yet. The
+    /// subnet manager keeps trying.
     #[error("accepted and kept, but not yet written everywhere: {}{what}; rsm tries again, and findings say why",
         match parts { 0 => String::new(), 1 => "1 part of the fabric lacks it: ".to_owned(), _ => format!("{parts} parts of the fabric lack it: ") })]
     Unwritten {
@@ -328,7 +328,7 @@ pub enum SimulationError {
         /// The requested name.
         name: String,
     },
-    /// The name identifies a port, and another port number is given beside it.
+    /// The name identifies a port, and the request also has a port number.
     #[error(
         "`{name}` names port {named}, and port {number} is given beside it: expected one of them"
     )]
@@ -337,7 +337,7 @@ pub enum SimulationError {
         name: String,
         /// The port that the name identifies.
         named: PortNum,
-        /// The port number given beside the name.
+        /// The port number in the request.
         number: PortNum,
     },
     /// No counter of a port has the requested name.

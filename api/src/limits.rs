@@ -97,7 +97,8 @@ pub const MAX_PATHS: u8 = 127;
 /// each, the journal takes 4 MB.
 pub const EVENT_JOURNAL: usize = 8_192;
 
-/// The number of operators' acts kept beside the events: more than a team performs in weeks.
+/// The number of operators' acts that stay in the journal beyond the latest [`EVENT_JOURNAL`]
+/// events: more than a team performs in weeks.
 pub const ACT_JOURNAL: usize = 1_024;
 
 /// The maximum number of answers from the past of the counters that are computed at the same time:

@@ -66,6 +66,7 @@ struct Target {
     port: Option<PortNum>,
 }
 
+/// The error for a GUID, LID or GID that nothing present has.
 fn not_found(directory: &(impl NameLookup + ?Sized), selector: &Selector) -> LookupError {
     let not_found = || LookupError::NotFound {
         selector: selector.to_string(),
@@ -128,7 +129,7 @@ fn candidate(
     }
 }
 
-/// A word as it is written in a shell: in quotes unless it is plain.
+/// Quotes a word for a shell, unless it is plain.
 pub fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
     match word.chars().all(is_plain) {
@@ -137,6 +138,8 @@ pub fn shell_word(word: &str) -> String {
     }
 }
 
+/// The present node that a selector identifies, and its port if the selector has one. The port may
+/// not exist.
 fn locate(
     directory: &(impl NameLookup + ?Sized),
     selector: &Selector,
@@ -353,6 +356,7 @@ pub fn resolve_port(
     }
 }
 
+/// Returns `port`, or an error if the node has no port of this number.
 fn existing(directory: &(impl NameLookup + ?Sized), port: PortId) -> Result<PortId, LookupError> {
     if directory.has_port(port) {
         Ok(port)

@@ -53,7 +53,7 @@ pub struct Offender {
 }
 
 impl Offender {
-    /// A port by itself.
+    /// An offender of a single port.
     pub fn single(port: v1::PortCounters) -> Offender {
         Offender {
             with: None,
@@ -74,7 +74,7 @@ pub fn offenders(ports: Vec<v1::PortCounters>) -> Vec<Offender> {
     for &(times, at) in &lost {
         by_times.entry(times).or_default().push(at);
     }
-    // The place of a group is that of its first port.
+    // A group is at the position of its first port.
     let mut places: BTreeMap<usize, (Option<String>, Vec<usize>)> =
         (0..ports.len()).map(|at| (at, (None, vec![at]))).collect();
     for members in by_times.into_values() {

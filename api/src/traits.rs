@@ -228,7 +228,7 @@ pub trait SaQueries: Send + Sync + 'static {
         port: Option<PortId>,
     ) -> BoxFuture<'_, Result<Page<Keyed<SubscriptionKey, v1::Subscription>>, SaError>>;
 
-    /// The alias GUIDs of ports by ascending key; only those of `port`, if it is given.
+    /// The alias GUIDs of ports by ascending key; only the ones of `port` if it is given.
     fn alias_guids(
         &self,
         after: Option<AliasGuidKey>,

@@ -131,6 +131,7 @@ fn digest(token: &[u8]) -> [u8; 32] {
     Sha256::digest(token).into()
 }
 
+/// Parses a line of the file into the digest of a token, and the token.
 fn entry(line: &str) -> Result<([u8; 32], ApiToken), String> {
     let mut words = line.split_whitespace();
     let name = words.next().unwrap_or_default();

@@ -279,6 +279,7 @@ fn now() -> String {
     timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
+/// The user of a local process, or the IP address of a client.
 fn address_of(peer: &Peer) -> String {
     match peer {
         Peer::Unix { uid, .. } => format!("uid:{uid}"),
@@ -287,7 +288,7 @@ fn address_of(peer: &Peer) -> String {
     }
 }
 
-/// The key by which rates are counted: the identity, or the machine if no identity is proved.
+/// The key by which requests are counted: the identity, or [`address_of`] if no identity is proved.
 fn rate_key(caller: &Caller, peer: &Peer) -> String {
     match caller.proof {
         Proof::None => address_of(peer),
@@ -320,6 +321,7 @@ impl Rules {
         }
     }
 
+    /// The identity that the connection proves; `anonymous` if it proves none.
     fn by_connection(&self, peer: &Peer) -> Caller {
         match peer {
             Peer::Unix { uid: 0, .. } => Caller::new("uid:0", Proof::UnixPeer, Grant::everything()),
@@ -348,6 +350,8 @@ impl Rules {
         }
     }
 
+    /// The identity of a token in a header of the REST interface: a token of its file, otherwise a
+    /// signed token.
     fn by_rest_token(&self, peer: &Peer, value: &[u8]) -> Result<Caller, Status> {
         if !peer.is_private() {
             // The refusal of the token states its reason.
@@ -367,6 +371,7 @@ impl Rules {
         }
     }
 
+    /// The identity of a signed token in a header `authorization`.
     fn by_token(&self, peer: &Peer, value: &[u8]) -> Result<Caller, Status> {
         let refuse = |reason: String| Err(Status::unauthenticated(reason));
         if !peer.is_private() {

@@ -141,6 +141,7 @@ fn without_comment(line: &str) -> &str {
     line
 }
 
+/// Parses a line without its comment: kind of name, name, and roles.
 fn entry(line: &str) -> Result<((Kind, String), Grant), String> {
     let mut words = line.split_whitespace();
     let kind = words.next().unwrap_or_default();
@@ -184,6 +185,7 @@ fn number(kind: Kind, text: &str) -> Result<u32, String> {
     Ok(number)
 }
 
+/// Parses a role, such as `read` or `tenant:0x10-0x1f,0x30`.
 pub(super) fn role(word: &str) -> Result<Grant, String> {
     if let Some(ranges) = word.strip_prefix("tenant:") {
         let ranges: Vec<_> = ranges.split(',').map(range).collect::<Result<_, _>>()?;
@@ -202,6 +204,7 @@ pub(super) fn role(word: &str) -> Result<Grant, String> {
     }
 }
 
+/// Parses a P_Key or a range of P_Keys, such as `0x10-0x1f`.
 fn range(text: &str) -> Result<RangeInclusive<u16>, String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let (first, last) = (p_key(first)?, p_key(last)?);

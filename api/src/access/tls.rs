@@ -72,8 +72,8 @@ impl ServerTls {
         }
     }
 
-    /// Reads the files again: new connections use them, open ones are unaffected. Returns the names
-    /// and the expiry of the server's certificate.
+    /// Reads the files again. New connections use them; open connections are unaffected. Returns
+    /// the names and the expiry of the server's certificate.
     ///
     /// # Errors
     /// A file cannot be read or is incomplete, or key and certificate do not match. The previous
@@ -188,6 +188,7 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
+/// Reads the files of a server. Returns settings for HTTP/2, and the server's certificate.
 fn server_config(files: &TlsFiles) -> Result<(ServerConfig, Certificate), TlsError> {
     let chain = certificates(&files.certificate)?;
     let certificate =

@@ -39,7 +39,7 @@ pub struct PortTotals<'a> {
 /// The state of an agent of performance management.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answering {
-    /// The agent has not been asked yet.
+    /// No request has been sent to the agent yet.
     New,
     /// The agent's last answer was correct.
     Answers,

@@ -13,8 +13,8 @@ pub struct PartitionChange {
     pub action: PartitionAction,
     /// The identity that requests the change.
     pub by: String,
-    /// The rights of the identity. A claim to index 0 ends claims of other partitions, but only of
-    /// those that the identity may change.
+    /// The rights of the identity. A claim to index 0 ends the claims of other partitions, but only
+    /// of partitions that the identity may change.
     pub grant: Grant,
     /// Whether the change may cut off ports.
     pub cut_off: WhenCutOff,

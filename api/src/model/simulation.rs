@@ -55,7 +55,7 @@ pub enum SimulationAction {
         /// The attribute (IBA 14.2.5) to whose packets the loss is limited; `None` for all packets.
         attribute: Option<u16>,
     },
-    /// Makes a counter of a port grow by itself.
+    /// Makes a counter of a port grow at a constant rate.
     SetErrors {
         /// The node, or its port.
         node: Selector,

@@ -20,18 +20,18 @@ use crate::traits::CountersQueries;
 
 /// The number of messages that may wait for the connection's flow control: a later message makes an
 /// earlier one obsolete.
-const AHEAD: usize = 1;
+const QUEUED_MESSAGES: usize = 1;
 
 /// Serves the performance counters of ports.
 #[derive(Clone)]
 pub(super) struct Counters {
     pub(super) counters: Option<Arc<dyn CountersQueries>>,
     /// The permits for answers from the past.
-    pub(super) past_places: Arc<Semaphore>,
+    pub(super) past_permits: Arc<Semaphore>,
     /// The permits for answers that examine every port.
-    pub(super) top_places: Arc<Semaphore>,
+    pub(super) top_permits: Arc<Semaphore>,
     /// The permits for watchers.
-    pub(super) places: Arc<Semaphore>,
+    pub(super) watchers: Arc<Semaphore>,
     /// Becomes true when the server stops.
     pub(super) stopping: watch::Receiver<bool>,
 }
@@ -83,12 +83,12 @@ fn step(step_seconds: u32, span: PastSpan) -> Result<Option<u32>, Status> {
     Ok(Some(step_seconds))
 }
 
-/// Runs `work` on a thread that may wait for a disk, as soon as `places` has a free permit.
+/// Runs `work` on a thread that may wait for a disk, as soon as `permits` has a free permit.
 async fn from_past<T: Send + 'static>(
-    places: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
     work: impl FnOnce() -> Result<T, CountersError> + Send + 'static,
 ) -> Result<Response<T>, Status> {
-    let answer = blocking::at_place(places, work).await;
+    let answer = blocking::at_place(permits, work).await;
     let answer = answer.map_err(|error| Status::internal(error.to_string()))?;
     Ok(Response::new(answer?))
 }
@@ -106,7 +106,7 @@ fn top_limit(limit: u32) -> usize {
 struct Top {
     counters: Arc<dyn CountersQueries>,
     /// The permits for answers that examine every port.
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     order: PortOrder,
     limit: usize,
     part: Option<Selector>,
@@ -116,17 +116,17 @@ impl Top {
     fn of(served: &Counters, request: &v1::GetTopPortsRequest) -> Result<Top, Status> {
         Ok(Top {
             counters: Arc::clone(served.counters()?),
-            places: Arc::clone(&served.top_places),
+            permits: Arc::clone(&served.top_permits),
             order: port_order("order", request.order)?,
             limit: top_limit(request.limit),
             part: part(&request.part)?,
         })
     }
 
-    /// Examines every port, on a thread for blocking work, as soon as `places` has a free permit.
+    /// Examines every port, on a thread for blocking work, as soon as `permits` has a free permit.
     async fn answer(&self) -> Result<v1::GetTopPortsResponse, Status> {
         let top = self.clone();
-        let ranked = blocking::at_place(&self.places, move || {
+        let ranked = blocking::at_place(&self.permits, move || {
             top.counters.top(top.order, top.limit, top.part.as_ref())
         });
         let answer = ranked.await;
@@ -163,16 +163,16 @@ fn interval(request: &v1::WatchTopPortsRequest) -> Result<Duration, Status> {
 /// The stream of one client.
 type TopStream = ReceiverStream<Result<v1::WatchTopPortsResponse, Status>>;
 
-/// Answers `top` repeatedly for a client that holds the permit `place` of a watcher.
+/// Answers `top` repeatedly for a client that holds the `permit` of a watcher.
 fn follow(
     top: Top,
     every: Duration,
     mut stopping: watch::Receiver<bool>,
-    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 ) -> TopStream {
-    let (sender, stream) = mpsc::channel(AHEAD);
+    let (sender, stream) = mpsc::channel(QUEUED_MESSAGES);
     tokio::spawn(async move {
-        let _place = place;
+        let _permit = permit;
         tokio::select! {
             () = answer_repeatedly(&top, every, &sender) => {}
             _stopping = stopping.wait_for(|stopping| *stopping) => {
@@ -249,7 +249,7 @@ impl CountersService for Counters {
         let span = past_span(&counters, request.since_unix_ms, request.until_unix_ms)?;
         let (part, step) = (part(&request.part)?, step(request.step_seconds, span)?);
         let work = move || counters.series(part.as_ref(), span, step);
-        from_past(&self.past_places, work).await
+        from_past(&self.past_permits, work).await
     }
 
     async fn get_port_trends(
@@ -262,7 +262,7 @@ impl CountersService for Counters {
         let node = selector("node", &request.node)?;
         let step = step(request.step_seconds, span)?;
         let work = move || counters.trends(&node, span, step);
-        from_past(&self.past_places, work).await
+        from_past(&self.past_permits, work).await
     }
 
     async fn get_top_ports_since(
@@ -283,7 +283,7 @@ impl CountersService for Counters {
         }
         let (limit, part) = (top_limit(request.limit), part(&request.part)?);
         let work = move || counters.top_since(order, limit, part.as_ref(), span);
-        from_past(&self.past_places, work).await
+        from_past(&self.past_permits, work).await
     }
 
     type WatchTopPortsStream = TopStream;
@@ -295,16 +295,18 @@ impl CountersService for Counters {
         let request = request.into_inner();
         let top = Top::of(self, &request.top.clone().unwrap_or_default())?;
         let every = interval(&request)?;
-        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
-            Status::resource_exhausted(format!(
-                "{MAX_WATCHERS} clients are watching, no more are served at the same time"
-            ))
-        })?;
+        let permit = Arc::clone(&self.watchers)
+            .try_acquire_owned()
+            .map_err(|_| {
+                Status::resource_exhausted(format!(
+                    "{MAX_WATCHERS} clients are watching, no more are served at the same time"
+                ))
+            })?;
         Ok(Response::new(follow(
             top,
             every,
             self.stopping.clone(),
-            place,
+            permit,
         )))
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct GpuHints {
     pub(super) gpus: Option<Arc<dyn Gpus>>,
     pub(super) subnet: Arc<dyn Subnet>,
     /// The permits for watchers.
-    pub(super) places: Arc<Semaphore>,
+    pub(super) watchers: Arc<Semaphore>,
     /// The permits for answers from the analysis.
     pub(super) analyses: Arc<Semaphore>,
     /// The permits for readers of files.
@@ -322,14 +322,14 @@ impl GpuService for GpuHints {
         &self,
         request: Request<v1::ExportGpuFilePiecesRequest>,
     ) -> Answer<Self::ExportGpuFilePiecesStream> {
-        let place = Arc::clone(&self.readers).try_acquire_owned().map_err(|_| {
+        let permit = Arc::clone(&self.readers).try_acquire_owned().map_err(|_| {
             Status::resource_exhausted(format!(
                 "{MAX_FILE_READERS} clients are reading files already: try again"
             ))
         })?;
         let request = request.into_inner().file.unwrap_or_default();
         let file = self.file(request).await?;
-        let stream = gpu_export::pieces(file, self.stopping.clone(), place);
+        let stream = gpu_export::pieces(file, self.stopping.clone(), permit);
         Ok(Response::new(stream))
     }
 
@@ -345,11 +345,13 @@ impl GpuService for GpuHints {
             subnet: Arc::clone(&self.subnet),
             stopping: self.stopping.clone(),
         };
-        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
-            Status::resource_exhausted(format!(
-                "{MAX_WATCHERS} clients are watching already: end one, or ask ListGpuHosts"
-            ))
-        })?;
-        Ok(Response::new(gpu_watch::follow(source, place)))
+        let permit = Arc::clone(&self.watchers)
+            .try_acquire_owned()
+            .map_err(|_| {
+                Status::resource_exhausted(format!(
+                    "{MAX_WATCHERS} clients are watching already: end one, or ask ListGpuHosts"
+                ))
+            })?;
+        Ok(Response::new(gpu_watch::follow(source, permit)))
     }
 }

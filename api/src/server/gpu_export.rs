@@ -87,19 +87,18 @@ pub(super) fn whole(file: v1::ExportGpuFileResponse) -> Result<v1::ExportGpuFile
     }
 }
 
-/// A file in pieces, for a reader that holds the permit `place`; an empty file is one piece. The
-/// stream ends with an error if the reader takes no piece for [`FILE_PIECE_PAUSE`], or the server
-/// stops.
+/// A file in pieces, for a reader that holds `permit`; an empty file is one piece. The stream ends
+/// with an error if the reader takes no piece for [`FILE_PIECE_PAUSE`], or if the server stops.
 pub(super) fn pieces(
     file: v1::ExportGpuFileResponse,
     mut stopping: watch::Receiver<bool>,
-    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 ) -> FileStream {
     let (sender, stream) = mpsc::channel(1);
     let is_whole = Arc::new(AtomicBool::new(false));
     let sent = Arc::clone(&is_whole);
     tokio::spawn(async move {
-        let _place = place;
+        let _permit = permit;
         tokio::select! {
             whole = send(&file, &sender) => sent.store(whole, Ordering::Release),
             _stopping = stopping.wait_for(|stopping| *stopping) => {}
@@ -172,9 +171,9 @@ mod tests {
             content: content.clone(),
             generation: 7,
         };
-        let place = || Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let permit = || Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let (stop, stopping) = watch::channel(false);
-        let read: Vec<_> = pieces(file.clone(), stopping.clone(), place())
+        let read: Vec<_> = pieces(file.clone(), stopping.clone(), permit())
             .collect()
             .await;
         assert_eq!(read.len(), 4);
@@ -184,10 +183,10 @@ mod tests {
             .collect();
         assert!(text == content);
         let empty = v1::ExportGpuFileResponse::default();
-        let read: Vec<_> = pieces(empty, stopping.clone(), place()).collect().await;
+        let read: Vec<_> = pieces(empty, stopping.clone(), permit()).collect().await;
         assert_eq!(read.len(), 1);
 
-        let mut cut = pieces(file.clone(), stopping, place());
+        let mut cut = pieces(file.clone(), stopping, permit());
         assert!(cut.next().await.unwrap().is_ok());
         stop.send(true).unwrap();
         let rest: Vec<_> = cut.collect().await;

@@ -15,7 +15,7 @@ use crate::traits::Subnet;
 
 /// The number of messages that may wait for the connection's flow control: each contains all
 /// changes since the previous one.
-const AHEAD: usize = 1;
+const QUEUED_MESSAGES: usize = 1;
 
 /// The stream of one client.
 pub(super) type GpuStream = ReceiverStream<Result<v1::WatchGpuHostsResponse, Status>>;
@@ -30,9 +30,9 @@ pub(super) struct Source {
     pub(super) stopping: watch::Receiver<bool>,
 }
 
-/// Follows `source` for a client that holds the permit `place` of a watcher.
-pub(super) fn follow(source: Source, place: OwnedSemaphorePermit) -> GpuStream {
-    let (sender, stream) = mpsc::channel(AHEAD);
+/// Streams the changes of `source` to a client that holds the `permit` of a watcher.
+pub(super) fn follow(source: Source, permit: OwnedSemaphorePermit) -> GpuStream {
+    let (sender, stream) = mpsc::channel(QUEUED_MESSAGES);
     let mut stopping = source.stopping.clone();
     // The watcher subscribes before the first read, so that no change is lost between the two.
     let watcher = Watcher {
@@ -44,7 +44,7 @@ pub(super) fn follow(source: Source, place: OwnedSemaphorePermit) -> GpuStream {
         reported: None,
     };
     tokio::spawn(async move {
-        let _place = place;
+        let _permit = permit;
         tokio::select! {
             ended = watcher.run() => {
                 if let Err(Ended::Stopped(status)) = ended {

@@ -42,7 +42,7 @@ pub(super) struct Connections {
     name: &'static str,
     limit: usize,
     /// The permits of open connections.
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     refused: AtomicU64,
 }
 
@@ -53,7 +53,7 @@ impl Connections {
         Arc::new(Connections {
             name,
             limit,
-            places: Arc::new(Semaphore::new(limit)),
+            permits: Arc::new(Semaphore::new(limit)),
             refused: AtomicU64::new(0),
         })
     }
@@ -65,7 +65,7 @@ impl Connections {
 
     /// The number of open connections.
     pub(super) fn open(&self) -> usize {
-        self.limit - self.places.available_permits()
+        self.limit - self.permits.available_permits()
     }
 
     /// The number of connections beyond the limit, closed at once, since the start.
@@ -177,7 +177,7 @@ async fn accept_all(
                 continue;
             }
         };
-        let Ok(place) = Arc::clone(&connections.places).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&connections.permits).try_acquire_owned() else {
             connections.refused.fetch_add(1, Ordering::Relaxed);
             refusals.log(&connections);
             continue;
@@ -185,7 +185,7 @@ async fn accept_all(
         let counted = Counted {
             stream,
             peer,
-            _place: place,
+            _permit: permit,
         };
         if let Some(tls) = listener.tls() {
             // A separate task keeps a slow client from delaying others.
@@ -235,7 +235,7 @@ async fn handshake(counted: Counted, tls: &ServerTls) -> Result<Counted, String>
             address,
             certificate: certificate.map(Arc::new),
         },
-        _place: counted._place,
+        _permit: counted._permit,
     })
 }
 
@@ -298,7 +298,7 @@ macro_rules! each {
 pub(super) struct Counted {
     stream: Stream,
     peer: Peer,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Connected for Counted {

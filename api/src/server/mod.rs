@@ -154,10 +154,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds socket and address. Replaces a socket that a dead server left behind.
+    /// Binds the socket and the address. Replaces the socket of a server that has ended.
     ///
     /// # Errors
-    /// A server answers there already, the path belongs to another file, or the system refuses.
+    /// Another server answers there, the path is of a file that is not a socket, or the system
+    /// refuses.
     pub async fn bind(listen: Listen) -> Result<Server, ServeError> {
         let unix = match &listen.socket {
             Some(path) => Some(Socket::bind(path).map_err(ServeError::Socket)?),
@@ -231,7 +232,7 @@ impl Server {
         let services = Services {
             backend,
             connections: [unix.clone(), tcp.clone()],
-            places: Places::new(),
+            permits: Permits::new(),
             stopping: stopping.clone(),
         };
         let guard = GuardLayer {
@@ -323,7 +324,7 @@ fn listener_outcome(
 }
 
 /// The permits for kinds of work whose number at the same time is limited, over all listeners.
-struct Places {
+struct Permits {
     /// Watchers of events, of ranked ports and of GPU hosts.
     watchers: Arc<Semaphore>,
     /// Answers from the past of the counters.
@@ -336,15 +337,15 @@ struct Places {
     files: Arc<Semaphore>,
 }
 
-impl Places {
-    fn new() -> Places {
-        let places = |most| Arc::new(Semaphore::new(most));
-        Places {
-            watchers: places(MAX_WATCHERS),
-            past: places(MAX_PAST_READERS),
-            top: places(MAX_TOP_READERS),
-            analyses: places(MAX_ANALYSIS_READERS),
-            files: places(MAX_FILE_READERS),
+impl Permits {
+    fn new() -> Permits {
+        let permits = |most| Arc::new(Semaphore::new(most));
+        Permits {
+            watchers: permits(MAX_WATCHERS),
+            past: permits(MAX_PAST_READERS),
+            top: permits(MAX_TOP_READERS),
+            analyses: permits(MAX_ANALYSIS_READERS),
+            files: permits(MAX_FILE_READERS),
         }
     }
 }
@@ -354,7 +355,7 @@ struct Services {
     backend: Backend,
     /// The connections of the Unix socket, and the connections over TCP.
     connections: [Arc<Connections>; 2],
-    places: Places,
+    permits: Permits,
     stopping: signal::Receiver<bool>,
 }
 
@@ -428,15 +429,15 @@ services! {
     };
     counters: CountersServiceServer<counters::Counters>, MAX_REQUEST_BYTES, |all| {
         counters: all.backend.counters.clone(),
-        past_places: Arc::clone(&all.places.past),
-        top_places: Arc::clone(&all.places.top),
-        places: Arc::clone(&all.places.watchers),
+        past_permits: Arc::clone(&all.permits.past),
+        top_permits: Arc::clone(&all.permits.top),
+        watchers: Arc::clone(&all.permits.watchers),
         stopping: all.stopping.clone(),
     };
     watch: WatchServiceServer<watch::Watch>, MAX_REQUEST_BYTES, |all| {
         subnet: Arc::clone(&all.backend.subnet),
         history: all.backend.history.clone(),
-        places: Arc::clone(&all.places.watchers),
+        watchers: Arc::clone(&all.permits.watchers),
         stopping: all.stopping.clone(),
     };
     simulation: SimulationServiceServer<simulation::Simulated>, MAX_REQUEST_BYTES, |all| {
@@ -445,9 +446,9 @@ services! {
     gpu: GpuServiceServer<gpu::GpuHints>, MAX_GPU_REQUEST_BYTES, |all| {
         gpus: all.backend.gpus.clone(),
         subnet: Arc::clone(&all.backend.subnet),
-        places: Arc::clone(&all.places.watchers),
-        readers: Arc::clone(&all.places.files),
-        analyses: Arc::clone(&all.places.analyses),
+        watchers: Arc::clone(&all.permits.watchers),
+        readers: Arc::clone(&all.permits.files),
+        analyses: Arc::clone(&all.permits.analyses),
         stopping: all.stopping.clone(),
         acts: all.acts(),
     };

@@ -270,7 +270,7 @@ impl<Q: List, K: Key + Clone> Listing<Q, K> {
         )))
     }
 
-    /// The answer as from [`Listing::answer`], for items with their keys beside them.
+    /// The answer of [`Listing::answer`], for items that have their keys.
     pub(super) fn answer_keyed(
         &self,
         mut page: Page<Keyed<K, Q::Item>>,

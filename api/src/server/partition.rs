@@ -186,6 +186,7 @@ fn check_count(count: usize, least: usize) -> Result<(), Status> {
     )))
 }
 
+/// Parses requested members, at least `least`. An unspecified membership means a full one.
 fn wanted(members: &[v1::WantedMember], least: usize) -> Result<Vec<WantedMember>, Status> {
     check_count(members.len(), least)?;
     let wanted = members.iter().map(|member| {
@@ -207,6 +208,7 @@ fn wanted(members: &[v1::WantedMember], least: usize) -> Result<Vec<WantedMember
     wanted.collect()
 }
 
+/// Parses settings; an MTU or a rate of 0 means the default.
 fn settings(given: Option<v1::PartitionSettings>) -> Result<PartitionSettings, Status> {
     let given = given.unwrap_or_default();
     let plain = PartitionSettings::default();

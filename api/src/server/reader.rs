@@ -49,7 +49,7 @@ impl Reader {
         let subnet = || Arc::clone(&backend.subnet);
         let control = || Arc::clone(&backend.control);
         let acts = || ActionRecorder::new(backend.actions.clone());
-        let places = Arc::new(Semaphore::new(MAX_WATCHERS));
+        let watchers = Arc::new(Semaphore::new(MAX_WATCHERS));
         Reader {
             fabric: fabric::Fabric {
                 subnet: subnet(),
@@ -87,21 +87,21 @@ impl Reader {
             },
             counters: counters::Counters {
                 counters: backend.counters.clone(),
-                past_places: Arc::new(Semaphore::new(MAX_PAST_READERS)),
-                top_places: Arc::new(Semaphore::new(MAX_TOP_READERS)),
-                places: Arc::clone(&places),
+                past_permits: Arc::new(Semaphore::new(MAX_PAST_READERS)),
+                top_permits: Arc::new(Semaphore::new(MAX_TOP_READERS)),
+                watchers: Arc::clone(&watchers),
                 stopping: stopping.clone(),
             },
             watch: watch::Watch {
                 subnet: subnet(),
                 history: backend.history.clone(),
-                places: Arc::clone(&places),
+                watchers: Arc::clone(&watchers),
                 stopping: stopping.clone(),
             },
             gpu: gpu::GpuHints {
                 gpus: backend.gpus.clone(),
                 subnet: subnet(),
-                places,
+                watchers,
                 analyses: Arc::new(Semaphore::new(MAX_ANALYSIS_READERS)),
                 readers: Arc::new(Semaphore::new(MAX_FILE_READERS)),
                 stopping,

@@ -15,7 +15,7 @@ use crate::traits::{History, Subnet};
 
 /// The number of messages that may wait for the connection's flow control; more would only hide
 /// that a client is slow.
-const AHEAD: usize = 16;
+const QUEUED_MESSAGES: usize = 16;
 
 /// The number of events read from the journal at a time when a watcher catches up.
 const REPLAY_BATCH: usize = 256;
@@ -26,7 +26,7 @@ pub(super) struct Watch {
     pub(super) subnet: Arc<dyn Subnet>,
     pub(super) history: Option<Arc<dyn History>>,
     /// The permits for watchers.
-    pub(super) places: Arc<Semaphore>,
+    pub(super) watchers: Arc<Semaphore>,
     /// Becomes true when the server stops.
     pub(super) stopping: watch::Receiver<bool>,
 }
@@ -160,14 +160,16 @@ impl WatchService for Watch {
         &self,
         request: Request<v1::WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
-            Status::resource_exhausted(format!(
-                "{MAX_WATCHERS} clients are watching already: end one, or poll ListEvents"
-            ))
-        })?;
+        let permit = Arc::clone(&self.watchers)
+            .try_acquire_owned()
+            .map_err(|_| {
+                Status::resource_exhausted(format!(
+                    "{MAX_WATCHERS} clients are watching already: end one, or poll ListEvents"
+                ))
+            })?;
         // The watcher subscribes before the first read, so that no event is lost between the two.
         let receiver = self.subnet.subscribe();
-        let (sender, stream) = mpsc::channel(AHEAD);
+        let (sender, stream) = mpsc::channel(QUEUED_MESSAGES);
         let watcher = Watcher {
             subnet: Arc::clone(&self.subnet),
             sender,
@@ -176,7 +178,7 @@ impl WatchService for Watch {
         let mut stopping = self.stopping.clone();
         let after = request.get_ref().after_sequence;
         tokio::spawn(async move {
-            let _place = place;
+            let _permit = permit;
             let sender = watcher.sender.clone();
             tokio::select! {
                 _gone = watcher.run(receiver, after) => {}

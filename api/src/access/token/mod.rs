@@ -181,6 +181,7 @@ impl TokenVerifier {
     }
 }
 
+/// Reads one key of a JWKS file.
 fn verifying_key(value: &Value) -> Result<VerifyingKey, String> {
     let jwk: Jwk = serde_json::from_value(value.clone())
         .map_err(|error| format!("it is no JSON Web Key this server can use ({error})"))?;

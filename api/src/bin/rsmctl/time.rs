@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// The zone of all times; UTC unless [`use_local_zone`] has set it.
 static ZONE: OnceLock<TimeZone> = OnceLock::new();
 
-/// Shows and reads all times in the system's zone (TZ, else /etc/localtime) from now on.
+/// Shows and reads all times in the system's zone (TZ, otherwise /etc/localtime) from now on.
 pub(crate) fn use_local_zone() {
     // The zone is set once, at the start of the program.
     drop(ZONE.set(TimeZone::system()));
@@ -104,7 +104,7 @@ fn meant(text: &str, now: &Zoned) -> Option<Timestamp> {
     Some(local.to_zoned(zone.clone()).ok()?.timestamp())
 }
 
-/// Whether the text is `22:00` or `22:00:30`, with nothing else.
+/// Whether the text has the form `22:00` or `22:00:30`.
 fn is_clock(text: &str) -> bool {
     let parts: Vec<&str> = text.split(':').collect();
     let is_number = |part: &&str| part.len() == 2 && part.bytes().all(|b| b.is_ascii_digit());

@@ -181,6 +181,7 @@ fn since(missing: &v1::Missing) -> String {
     missing.lost_unix_ms.map_or_else(|| NONE.to_owned(), minute)
 }
 
+/// The table with a row for each element of `rows`; no element is empty.
 fn table(rows: &[Vec<v1::Missing>]) -> Rows {
     let mut table = Rows::new(&[
         "SINCE", "KIND", "NAME", "WAS AT", "SEEN NOW", "+>CABLES", "+>HOSTS", "+LEFT", "+>MOVED",

@@ -97,6 +97,8 @@ fn folded(findings: Vec<v1::Finding>) -> Vec<Vec<v1::Finding>> {
     causes
 }
 
+/// Prints the line of totals, and a block for each group of findings. Unless `all` is set, the
+/// blocks are cut if they do not fit a screen.
 fn print(
     causes: &[Vec<v1::Finding>],
     total: &str,
@@ -124,7 +126,7 @@ fn print(
     Ok(())
 }
 
-/// The lines about one cause.
+/// The lines about one group of findings.
 struct Block {
     tint: Tint,
     /// Severity, time, kind, count and parts.

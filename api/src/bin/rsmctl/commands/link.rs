@@ -116,8 +116,8 @@ fn by_host(users: Vec<User<'_>>) -> Rows {
     rows
 }
 
-/// The cable in a few rows; `asked` is the port as the operator named it, `hosts` the number of
-/// hosts that the adapters belong to.
+/// The rows about the cable; `asked` is the port as the operator named it, `hosts` the number of
+/// hosts whose paths cross the cable.
 fn summary(cable: &v1::CableUse, asked: &str, hosts: u64) -> Rows {
     let mut rows = Rows::plain(2);
     let mut row = |name: &str, value: String| rows.add([name.to_owned(), value]);

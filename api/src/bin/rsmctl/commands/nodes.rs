@@ -96,8 +96,8 @@ fn list_capabilities(nodes: Vec<v1::Node>, session: &mut Session) -> Result<(), 
     )
 }
 
-/// The names of capabilities, and the numbers of those without a name; `none` if the device says
-/// that it has none.
+/// The names of capabilities, and the numbers of capabilities without a name; `none` if the device
+/// has none, and `not known` if no device of its type has answered.
 fn capabilities(held: Option<Box<v1::DeviceCapabilities>>) -> String {
     let Some(held) = held else {
         return "not known".to_owned();
@@ -144,7 +144,7 @@ async fn all(session: &Session, arguments: &NodesArguments) -> Result<Vec<v1::No
     .await
 }
 
-/// The first LID, and the number of further ones.
+/// The first LID, and the number of further LIDs: `49+3`.
 fn lids(lids: &[u32]) -> String {
     match lids {
         [] => NONE.to_owned(),

@@ -89,7 +89,7 @@ fn usage(text: &str) -> Failure {
 struct PortWords {
     /// The node, or its port.
     node: String,
-    /// The port number given beside the node; 0 if the node's name contains it.
+    /// The port number in a word of its own; 0 if the node's name contains it.
     #[serde(skip_serializing_if = "is_zero")]
     port: u32,
 }

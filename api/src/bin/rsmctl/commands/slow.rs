@@ -96,7 +96,7 @@ fn slow_links(slow: &[v1::Link], all: u64) -> Vec<Slow> {
     }
 }
 
-/// The rates that a slow link should have, in words: most siblings' and that of its ends.
+/// The better rates in words: the rate of most siblings, and the best rate of both ends.
 fn wanted(slow: &v1::SlowLink) -> String {
     let siblings = (slow.siblings_mbps > 0).then(|| {
         let gbps = f64::from(slow.siblings_mbps) / 1000.0;

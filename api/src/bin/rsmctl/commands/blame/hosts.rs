@@ -34,8 +34,8 @@ pub(super) fn of_file(path: &Path) -> Result<Vec<String>, Failure> {
     of_content(&content).map_err(failed)
 }
 
-/// The hosts in the content of a file: the first word of each line, without the number of processes
-/// that MPICH writes behind a colon.
+/// The hosts in the content of a file: the first word of each line, which may be a node list,
+/// without the colon and the number of processes that MPICH adds.
 fn of_content(content: &str) -> Result<Vec<String>, String> {
     let mut all = NodeList::default();
     for (number, line) in content.lines().enumerate() {

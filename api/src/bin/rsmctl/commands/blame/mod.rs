@@ -148,7 +148,8 @@ fn lines(judgement: &v1::Judgement, width: usize) -> Vec<(Tint, String)> {
     lines
 }
 
-/// One piece of evidence on one line: kind, place, text, start, and the ports of the job behind it.
+/// A piece of evidence on one line: kind, place, text, start, and the number of the job's ports to
+/// which packets pass the place.
 fn sentence(one: &v1::BlameEvidence) -> String {
     let place = match one.place.as_str() {
         "" => String::new(),

@@ -149,8 +149,8 @@ async fn export_all(
     session.output.line(&line)
 }
 
-/// Whether a host's name, which comes from the server, names a file in a folder, and nothing
-/// outside of it.
+/// Whether a host's name, which the server has sent, names a file in a folder, and nothing outside
+/// of the folder.
 fn is_file_name(name: &str) -> bool {
     let mut parts = Path::new(name).components();
     let only = (parts.next(), parts.next());

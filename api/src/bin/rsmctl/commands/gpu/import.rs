@@ -49,11 +49,12 @@ pub(super) fn content(file: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(file).map_err(|error| bad(file, error))
 }
 
-/// The number of a file's format in the API; the format is recognised from the content.
+/// The [`number`] of a file's format, which is recognised from the content.
 pub(super) fn format_of(content: &[u8]) -> i32 {
     number(InventoryFormat::detect(content))
 }
 
+/// The number of a format in the API.
 fn number(format: InventoryFormat) -> i32 {
     match format {
         InventoryFormat::NvidiaSmi => v1::GpuFormat::NvidiaSmi,
