@@ -93,7 +93,7 @@ pub trait Gpus: Send + Sync + 'static {
     /// The inventories matched with the snapshot in force.
     fn analysis(&self) -> Arc<Analysis>;
 
-    /// The number of changes to inventories since the start, for waiting until the next change.
+    /// The number of changes to inventories so far, for waiting until the next change.
     fn changes(&self) -> watch::Receiver<u64>;
 
     /// Stores the inventory of a machine type, and replaces an earlier one.

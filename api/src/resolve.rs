@@ -210,8 +210,8 @@ fn described(
 pub type FindDescribed<'a, T> = dyn Fn(&dyn Fn(&str) -> bool) -> Vec<T> + 'a;
 
 /// The nodes that `text` names, and the port number that it ends with. The whole text is tried as a
-/// name first; only if no node has that name, the text before `:PORT`. `find` finds nodes by their
-/// description.
+/// name first; only if no node has that name, the text before `:PORT` is tried. `find` finds nodes
+/// by their description.
 pub fn called<T>(
     text: &str,
     sense: Sense,

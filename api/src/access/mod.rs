@@ -4,7 +4,7 @@
 //! A request passes the `guard` before any handler. The guard takes the identity from the
 //! connection ([`Peer`]) or from a bearer token ([`TokenVerifier`]), the rights of the identity
 //! from the roles file ([`RoleTable`]), and the right that the call needs from one table
-//! ([`calls`]). It refuses a call that is missing in the table.
+//! ([`calls`]). The guard refuses a call that is missing in the table.
 //!
 //! A test fails if a call has no line in the table.
 

@@ -14,8 +14,8 @@ use crate::limits::MAX_SELECTOR_BYTES;
 /// | `17`, `0x11` (up to four digits) | the port with that LID |
 /// | `fe80::2:c903:0:1234`, any IPv6 address | the port with that GID |
 /// | `host-03 mlx5_0`, `host-03 mlx5_0:1` | the node with that description; port 1 of it |
-/// | `leaf-03`, `leaf-03:7` | also the switch with that name in its description (`MF0;leaf-03:MQM8700/U1`), or its port 7 |
-/// | `LEAF-03`, `host-03` | also a name in any case of letters, or the only node with that text in its description |
+/// | `leaf-03`, `leaf-03:7` | the switch with that name in its description (`MF0;leaf-03:MQM8700/U1`); port 7 of it |
+/// | `LEAF-03`, `host-03` | the node or switch with that name in another case of letters, or the only node with that text in its description |
 /// | `guid:11`, `lid:11`, `gid:::11`, `name:11` | a GUID, a LID, a GID or a description, even if the text alone has another form |
 ///
 /// A description may itself contain colons, so the lookup first tries `rack:7` as a whole.

@@ -74,7 +74,7 @@ impl Connections {
     }
 }
 
-/// A listener of a kind.
+/// The kinds of listeners.
 pub(super) enum Listener {
     /// A listener on a Unix socket.
     Unix(UnixListener),

@@ -32,7 +32,7 @@ pub(super) struct Watch {
 }
 
 /// The history query of a request with filters, or for the newest events first; `None` for another
-/// request. The query is for all records and 0 events: [`Watch::page`] narrows it to a page.
+/// request. The query covers all records and asks for 0 events: [`Watch::page`] sets both.
 fn filtered(request: &v1::ListEventsRequest) -> Result<Option<HistoryQuery>, Status> {
     let node = text_filter("node", request.node.clone())?;
     let cause = text_filter("cause", request.cause.clone())?;

@@ -19,7 +19,7 @@ pub(crate) fn terminal_width() -> Option<usize> {
 }
 
 /// The maximum width, in columns of the terminal, of a table's column that wraps only if there is
-/// not enough room otherwise: a time stamp has less.
+/// not enough room otherwise: the width of a time stamp in UTC.
 const UNBROKEN: usize = 24;
 
 /// The heading of the column that shows descriptions whole; other columns show only the names in

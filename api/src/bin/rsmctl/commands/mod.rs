@@ -198,8 +198,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 impl Question {
-    /// Whether the command changes something. Its use of options of lists is then refused before
-    /// the change, not after.
+    /// Whether the command changes something. Options of lists are then refused before the change,
+    /// not after it.
     fn acts(&self) -> bool {
         match self {
             Question::Drain(_)
