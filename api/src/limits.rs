@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_leave_the_reserved_descriptors_alone() {
+    fn connection_limits_leave_the_reserved_descriptors_free() {
         for descriptors in [256, 1024, 4096, 65_536, 1 << 20] {
             let ConnectionLimits { unix, tcp } = ConnectionLimits::of_descriptors(descriptors);
             assert!((unix + tcp) as u64 + RESERVED_DESCRIPTORS <= descriptors);

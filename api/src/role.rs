@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tenant_owns_its_ranges_only_and_with_either_membership_bit() {
+    fn tenant_changes_and_sees_only_its_p_keys_with_either_membership_bit() {
         let mut grant = Grant::tenant([0x30..=0x30, 0x10..=0x1f, 0x18..=0x20]);
         for (p_key, owned) in [
             (0x0f, false),

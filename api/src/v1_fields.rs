@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_milliseconds_to_the_microsecond() {
+    fn milliseconds_are_rounded_to_the_microsecond() {
         assert_eq!(milliseconds(Duration::from_nanos(1_234_567)), 1.235);
         assert_eq!(milliseconds(Duration::from_secs(2)), 2000.0);
         assert_eq!(milliseconds(Duration::ZERO), 0.0);

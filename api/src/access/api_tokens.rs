@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn ended_token_is_refused_with_its_name() {
+    fn expired_token_is_refused_with_its_name() {
         let refused = tokens()
             .find(b"Bearer secret-2", 50)
             .expect_err("it has ended");
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_lines_are_refused_with_their_number() {
+    fn malformed_and_duplicate_lines_are_refused_with_their_line_number() {
         let digest = "00".repeat(32);
         for (text, line, part) in [
             (

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_no_limit() {
+    fn a_rate_of_zero_means_no_limit() {
         let rates = Rates::new(RateSettings {
             reads_per_s: 0,
             changes_per_s: 0,

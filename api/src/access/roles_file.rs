@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roles_of_all_fitting_lines_add_up() {
+    fn an_identity_has_the_roles_of_all_matching_lines() {
         let table = RoleTable::parse(
             "# roles\nuid 1001 operate # a comment\ngid 7\ttenant:0x10-0x1f,0x30\n\n\
              san spiffe://f/a#b admin\ncn mon read\njwt blue tenant:0x5 read\njwt blue secrets\n",
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_lines_are_refused_with_their_number() {
+    fn malformed_lines_are_refused_with_their_line_number() {
         for (text, line, part) in [
             ("uid 1 read\nwho 2 read", 2, "no kind"),
             ("uid", 1, "no name"),

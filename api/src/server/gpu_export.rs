@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_large_file_comes_in_pieces_and_a_cut_one_ends_with_an_error() {
+    async fn a_large_file_is_sent_in_pieces_and_ends_with_an_error_if_the_server_stops() {
         let content = "é-".repeat(FILE_PIECE_BYTES);
         let file = v1::ExportGpuFileResponse {
             content: content.clone(),

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_a_default_and_a_bound() {
+    fn page_sizes_have_a_default_and_a_maximum() {
         assert_eq!(cursor(0, "").unwrap().limit(), DEFAULT_PAGE_SIZE + 1);
         assert_eq!(cursor(7, "").unwrap().limit(), 8);
         assert_eq!(cursor(u32::MAX, "").unwrap().limit(), MAX_PAGE_SIZE + 1);

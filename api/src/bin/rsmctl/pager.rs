@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_pager_gets_the_text_and_a_missing_one_is_an_error() {
+    async fn the_pager_gets_the_text_and_a_missing_pager_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("seen");
         let mut shell = OsString::from("cat > ");

@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_column_of_descriptions_shows_them_whole() {
+    fn only_the_column_description_shows_descriptions_whole() {
         let mut rows = Rows::new(&["NAME", "DESCRIPTION"]);
         let text = || "MF0;leaf-01:MQM9700/U1".to_owned();
         rows.add([text(), text()]);

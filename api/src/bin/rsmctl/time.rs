@@ -168,14 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn a_minute_has_the_zone_of_the_whole_time_and_can_be_read() {
+    fn a_minute_keeps_the_zone_of_its_time_and_can_be_parsed() {
         let text = minute(1_735_689_599_001);
         assert_eq!(text, "2024-12-31T23:59Z");
         assert_eq!(parse(&text), Ok(1_735_689_540_000));
     }
 
     #[test]
-    fn lengths_of_time_are_whole_seconds_above_zero() {
+    fn lengths_of_time_need_a_unit_and_are_in_range() {
         assert_eq!(seconds("15min"), Ok(900));
         for wrong in ["", "0s", "10", "-5s", "9999d", "soon"] {
             assert!(seconds(wrong).is_err(), "{wrong}");

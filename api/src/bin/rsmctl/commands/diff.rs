@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn first_clause_ends_behind_the_name_of_a_switch() {
+    fn first_clause_does_not_end_within_the_name_of_a_switch() {
         let text = "the host host-005 mlx5_0 is gone, was at MF0;su-01-leaf-02:MQM9700/U1 port 7: 54 \
                     routes were moved; if it is gone for good: rsmctl expect";
         let expected = "the host host-005 mlx5_0 is gone, was at su-01-leaf-02 port 7";

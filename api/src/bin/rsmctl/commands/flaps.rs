@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_counted_each_time_that_they_go_or_train_anew() {
+    fn links_are_counted_each_time_that_they_go_down_or_train_anew() {
         let (up, init) = (v1::PortState::Active, v1::PortState::Init);
         let events = [
             event(1, Change::LinkAppeared(link("new", up))),

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn table_has_a_row_for_each_counter_that_moved_and_fits_its_width() {
+    fn table_has_a_row_for_each_error_counter_and_fits_its_width() {
         let step = |minute: u64, errors: u64| v1::CounterStep {
             start_unix_ms: minute * 60_000,
             ports: 1,

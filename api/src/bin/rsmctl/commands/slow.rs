@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_that_no_port_counts_are_not_known() {
+    fn waits_are_not_known_if_no_port_counts_them() {
         assert!(no_wait(0).text.starts_with("not known"));
         let text = no_wait(2).text;
         assert!(text.ends_with("at each of 2 ports that count it"), "{text}");

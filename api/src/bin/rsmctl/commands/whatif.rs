@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_come_first_then_the_hosts_then_the_remedy() {
+    fn rows_state_the_damage_before_the_hosts_and_the_remedy() {
         let port = |description: &str| v1::CutOffPort {
             description: description.to_owned(),
             ..v1::CutOffPort::default()

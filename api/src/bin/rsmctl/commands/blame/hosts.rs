@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_every_launcher_name_the_same_hosts() {
+    fn host_files_of_all_launchers_give_the_same_hosts() {
         let expected = ["gpu-001", "gpu-002"];
         for content in [
             "gpu-001 slots=8\ngpu-002 slots=8 max-slots=8 # the other\n",
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_list_is_refused_with_its_line() {
+    fn malformed_list_is_refused_with_its_line_number() {
         let error = of_content("a\nb[1\n").unwrap_err();
         assert!(error.starts_with("line 2: "), "{error}");
     }

@@ -512,7 +512,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_lead_out_of_the_folder_are_no_files() {
+    fn names_of_files_outside_the_folder_are_refused() {
         assert!(is_file_name("gpu-001.rack 7"));
         for name in ["", ".", "..", "/", "a/b", "a/", "/etc", "../a"] {
             assert!(!is_file_name(name), "{name}");
