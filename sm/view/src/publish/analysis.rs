@@ -32,13 +32,14 @@ const MAX_WAITING: usize = 16;
 /// Answers queries about routes from the snapshot in force, one computation at a time.
 pub struct RouteAnalyst {
     view: Arc<View>,
+    /// One permit for each request that waits or computes.
     places: Arc<Semaphore>,
     /// Last results; locked during a computation.
     last: Arc<Mutex<Last>>,
 }
 
-/// The right to compute. It goes with the computation, which continues if the client leaves, so
-/// that clients that leave start no second one.
+/// The right to compute. The computation owns it and continues when its client leaves, so that
+/// clients that leave cannot make two computations run at a time.
 pub(super) struct Turn {
     last: OwnedMutexGuard<Last>,
     _place: OwnedSemaphorePermit,
@@ -97,6 +98,8 @@ impl RouteAnalyst {
         })
     }
 
+    /// The cable at a port, and the paths over it by the routes in force. Reuses the last result if
+    /// it is about this cable and these routes.
     async fn cable(&self, port: &Selector) -> Result<FoundCable, RoutingError> {
         let turn = self.turn().await?;
         let published = self.view.published();
@@ -130,8 +133,8 @@ impl RouteAnalyst {
 }
 
 impl RouteAnalyst {
-    /// The evenness with which the routes in force spread paths, and their plan. Measured once for
-    /// the routes of a plan.
+    /// The plan in force, and how evenly its routes spread paths over links. Measured once for the
+    /// routes of a plan.
     ///
     /// # Errors
     /// There are no routes, or too many requests wait.
@@ -162,8 +165,8 @@ fn plan_of(published: &Published) -> Result<Arc<Plan>, RoutingError> {
         .ok_or(RoutingError::NoRoutes)
 }
 
-/// Runs a long computation on a thread of its own. `held` stays with it, also when the client has
-/// left, and comes back with the result.
+/// Runs a long computation on a thread of its own. The computation keeps `held` until its end, even
+/// if the client leaves, and returns it with the result.
 pub(super) async fn compute<H: Send + 'static, T: Send + 'static>(
     held: H,
     work: impl FnOnce() -> T + Send + 'static,
@@ -323,7 +326,7 @@ impl RoutingQueries for RouteAnalyst {
     }
 }
 
-/// The port `key`, which an operator named `port`.
+/// Returns `key` if that port has a cable. `port` is the name that the operator used for it.
 ///
 /// # Errors
 /// The port has no cable.
@@ -348,13 +351,14 @@ fn drain_refused(published: &Published, plan: &Plan, parts: &[NodeOrCable]) -> O
     refused.err().map(|error| error.to_string())
 }
 
-/// The parts in `before` and the drained `parts`; `None` if they are too many.
+/// `before` with the drained `parts` added; `None` if the parts are too many.
 fn with_drained(before: &Avoid, parts: &[NodeOrCable]) -> Option<Avoid> {
     let mut avoid = before.clone();
     avoid.add(&as_drained(parts)).is_ok().then_some(avoid)
 }
 
-/// The links that hosts would share after a drain, in words; empty if no host loses its links.
+/// A sentence on each switch whose live hosts would share fewer uplinks after a drain; empty if
+/// there is no such switch.
 fn drain_effect(fabric: &Fabric, after: &AfterDrain) -> String {
     let narrowed = |one: &Narrowed| {
         let switch = fabric.name(one.switch);
@@ -370,7 +374,7 @@ fn drain_effect(fabric: &Fabric, after: &AfterDrain) -> String {
     texts.join("; ")
 }
 
-/// Parts as an operator would drain them.
+/// The parts with the reasons that a drain by an operator would give them.
 fn as_drained(parts: &[NodeOrCable]) -> BTreeMap<NodeOrCable, Reason> {
     let drained = |&part: &NodeOrCable| {
         let drained = Drained {

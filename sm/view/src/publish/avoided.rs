@@ -8,7 +8,7 @@ use rsm_model::fabric::Port;
 use rsm_plan::avoid::{NodeOrCable, Reason};
 use rsm_state::{Snapshot, TablesWritten};
 
-/// Maximum number of names in a status: they fill some lines of a screen.
+/// Maximum number of names in a status: they fill a few lines of a screen.
 const MAX_NAMES: usize = 16;
 
 /// Mark of each part that routes avoid, or are about to avoid.
@@ -111,7 +111,8 @@ fn mark(snapshot: &Snapshot, part: NodeOrCable, reason: &Reason) -> v1::Avoidanc
 }
 
 /// Whether the plan in force avoids a part, and the switches next to the part hold their tables. A
-/// later convergence under way does not count: otherwise marks would come and go with each one.
+/// later convergence under way changes nothing: otherwise marks would come and go with each
+/// convergence.
 fn is_planned(snapshot: &Snapshot, part: NodeOrCable) -> bool {
     let plan = snapshot.plan.as_deref();
     are_tables_on(snapshot, beside(snapshot, part))
@@ -129,7 +130,8 @@ pub(super) fn are_tables_on(snapshot: &Snapshot, switches: impl IntoIterator<Ite
     })
 }
 
-/// Nodes whose tables lead to a part: the peers at a node's cables, or both ends of a cable.
+/// Nodes whose tables can lead packets to a part: the peers at the cables of a node, or both ends
+/// of a cable.
 fn beside(snapshot: &Snapshot, part: NodeOrCable) -> Vec<Guid> {
     let Some(node) = snapshot.fabric.node_of(part.node()) else {
         return Vec::new();
@@ -144,8 +146,9 @@ fn beside(snapshot: &Snapshot, part: NodeOrCable) -> Vec<Guid> {
     }
 }
 
-/// Whether the tables in force are those of a plan that knows what is to be avoided at a part, the
-/// switches that lead packets to the part hold them, and no Set is under way.
+/// Whether the tables around a part are final: the plan in force avoids all that is to be avoided
+/// at the part, the switches that lead packets to the part hold the plan's tables, and no Set is
+/// under way.
 pub(super) fn is_settled(snapshot: &Snapshot, part: NodeOrCable) -> bool {
     let Some(plan) = snapshot.plan.as_deref() else {
         return false;
@@ -154,7 +157,7 @@ pub(super) fn is_settled(snapshot: &Snapshot, part: NodeOrCable) -> bool {
     let is_known = |part: &NodeOrCable| {
         snapshot.avoid.reason(*part).is_none() || plan.avoided.avoid.reason(*part).is_some()
     };
-    // The tables of a drained switch count where its neighbours lead packets in.
+    // The neighbours of a drained switch lead packets into it, so their tables count as well.
     let drained = around
         .iter()
         .filter(|part| matches!(part, NodeOrCable::Node(_)));
@@ -166,7 +169,7 @@ pub(super) fn is_settled(snapshot: &Snapshot, part: NodeOrCable) -> bool {
         && around.iter().all(is_known)
 }
 
-/// A node; or both ends of a cable and their nodes.
+/// The part itself if it is a node; for a cable, both ends and their nodes.
 pub(super) fn around(snapshot: &Snapshot, part: NodeOrCable) -> Vec<NodeOrCable> {
     let NodeOrCable::Port(key) = part else {
         return vec![part];
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_of_a_cable_goes_before_those_of_its_nodes() {
+    fn mark_of_a_cable_takes_precedence_over_the_marks_of_its_nodes() {
         let port = |node, number| PortKey::new(Guid(node), PortNum(number));
         let marks = Marks::of(&snapshot(&[
             (

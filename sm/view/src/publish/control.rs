@@ -27,8 +27,8 @@ use super::unwritten::Concern;
 use super::view::View;
 use super::{cables, drained, isolation, overlay, port_command};
 
-/// Maximum number of callers that wait at the same time: more than the operators and scripts of one
-/// site, far fewer than a script in an endless loop makes. One sweep answers them all.
+/// Maximum number of callers that wait at the same time. The operators and scripts of one site stay
+/// below it; a script in an endless loop soon reaches it. One sweep answers all waiting callers.
 pub const MAX_WAITING: usize = 64;
 
 /// Maximum number of waiting callers of all tenants together. The rest of [`MAX_WAITING`] is for
@@ -84,7 +84,7 @@ impl Waiting {
     }
 }
 
-/// A caller that waits for an answer, and the hardware that must hold its command.
+/// A caller that waits for an answer, and the hardware that must hold the result of its request.
 struct WaitingCaller {
     answer: oneshot::Sender<Answer>,
     concern: Concern,
@@ -113,9 +113,9 @@ impl Controller {
         }
     }
 
-    /// Answers the caller of `ticket`, whose request the pass `convergence` carried out: with the
-    /// pass, or with [`ControlError::Unwritten`] if the hardware that the request concerns does not
-    /// hold its result. Tickets of callers that have left are ignored.
+    /// Answers the caller of `ticket` after the pass `convergence` has carried out its request. The
+    /// answer is the record of the pass, or [`ControlError::Unwritten`] if the hardware that the
+    /// request concerns does not hold the result. Tickets of callers that have left are ignored.
     pub fn done(&self, ticket: Ticket, convergence: &Arc<Convergence>) {
         let Some(caller) = self.waiting.lock().callers.remove(&ticket) else {
             return;
@@ -137,8 +137,8 @@ impl Controller {
         }
     }
 
-    /// Refuses the request of `ticket` unless its caller accepts that `ports` ports are cut off.
-    /// Tickets of callers that have left are ignored.
+    /// Refuses the request of `ticket`, which would cut off `ports` ports, for `reason`. The answer
+    /// tells the caller how to insist. Tickets of callers that have left are ignored.
     pub fn cut_off(&self, ticket: Ticket, ports: usize, reason: String) {
         if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
             let ports = ports as u64;
@@ -194,7 +194,7 @@ impl Controller {
         }
     }
 
-    /// Checks that there is a subnet to act on.
+    /// Checks that this manager may change the subnet: it is attached and does not stand by.
     fn check(&self) -> Result<(), ControlError> {
         let published = self.view.published();
         match (published.state, &published.snapshot.role) {
@@ -210,17 +210,18 @@ impl Controller {
     }
 
     /// Disables, in one plan, the switch ports at the cables of host ports. The text with each host
-    /// port says how the host acts against the subnet. Returns for each host port whether this call
-    /// disabled its switch port; `false` if the switch port was disabled already.
+    /// port says how the host acts against the subnet. Returns the result for each host port, in
+    /// any order: whether this call disabled its switch port; `false` if the switch port was
+    /// disabled already.
     ///
     /// # Errors
-    /// The port belongs to no host or to this manager, other ports would be cut off with it, or the
-    /// core did not carry out the plan.
+    /// For one host port: the port belongs to no host or to this manager, or other ports would be
+    /// cut off with it. For all others: the core did not carry out the plan.
     pub async fn isolate(
         &self,
         hosts: &[(PortKey, &str)],
     ) -> Vec<(PortKey, Result<bool, ControlError>)> {
-        let mut ended = Vec::new();
+        let mut results = Vec::new();
         let mut disabled = Vec::new();
         let mut parts = BTreeMap::new();
         let now = self.view.unix_ms();
@@ -234,12 +235,12 @@ impl Controller {
                     parts.insert(NodeOrCable::Port(port), reason);
                     disabled.push(host);
                 }
-                Ok(None) => ended.push((host, Ok(false))),
-                Err(error) => ended.push((host, Err(error))),
+                Ok(None) => results.push((host, Ok(false))),
+                Err(error) => results.push((host, Err(error))),
             }
         }
         if parts.is_empty() {
-            return ended;
+            return results;
         }
         let ports = parts.keys().filter_map(|part| match *part {
             NodeOrCable::Port(port) => Some(port),
@@ -255,8 +256,8 @@ impl Controller {
             Ok(mut caller) => caller.answer().await.map(|_| true),
             Err(error) => Err(error),
         };
-        ended.extend(disabled.into_iter().map(|host| (host, done.clone())));
-        ended
+        results.extend(disabled.into_iter().map(|host| (host, done.clone())));
+        results
     }
 
     /// Parts to drain, each with its reason.
@@ -304,7 +305,8 @@ impl Controller {
     }
 
     /// Sends a command to the core for the tenant with this identity; `None` for other callers.
-    /// Fails if the controller stops, or if too many callers wait.
+    /// Fails if this manager may not change the subnet, if the controller stops, or if too many
+    /// callers or commands wait.
     fn ask_for(
         &self,
         tenant: Option<String>,
@@ -553,7 +555,7 @@ fn missing_at(published: &Published, name: &Selector) -> Result<Vec<Accept>, Con
     let found = match published.names.find_gone(name) {
         Some(found) => vec![found],
         None => match resolve_host_or_part(&published.names, name) {
-            // The name is part of a missing node's name, and of no present node's.
+            // The name is part of the name of a missing node, and of no present node.
             Err(LookupError::Gone { node, port, .. }) => vec![(node, port)],
             Err(LookupError::HostGone { nodes, .. }) => {
                 nodes.into_iter().map(|node| (node, None)).collect()
@@ -575,7 +577,8 @@ fn missing_at(published: &Published, name: &Selector) -> Result<Vec<Accept>, Con
     Ok(accepts)
 }
 
-/// A waiting caller, which leaves the table when dropped, answered or not.
+/// The entry of a caller in the table of waiting callers. Dropping it removes the entry; before the
+/// answer, it also withdraws the request from the core.
 struct Caller<'a> {
     controller: &'a Controller,
     ticket: Ticket,

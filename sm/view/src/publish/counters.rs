@@ -34,8 +34,9 @@ pub trait CountersSource: Send + Sync + 'static {
     fn counters(&self) -> CountersSnapshot;
 }
 
-/// Lifetime of a cached answer: one reading interval, after which a reading can be stale.
-const PASS: Duration = Duration::from_secs(1);
+/// Lifetime of a cached answer. Readings become stale with time, so even an answer about unchanged
+/// readings expires.
+const ANSWER_LIFETIME: Duration = Duration::from_secs(1);
 
 /// Answers readers from the last readings, with the names of the snapshot in force.
 pub struct PublishedCounters {
@@ -60,8 +61,9 @@ const ORDERS: [PortOrder; 4] = [
 
 /// An answer about all ports, kept for further readers.
 struct Kept<T> {
-    /// Time of the readings; `made` is the time when the answer was made.
-    shown: Time,
+    /// Time of the readings that the answer is made from.
+    read_at: Time,
+    /// Time when the answer was made.
     made: Time,
     answer: T,
 }
@@ -77,14 +79,14 @@ impl<T: Clone> Kept<T> {
     ) -> T {
         let mut kept = kept.lock();
         if let Some(kept) = &*kept
-            && kept.shown == counters.at
-            && now.since(kept.made) < PASS
+            && kept.read_at == counters.at
+            && now.since(kept.made) < ANSWER_LIFETIME
         {
             return kept.answer.clone();
         }
         let answer = make();
         *kept = Some(Kept {
-            shown: counters.at,
+            read_at: counters.at,
             made: now,
             answer: answer.clone(),
         });
@@ -95,7 +97,7 @@ impl<T: Clone> Kept<T> {
 /// The first ports in an order.
 #[derive(Clone, Default)]
 struct Ranking {
-    /// Ports from the first one on, at most as many as a request can ask for.
+    /// Ports in this order, the first [`MAX_TOP_PORTS`].
     first: Arc<[PortKey]>,
     /// Number of ports with a value in this order.
     total: u64,
@@ -158,7 +160,7 @@ impl PublishedCounters {
         self
     }
 
-    /// The first ports in an order, of a part or of the whole fabric.
+    /// Ranks the ports of a part, or of the whole fabric if `part` is `None`.
     fn ranking(
         &self,
         order: PortOrder,
@@ -178,7 +180,7 @@ impl PublishedCounters {
         self.view.clock.now()
     }
 
-    /// The current readings.
+    /// The last readings; an error if counters are not collected and none were read.
     fn read(&self) -> Result<CountersSnapshot, CountersError> {
         let counters = self.source.counters();
         if !counters.is_collecting && counters.ports(None).next().is_none() {
@@ -247,7 +249,8 @@ fn part_of(
     Ok(part.transpose()?)
 }
 
-/// Ports of a part, or of the whole fabric, from the first key above `after` on.
+/// Ports of a part, or of the whole fabric, whose keys are greater than `after`, in ascending order
+/// of key.
 fn ports_of<'a>(
     counters: &'a CountersSnapshot,
     after: Option<PortKey>,
@@ -504,7 +507,8 @@ fn error_counters() -> impl Iterator<Item = Counter> {
 }
 
 /// Causes of PortRcvErrors and PortXmitDiscards by the specification's names (IBA 16.1.4.1 and
-/// 16.1.4.2), and results of forward error correction (IBA 16.1.4.12); empty before they were read.
+/// 16.1.4.2), and results of forward error correction (IBA 16.1.4.12); empty if none of them has
+/// been read.
 fn causes(reading: &PortReading) -> Vec<(&'static str, u64)> {
     let causes = reading.causes();
     let rcv = causes.and_then(|causes| causes.rcv).map(|rcv| {

@@ -12,8 +12,8 @@ use super::api_view::api_key;
 use super::avoided::{around, is_settled};
 use super::published::Published;
 
-/// Drained parts whose keys `is_wanted` accepts, in ascending order of key. The tables are read
-/// when each part is taken.
+/// Drained parts whose keys `is_wanted` accepts, in ascending order of key. The iterator examines
+/// the tables for a part only when it reaches it.
 pub(super) fn shown(
     published: &Published,
     is_wanted: impl Fn(PortId) -> bool,
@@ -61,9 +61,9 @@ fn state(
     state
 }
 
-/// Whether a part, drained or not, may be unplugged, and what the tables lead over it: the one rule
-/// of all answers. It may be unplugged if no path of other nodes crosses it; hosts at a switch are
-/// other nodes, unless they are drained as well.
+/// The state of a part, drained or not, and the LIDs that tables lead over it. All answers about
+/// unplugging follow this rule: a part may be unplugged if no path of other nodes crosses it. Hosts
+/// at a switch are other nodes, unless they are drained as well.
 pub(super) fn evidence(published: &Published, part: NodeOrCable) -> (v1::DrainState, Over) {
     let snapshot = &published.snapshot;
     if !part.is_there(&snapshot.fabric) {
@@ -114,7 +114,7 @@ pub(super) fn unplug(published: &Published, part: NodeOrCable) -> (v1::Unplug, O
     (unplug, over)
 }
 
-/// Whether all of several parts may be unplugged: the answer for the part for which it is worst.
+/// Whether all of several parts may be unplugged: the worst of the answers for the single parts.
 pub(super) fn unplug_all(published: &Published, parts: &[NodeOrCable]) -> v1::Unplug {
     let all = parts.iter().map(|&part| unplug(published, part).0);
     all.max_by_key(|unplug| match unplug {
@@ -155,8 +155,8 @@ fn part(published: &Published, (node, port): (Guid, Option<PortNum>)) -> NamedPa
     }
 }
 
-/// The drained parts that a name refers to: of a host, its adapters that are drained. An absent part
-/// is found by its GUID, or by its name at the time of the drain.
+/// The drained parts that a name refers to; for a host, those of its adapters that are drained. An
+/// absent part is found by its GUID, or by its name at the time of the drain.
 pub(super) fn drained_parts(
     published: &Published,
     name: &Selector,

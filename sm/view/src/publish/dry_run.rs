@@ -32,8 +32,8 @@ pub struct DryRunReport {
     pub sets: Vec<SetEntry>,
     /// Sets of a takeover that are not among `sets`.
     pub takeover: TakeoverSets,
-    /// Comparison of the routes that switches hold with the planned ones; `None` if they do not
-    /// differ.
+    /// Comparison of the routes that switches hold with the planned routes; `None` if they are
+    /// equal, or if the held routes reach no host.
     pub routes: Option<RoutesCompared>,
     /// The subnet as it was read.
     pub subnet: OnceReport,
@@ -165,11 +165,11 @@ impl DryRunReport {
                 _ => None,
             })
             .collect();
-        let told = handover.reregistered.union(&handover.new_master_lids);
+        let ports_set = handover.reregistered.union(&handover.new_master_lids);
         self.takeover = TakeoverSets {
             reregistered: handover.reregistered.len(),
             new_master_lids: handover.new_master_lids.len(),
-            more_sets: told.filter(|key| !written.contains(key)).count(),
+            more_sets: ports_set.filter(|key| !written.contains(key)).count(),
         };
         self
     }

@@ -34,8 +34,9 @@ pub(super) struct SnapshotUpdates {
 ///
 /// Reports the first fabric, and a fabric that differs in more than [`MAX_CHANGES`] items, as one
 /// change of state whose reason states the numbers; a watcher that keeps a copy then lists
-/// everything again. A change of a switch's rank or of a node's distance alone is no event. The
-/// ports and links of a drained node have no events, because the node's event covers them.
+/// everything again. Findings are listed even then, unless there are more than [`MAX_CHANGES`]. A
+/// change of a switch's rank or of a node's distance alone is no event. The ports and links of a
+/// drained node have no events, because the node's event covers them.
 pub(super) fn list_changes(
     old: &Published,
     new: &Published,

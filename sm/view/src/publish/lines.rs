@@ -56,7 +56,7 @@ fn is_logged(finding: &v1::Finding) -> bool {
     LOGGED.iter().any(|kind| kind.code() == finding.kind)
 }
 
-/// Lines about nodes that are lost or found; hosts at one switch share a line.
+/// Lines about nodes that are lost or found. Hosts at one switch share a line.
 fn moves(changes: &[Change]) -> Vec<String> {
     let mut lost = Moves::new("lost");
     let mut found = Moves::new("found");
@@ -86,6 +86,7 @@ fn is_sum(reason: &str) -> bool {
     reason.starts_with("found ") || reason.starts_with("too much changed at once")
 }
 
+/// Nodes that were lost, or nodes that were found.
 struct Moves {
     verb: &'static str,
     /// Other ends of the cables of each node, as node name and port number, by node GUID.
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_a_known_cable_has_a_line() {
+    fn host_without_a_known_cable_has_a_line_without_a_place() {
         assert_eq!(
             moves(&[Change::NodeVanished(host(7))]),
             ["host host-7 lost"]

@@ -32,7 +32,8 @@ pub(super) struct Gone {
     pub(super) ends: Vec<LostEnd>,
     place: String,
     until: String,
-    /// The order that keeps the port at its place disabled, in words; empty if there is none.
+    /// The operator's order that keeps the port at the node's former place disabled, in words;
+    /// empty if there is none.
     disabled: String,
 }
 
@@ -108,7 +109,8 @@ pub(super) fn gone(snapshot: &Snapshot, unix_ms: &dyn Fn(Time) -> u64) -> Vec<Go
         .collect()
 }
 
-/// Missing switches, and missing cables between switches.
+/// Missing switches, missing cables between switches, and the switches that have lost cables to
+/// hosts.
 pub(super) fn gone_switches(snapshot: &Snapshot) -> GoneSwitches {
     let (expected, fabric) = (&snapshot.expected, &snapshot.fabric);
     let is_switch = |end: PortKey| expected.is_switch(fabric, end.node);
@@ -222,8 +224,8 @@ fn former(missing: &Missing) -> String {
     }
 }
 
-/// Present state of the other end of the first cable that is still there. The place of that end is
-/// named where it is not the former place.
+/// Present state of the other end of a missing part's cable: of the first cable whose other end is
+/// present. The text names that end if it is not at the first cable.
 fn seen(fabric: &Fabric, missing: &Missing) -> String {
     let mut far = missing.cables.iter().zip(&missing.peers).enumerate();
     let far = far.find_map(|(at, (&(_, far), name))| Some((fabric.find_port(far)?, at, name)));

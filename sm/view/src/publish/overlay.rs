@@ -166,7 +166,7 @@ fn protection(asked: &PartitionProtection) -> Result<Protection, ControlError> {
     })
 }
 
-/// Names that belong to a partition, as the API shows them.
+/// The trust mode of a partition, and the MGIDs and GUIDs that belong to it, as the API shows them.
 pub(super) fn shown_protection(protection: &Protection) -> v1::PartitionProtection {
     let names = |kind: OwnedKind| {
         let owned = protection.owned.iter().filter(|owned| owned.kind == kind);
@@ -233,7 +233,7 @@ fn guids(published: &Published, name: &MemberName) -> Result<Vec<Guid>, ControlE
     Ok(guids)
 }
 
-/// The port GUIDs of a node, or the one of its port with this number.
+/// The GUIDs of all end ports of a node, or only of the end port with the number `port`.
 fn end_ports(
     published: &Published,
     selector: &Selector,

@@ -74,7 +74,7 @@ pub(super) fn partitions(
     page(published, partitions, limit)
 }
 
-/// Membership of channel adapters without a rule that names them.
+/// Membership of the channel adapters that no rule names; unspecified if they are no members.
 fn of_hosts(partitions: &rsm_config::Partitions, p_key: PKey) -> Membership {
     let rules = partitions.rules.iter().rev();
     let of_kind = |members: PartitionMembers| {
@@ -109,8 +109,8 @@ fn parameters(partition: &rsm_config::Partition, made: Option<&PartitionSettings
     }
 }
 
-/// Page of ports after the key `after` that the API made members of the partition with this P_Key,
-/// whose membership bit is ignored.
+/// Page of the port GUIDs, after the key `after`, that requests of the API made members of the
+/// partition with this P_Key. The membership bit of `p_key` is ignored.
 pub(super) fn guids(
     published: &Published,
     p_key: u16,
@@ -144,8 +144,8 @@ pub(super) fn guids(
     Ok(page(published, guids, limit))
 }
 
-/// Page of members after the key `after` of the partition with this P_Key, whose membership bit is
-/// ignored.
+/// Page of the ports, after the key `after`, that are members of the partition with this P_Key. The
+/// membership bit of `p_key` is ignored.
 pub(super) fn members(
     published: &Published,
     p_key: u16,
@@ -224,7 +224,8 @@ fn membership(table: &[PKey], p_key: PKey) -> Option<(Membership, u16)> {
     }
 }
 
-/// Numbers of full and of limited members, by partition.
+/// Numbers of full and of limited members, by base P_Key. A port with both P_Keys of a partition
+/// counts as a full member.
 fn counts(plan: &Plan) -> BTreeMap<u16, (u64, u64)> {
     let mut counts: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
     for (_, table) in end_ports(plan) {

@@ -112,7 +112,7 @@ fn traffic(counts: &Counts, seconds: f64) -> Option<v1::CountedTraffic> {
     })
 }
 
-/// Trends of the ports of a node.
+/// Trends of the ports of a node. A step without a reading has -1 bytes per second.
 pub(super) fn trends(
     source: Option<&dyn PastSource>,
     node: Guid,
@@ -147,7 +147,7 @@ pub(super) fn trends(
     })
 }
 
-/// The first ports in an order over a span, up to a bound.
+/// The first `limit` ports in `order` over a span, of a part or of the whole fabric.
 pub(super) fn top(
     fabric: &Fabric,
     source: Option<&dyn PastSource>,
@@ -181,7 +181,7 @@ pub(super) fn top(
     })
 }
 
-/// All ports that the node of a part can have.
+/// The port of a part; for a whole node, all port numbers that it can have.
 fn ports_of(part: PartKey) -> BTreeSet<PortKey> {
     if let Some(port) = port_of(part) {
         return BTreeSet::from([port]);

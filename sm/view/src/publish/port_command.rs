@@ -12,8 +12,8 @@ use rsm_plan::avoid::{Avoid, AvoidError, Drained, NodeOrCable, Reason};
 use super::api_view::api_key;
 use super::published::Published;
 
-/// The port that is set: the end of a cable that is closer to the subnet manager, so that it can be
-/// enabled again.
+/// The port that a command sets: the end of the cable at a switch; of two switches, the one closer
+/// to the subnet manager, which can still reach it to enable it again.
 pub(super) struct Target {
     pub(super) port: PortKey,
     /// The other end of the cable; `None` if there is none.
@@ -22,7 +22,8 @@ pub(super) struct Target {
     name: String,
     /// The port that the operator named, at this or the other end.
     pub(super) named: PortKey,
-    /// The cable from the end that the operator named: `leaf-03 port 7 (cable to spine-01 port 3)`.
+    /// The port that the operator named, with the other end of its cable: `leaf-03 port 7 (cable to
+    /// spine-01 port 3)`.
     asked: String,
 }
 
@@ -47,7 +48,7 @@ impl Target {
 /// The port to set for the port that an operator names, at either end of a cable.
 ///
 /// # Errors
-/// The name refers to no port, or to a port without a cable that is not a switch's.
+/// The name refers to no port, or no end of the cable is a port of a switch.
 pub(super) fn target(published: &Published, name: &Selector) -> Result<Target, ControlError> {
     let fabric = published.fabric();
     let (node, number) = resolve_node_or_port(&published.names, name)?;
@@ -205,7 +206,7 @@ pub(super) fn check_reset(published: &Published, target: &Target) -> Result<(), 
     })
 }
 
-/// Checks that parts can be used again without being enabled.
+/// Checks that none of the parts is a disabled port, which must be enabled instead.
 ///
 /// # Errors
 /// One of the parts is a disabled port.

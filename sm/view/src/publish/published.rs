@@ -69,8 +69,7 @@ impl Published {
         debug_assert_eq!(counts, Counts::of(&snapshot));
         let (state, reason) = state::of(&snapshot, &counts);
         let began_unix_ms = unix_ms(Time::ZERO);
-        // While many parts are missing, their list is not made anew for each change of another
-        // part.
+        // The list of missing parts can be long, so it is made again only if it may have changed.
         let is_same = Arc::ptr_eq(&before.snapshot.expected, &snapshot.expected)
             && before
                 .snapshot
@@ -179,8 +178,8 @@ impl Published {
         }
     }
 
-    /// GUID of an end port, if a lookup of the GUID finds that port; `None` otherwise, and for a
-    /// port that the fabric lacks.
+    /// GUID of an end port; `None` if a lookup of this GUID finds another port, or if the fabric
+    /// lacks the port.
     pub(super) fn guid_of(&self, port: PortId) -> Option<Guid> {
         let at = self.fabric().find_port(core_key(port))?;
         let guid = self.fabric().port(at).guid;
@@ -199,7 +198,7 @@ fn prefix(snapshot: &Snapshot) -> u64 {
         .unwrap_or(PortPolicy::default().subnet_prefix)
 }
 
-/// Both ends of each link that a finding names by one end, so that either end finds the link.
+/// Both ends of each link that flaps. The finding names only one end.
 fn damped_ends(snapshot: &Snapshot) -> BTreeSet<PortKey> {
     let fabric = &snapshot.fabric;
     let mut ends = BTreeSet::new();

@@ -129,8 +129,8 @@ fn no_partition(published: &Published, from: PortRef, to: PortRef) -> Option<Str
     (from != to && !can_talk(these, those)).then(|| NoPath::NoPartition.to_string())
 }
 
-/// The place where packets from `from` to a LID of `to` are dropped, and the reason; `None` if they
-/// arrive.
+/// A sentence on where and why packets from `from` to a LID of `to` are dropped, or cycle; `None`
+/// if they arrive.
 pub(super) fn dropped(
     published: &Published,
     from: PortRef,
@@ -177,8 +177,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Outcome of the walk, with the reason if the packet is dropped. The walk ends because no
-    /// switch is passed twice.
+    /// Outcome of the walk, and the reason if the packet is dropped; otherwise the reason is empty.
+    /// The walk ends at the first node that it passes twice.
     fn run(&mut self, from: PortRef, to: PortRef) -> (RouteOutcome, String) {
         let mut passed = BTreeSet::new();
         let mut node = from.node;
@@ -191,7 +191,7 @@ impl Walk<'_> {
             } else if in_port.is_none() {
                 self.through(from)
             } else {
-                self.not_mine()
+                self.not_the_holder()
             };
             match step {
                 Step::Delivered => {
@@ -221,7 +221,7 @@ impl Walk<'_> {
         kind(self.published.fabric().node(node)) == NodeKind::Switch
     }
 
-    /// The next step, to which the switch's table sends the packet.
+    /// The next step by the forwarding table of the switch.
     fn at_switch(&self, node: NodeIx, to: PortRef) -> Step {
         let guid = self.published.fabric().node(node).guid;
         let Some(table) = self.published.plan().and_then(|plan| plan.table(guid)) else {
@@ -230,12 +230,12 @@ impl Walk<'_> {
         match table.port(self.lid) {
             None => Step::dropped(format!("no entry for LID {}", self.lid)),
             Some(PortNum::ZERO) if node == to.node => Step::Delivered,
-            Some(PortNum::ZERO) => self.not_mine(),
+            Some(PortNum::ZERO) => self.not_the_holder(),
             Some(port) => self.through(PortRef { node, port }),
         }
     }
 
-    fn not_mine(&self) -> Step {
+    fn not_the_holder(&self) -> Step {
         Step::dropped(format!("it does not hold LID {}", self.lid))
     }
 
@@ -265,9 +265,9 @@ impl Walk<'_> {
         }
     }
 
-    /// Reason for which rsm has not routed packets on from `node`: the node, the node behind its
-    /// port, the destination, or the switch at the destination is not programmed. `None` if all of
-    /// them are programmed.
+    /// Reason why rsm has not programmed a route onward from `node`: it does not program the node,
+    /// the node behind its port, the destination, or the switch at the destination. `None` if it
+    /// programs all of them.
     fn obstacle(&self, node: NodeIx, behind: Option<PortRef>, to: PortRef) -> Option<String> {
         let fabric = self.published.fabric();
         let around = [behind, Some(to), fabric.peer(to)].into_iter().flatten();

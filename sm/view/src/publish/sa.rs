@@ -28,7 +28,7 @@ pub trait SaStateSource: Send + Sync + 'static {
     fn holdings(&self) -> BoxFuture<'_, Result<Holdings, SaError>>;
 }
 
-/// Answers readers from the state of the SA, and from the snapshot in force.
+/// Answers readers from the state of the SA and the snapshot in force.
 pub struct PublishedSa {
     view: Arc<View>,
     state_source: Arc<dyn SaStateSource>,

@@ -281,8 +281,8 @@ fn keyed_node(published: &Published, ix: NodeIx) -> Keyed<Guid, v1::Node> {
     }
 }
 
-/// Ports after the key `after`, in ascending order of key: those of the node `of` if given,
-/// otherwise those of all nodes whose kind `wanted` accepts.
+/// Ports whose keys are greater than `after`, in ascending order of key, at nodes whose kind
+/// `wanted` accepts. With `of`, only ports of that node.
 pub(super) fn ports_from<'a>(
     fabric: &'a Fabric,
     after: Option<PortId>,

@@ -1,4 +1,4 @@
-//! The parts of the hardware that a command concerns and that do not hold it yet.
+//! The parts of the hardware that a command concerns and that do not hold its result yet.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,11 @@ use rsm_state::{Convergence, TablesWritten};
 /// Number of ports and nodes that an answer names.
 const NAMES: usize = 8;
 
-/// The parts of the hardware that a command concerns: a device that fails elsewhere does not keep
-/// the command from being done.
+/// The parts of the hardware that a command concerns. A device that fails elsewhere does not make
+/// the command fail.
 #[derive(Clone, Debug)]
 pub(super) enum Concern {
-    /// Nothing beside the answer to the command, which says itself what is missing.
+    /// No part: the answer to the command itself states what is missing.
     InAnswer,
     /// All ports and tables.
     Everything,
@@ -30,11 +30,11 @@ pub(super) enum Concern {
 }
 
 impl Concern {
-    /// Checks that the hardware that the command concerns holds it at the end of the pass `done`,
-    /// which led to `fabric`.
+    /// Checks that the hardware that the command concerns holds its result at the end of the pass
+    /// `done`, which led to `fabric`.
     ///
     /// # Errors
-    /// [`ControlError::Unwritten`] with the parts that do not.
+    /// [`ControlError::Unwritten`] with the parts that do not hold it.
     pub(super) fn check(&self, done: &Convergence, fabric: &Fabric) -> Result<(), ControlError> {
         if let Some(reason) = &done.unwritten.ended {
             return Err(unwritten(0, reason.clone()));
@@ -51,7 +51,8 @@ impl Concern {
         Err(unwritten(parts.len(), names.join(", ")))
     }
 
-    /// The ports that the command concerns and that do not hold it; port 0 stands for a node.
+    /// The ports that the command concerns and that do not hold its result; port 0 stands for a
+    /// node.
     fn parts(&self, done: &Convergence, fabric: &Fabric) -> BTreeSet<PortKey> {
         let unwritten = &done.unwritten;
         match self {
@@ -74,7 +75,7 @@ impl Concern {
             }
             Concern::PKeys(guids) => {
                 let of_failed = |&part: &PortKey| concerns(fabric, part, guids, |_| true);
-                // Of a table that was read, the pass has compared each entry.
+                // The pass has compared each entry of a table that was read.
                 let of_unread =
                     |&part: &PortKey| concerns(fabric, part, guids, |port| port.p_keys.is_none());
                 let failed = unwritten.ports.iter().copied().filter(of_failed);
@@ -97,9 +98,9 @@ fn is_down(fabric: &Fabric, port: PortKey) -> bool {
     info.is_some_and(|info| info.port_state() == PortState::Down)
 }
 
-/// Whether `part`, a port or port 0 of a node, has P_Keys for one of the GUIDs: its own, those of its
-/// virtual ports, or at a switch's external port those of the port at its cable. Only ports count for
-/// which `counts` returns true.
+/// Whether `part`, a port or port 0 of a node, has P_Keys for one of the GUIDs: its own GUID, those
+/// of its virtual ports, or, at an external port of a switch, those of the port at the other end of
+/// the cable. Ports for which `counts` returns false are left out.
 fn concerns(
     fabric: &Fabric,
     part: PortKey,

@@ -139,7 +139,7 @@ impl View {
     ///
     /// Must be called with the snapshots in order. Readers see the snapshot before watchers receive
     /// its changes. Takes as long as a comparison of two fabrics and, if there is a new plan, of
-    /// its tables: some ten milliseconds for 45,000 hosts.
+    /// its tables: about ten milliseconds for 45,000 hosts.
     pub fn replace(&self, snapshot: Arc<Snapshot>) {
         let mut memory = self.memory.lock();
         let old = self.published();
@@ -206,8 +206,8 @@ impl View {
         self.clock.unix_ms(self.clock.now())
     }
 
-    /// A convergence of the snapshot in force in the form that readers see; `None` if the
-    /// snapshot's history does not contain it, or no longer does.
+    /// The record of `done` in the form that readers see; `None` if the history of the snapshot in
+    /// force does not contain it, or no longer does.
     pub fn convergence(&self, done: &Arc<rsm_state::Convergence>) -> Option<v1::Convergence> {
         let published = self.published();
         let mut newest_first = published.convergences.iter().rev();
@@ -226,8 +226,8 @@ impl View {
     }
 }
 
-/// Whether the first sweep of this run has ended. Before its end, a part that was not yet found
-/// would look lost.
+/// Whether the first sweep of this run has ended. Before that, a part that the sweep has not
+/// reached yet would look lost.
 fn is_known(snapshot: &Snapshot) -> bool {
     let has_converged = !snapshot.history.is_empty();
     let stands_by = matches!(snapshot.role, Role::Standby { .. });

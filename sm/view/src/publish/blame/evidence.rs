@@ -12,18 +12,18 @@ use rsm_model::text::count;
 use super::Case;
 use super::used::Use;
 
-/// Minimum weight of evidence for which the fabric is likely at fault.
+/// Minimum weight of evidence that makes the fabric likely at fault.
 pub(super) const LIKELY: u32 = 60;
 
-/// Minimum weight of evidence that is mentioned although the fabric is unlikely at fault.
+/// Minimum weight of evidence that makes the fabric *unlikely*, instead of *not*, at fault.
 pub(super) const UNLIKELY: u32 = 20;
 
-/// Number of discarded packets of a port per hour from which the loss slows a job: each discarded
-/// packet is sent again after a timeout.
+/// Number of discarded packets of a port per hour from which on the loss slows a job: each
+/// discarded packet is sent again after a timeout.
 const DISCARDS_PER_HOUR: f64 = 60.0;
 
-/// Time before the start of the question, in milliseconds, from which on errors still count as new:
-/// the time between two readings of a port.
+/// Longest time before the start of the question, in milliseconds, at which the period of new
+/// errors may begin: the time between two readings of a port.
 const SLACK_MS: u64 = 60_000;
 
 /// Maximum number of hosts that evidence about a switch names.
@@ -120,13 +120,14 @@ pub(super) struct Evidence {
     pub(super) kind: Kind,
     pub(super) place: Place,
     pub(super) text: String,
-    /// Beginning, in milliseconds since the Unix epoch; 0 if it has none.
+    /// Beginning of the observed condition, in milliseconds since the Unix epoch; 0 if it is
+    /// unknown.
     pub(super) from_unix_ms: u64,
     pub(super) remedy: String,
 }
 
 impl Case<'_> {
-    /// The name of a port on a command line.
+    /// The name of a port, as commands accept it: `leaf-03:7`.
     pub(super) fn port_name(&self, port: PortKey) -> String {
         let expected = &self.published.snapshot.expected;
         let node = expected.name(self.published.fabric(), port.node);
@@ -227,8 +228,9 @@ impl Case<'_> {
         self.compare_hosts(found);
     }
 
-    /// Finds evidence in missing adapters of the job's hosts: a switch that is gone is the cause of
-    /// all that were at it alone, and of the losses of its links.
+    /// Finds evidence in missing adapters of the job's hosts. A missing switch explains the
+    /// adapters that were cabled only to missing switches, and replaces the evidence about these
+    /// adapters.
     pub(super) fn look_at_missing(&self, found: &mut Vec<Evidence>) {
         let mut behind: BTreeMap<Guid, BTreeSet<String>> = BTreeMap::new();
         for gone in &self.job.gone {
@@ -280,7 +282,7 @@ impl Case<'_> {
         }
     }
 
-    /// The missing node or cable with that key.
+    /// The record of a missing node; `None` if the node is not missing.
     fn lost(&self, node: Guid) -> Option<&v1::Missing> {
         let mut lost = self.published.missing.iter();
         let lost =
@@ -288,8 +290,8 @@ impl Case<'_> {
         lost.map(|missing| &missing.message)
     }
 
-    /// The missing switch that a missing adapter went with: all of its cables led to missing
-    /// switches, of which this is the first.
+    /// The missing switch that explains a missing adapter: the first of the adapter's peers, if all
+    /// of them are missing switches.
     fn dead_switch(&self, adapter: Guid) -> Option<Guid> {
         let (fabric, expected) = (self.published.fabric(), &self.published.snapshot.expected);
         let mut peers = expected.ports_of(adapter).map(|(_, port)| port.peer.node);
@@ -330,7 +332,7 @@ impl Case<'_> {
         let fabric = self.published.fabric();
         let rate = |at| fabric.port(at).link_rate().map(|rate| rate.data_mbps());
         let rates = self.job.ports.iter().filter_map(|port| rate(port.at));
-        if let Some(most) = most_common(rates) {
+        if let Some(most) = majority(rates) {
             for port in &self.job.ports {
                 if let (Some(own), Some(peer)) = (rate(port.at), fabric.port(port.at).peer)
                     && own < most
@@ -354,7 +356,7 @@ impl Case<'_> {
         for port in &self.job.ports {
             ports[port.host] += 1;
         }
-        let Some(most) = most_common(ports.iter().copied()) else {
+        let Some(most) = majority(ports.iter().copied()) else {
             return;
         };
         for (host, &own) in self
@@ -389,12 +391,12 @@ impl Case<'_> {
             for (end, moves, is_receiver) in [(here, &sends, false), (to.peer, &receives, true)] {
                 let errors = moves.iter().flat_map(|moves| &moves.errors);
                 for moved in errors {
-                    let is_meant = match moved.counter {
+                    let is_of_end = match moved.counter {
                         Counter::LinkErrorRecovery | Counter::LinkDowned => true,
                         Counter::XmitDiscards => !is_receiver,
                         _ => is_receiver,
                     };
-                    let Some((kind, text)) = self.weigh(moved).filter(|_| is_meant) else {
+                    let Some((kind, text)) = self.weigh(moved).filter(|_| is_of_end) else {
                         continue;
                     };
                     // Data that waits at a port for too long is discarded there: both have one
@@ -463,7 +465,7 @@ impl Case<'_> {
 }
 
 /// The value of more than half of the items; `None` if there is none.
-fn most_common<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
+fn majority<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
     let mut counts: BTreeMap<T, usize> = BTreeMap::new();
     for value in values {
         *counts.entry(value).or_default() += 1;

@@ -18,8 +18,9 @@ const COMING_UP_MS: u64 = 60_000;
 /// Maximum number of acts of operators that are shown, the newest ones.
 const ACTS: usize = 5;
 
-/// Findings about parts whose state, counters or events are evidence on their own.
-const SEEN: [&str; 6] = [
+/// Kinds of findings that are no evidence of their own: the state, counters or events of the part
+/// are already evidence.
+const COVERED: [&str; 6] = [
     "link-slow",
     "cable-missing",
     "host-missing",
@@ -97,6 +98,7 @@ impl Case<'_> {
         );
     }
 
+    /// Evidence in the history of one cable; `None` if it changed only while no path used it.
     fn cable(&self, (a, b): (PortKey, PortKey), story: &CableStory) -> Option<Evidence> {
         let place = Place::cable(a, b);
         if story.downs == 0 {
@@ -132,10 +134,10 @@ impl Case<'_> {
             Change::FindingRaised(finding) => Some(finding),
             _ => None,
         });
-        let mut told = BTreeSet::new();
+        let mut seen = BTreeSet::new();
         for finding in held.chain(past) {
             let about = (&finding.kind, &finding.node_guid, finding.port);
-            if told.insert(about) {
+            if seen.insert(about) {
                 found.extend(self.finding(finding));
             }
         }
@@ -146,18 +148,18 @@ impl Case<'_> {
         let port = finding.port.and_then(|port| u8::try_from(port).ok());
         let port = port.map(|port| PortKey::new(node, PortNum(port)));
         let is_used = match port {
-            // Port 0 of a switch, and the port of an adapter, stand for their nodes.
+            // Port 0 of a switch stands for the switch.
             Some(port) if port.port == PortNum::ZERO => self.used.has_node(node),
             Some(port) => self.used.has_end(port),
             None => self.used.has_node(node),
         };
-        if !is_used || SEEN.contains(&finding.kind.as_str()) {
+        if !is_used || COVERED.contains(&finding.kind.as_str()) {
             return None;
         }
         let is_new = finding.raised_unix_ms >= self.since_unix_ms;
         let kind = match (finding.kind.as_str(), finding.severity()) {
-            // These findings hold for an hour after the last error: older ones say nothing about
-            // the time of the question.
+            // These findings stay for an hour after the last error, so one raised earlier says
+            // nothing about the questioned time.
             ("link-errors" | "link-flapping", _) if !is_new => return None,
             ("link-errors", _) => Kind::LinkErrors,
             ("link-flapping", _) => Kind::LinkFlapped,
@@ -184,7 +186,7 @@ impl Case<'_> {
     }
 
     /// Finds events about routes, managers and operators.
-    pub(super) fn look_around(&self, found: &mut Vec<Evidence>) {
+    pub(super) fn look_at_context(&self, found: &mut Vec<Evidence>) {
         let mut routes: Option<(u64, u64)> = None;
         let mut acts = Vec::new();
         for (at, change) in self.events() {
@@ -225,7 +227,8 @@ impl Case<'_> {
         found.extend(acts.into_iter().skip(skipped));
     }
 
-    /// Sentences about events since the start of the question that are only known as a number.
+    /// Sentences about events since the start of the question that are not known one by one: the
+    /// history has a gap, or too much changed at once.
     pub(super) fn gaps(&self) -> Vec<String> {
         let gap = |(_, change): (u64, &Change)| match change {
             Change::EventsUnrecorded(gap) => Some(format!("the history has a gap: {}", gap.reason)),

@@ -13,8 +13,8 @@ use rsm_model::fabric::{Fabric, PortRef};
 use super::super::api_view::{end_port_numbers, holds_lid};
 use super::super::published::Published;
 
-/// Maximum number of names that are searched for as parts of a description, which reads every node
-/// for each name.
+/// Maximum number of names that are searched for as parts of descriptions. Each search reads the
+/// descriptions of all nodes.
 pub(super) const MAX_DESCRIPTION_SEARCHES: usize = 64;
 
 /// A port of a host of the job.
@@ -172,7 +172,7 @@ fn names(description: &str) -> impl Iterator<Item = String> {
     names.into_iter().filter(|name| !name.is_empty())
 }
 
-/// Nodes of hosts, routers among them, by the names of the host.
+/// Channel adapters and routers, without aggregation nodes, by each name of their host.
 fn by_host(fabric: &Fabric) -> HashMap<String, Vec<Guid>> {
     let mut hosts: HashMap<String, Vec<Guid>> = HashMap::new();
     let nodes = fabric.nodes();
@@ -192,6 +192,7 @@ fn by_host(fabric: &Fabric) -> HashMap<String, Vec<Guid>> {
     hosts
 }
 
+/// Missing channel adapters and routers, by each name of their host.
 fn gone_by_host(published: &Published) -> BTreeMap<String, Vec<GoneAdapter>> {
     let fabric = published.fabric();
     let mut hosts: BTreeMap<String, Vec<GoneAdapter>> = BTreeMap::new();

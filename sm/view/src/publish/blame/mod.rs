@@ -1,11 +1,11 @@
 //! "Is it the fabric?": a verdict on the paths of a job, with evidence.
 //!
-//! The assessment covers the ports of the job's hosts, the directions of cables that packets
-//! between these ports pass by the tables in force, or have passed since the start of the
-//! questioned time, and the counters that moved at these cables. Each piece of evidence has a kind,
-//! and each kind has a weight. The heaviest piece decides: from 60 on the fabric is *likely* at
-//! fault, from 20 on *unlikely*, below 20 it is *not*. Weights are not added up, because every
-//! large fabric shows many small pieces.
+//! The assessment covers the ports of the job's hosts; the directions of cables that packets
+//! between these ports take by the tables in force, or took since the start of the questioned time;
+//! and the counters that moved at these cables. Each piece of evidence has a kind, and each kind
+//! has a weight. The heaviest piece decides: from 60 on the fabric is *likely* at fault, from 20 on
+//! *unlikely*, below 20 it is *not*. Weights are not added up, because every large fabric shows
+//! many small pieces.
 //!
 //! | kind | weight | what it says |
 //! |---|---|---|
@@ -13,28 +13,28 @@
 //! | `no-route` | 100 | packets to a port of the job end at a switch |
 //! | `link-down` | 100 | routes lead over a port that has no link, or is not Active |
 //! | `host-missing` | 90 | an adapter of a host is gone |
-//! | `link-errors` | 85 | errors of a link above the limits of the health of links (`[health]`) |
-//! | `link-flapped` | 80 | a link went down since the time |
+//! | `link-errors` | 85 | errors of a link above the limits of section `[health]` |
+//! | `link-flapped` | 80 | a link went down in the questioned time |
 //! | `link-slow` | 75 | a link runs below the rate of its ends, or of its siblings |
 //! | `discards` | 70 | a port discards 60 packets an hour or more, without being congested |
-//! | `congestion` | 65 | data waits a tenth of the time for a link, or for a host of others |
+//! | `congestion` | 65 | data waits a tenth of the time for a full link, or for a foreign host |
 //! | `host-rate` | 65 | a host's port is slower than most of the job's |
-//! | `finding-error` | 60 | an error of another kind holds, or held, at a used part |
-//! | `finding-warning` | 40 | the same for a warning |
+//! | `finding-error` | 60 | another finding of severity error is, or was, at a used part |
+//! | `finding-warning` | 40 | another finding of severity warning is, or was, at a used part |
 //! | `fewer-ports` | 40 | a host has fewer ports than most of the job's |
-//! | `waits` | 40 | data waits for a link that is not full, and nothing downstream says why |
-//! | `few-errors` | 30 | errors below the limits, or perhaps of before the time |
-//! | `link-came` | 30 | a link came up, and was not there before |
-//! | `routes-changed` | 10 | context |
+//! | `waits` | 40 | data waits for a link that is not full, with no cause downstream |
+//! | `few-errors` | 30 | errors below the limits, or perhaps from before the time |
+//! | `link-came` | 30 | a link came up that did not exist before |
+//! | `routes-changed` | 10 | context: routes changed |
 //! | `no-partition` | 0 | configuration: hosts share no partition |
-//! | `slow-receiver`, `incast` | 0 | a host of the job takes less, or gets more, than its link can |
+//! | `slow-receiver`, `incast` | 0 | a host of the job takes too little, or is sent too much |
 //! | `idle` | 0 | a host of the job has no traffic |
-//! | `manager-changed`, `operator-acted` | 0 | context: no failover of managers stops traffic |
+//! | `manager-changed`, `operator-acted` | 0 | context: a manager started, or an operator acted |
 //!
 //! The following is no evidence: errors in a direction of a cable that no packet of the job takes,
-//! counters that moved earlier, symbol errors below the limit, errors that came with a packet from
-//! another link (PortRcvRemotePhysicalErrors), an idle host, findings about link errors from
-//! earlier times.
+//! counters that moved before the questioned time, symbol errors below the limit, errors that came
+//! with a packet from another link (PortRcvRemotePhysicalErrors), an idle host, findings about link
+//! errors from before the questioned time.
 //!
 //! Without evidence of weight 60 or more, the verdict is *cannot say* if an essential input is
 //! unknown: a host, the counters, or the events of the time. Hosts of a job that receive too
@@ -133,18 +133,19 @@ pub(super) fn judge(question: &Question<'_>) -> v1::Judgement {
     case.look_at_missing(&mut found);
     case.look_at_partitions(&mut found);
     case.look_for_idle_hosts(&mut found);
-    case.look_around(&mut found);
+    case.look_at_context(&mut found);
     let missing = verdict::missing(question, &case, unread);
     verdict::judgement(question, &case, found, missing)
 }
 
-/// Answers such questions from the snapshot in force, the last readings and the history.
+/// Answers questions about jobs from the snapshot in force, the last readings and the history.
 pub struct FabricJudge {
     view: Arc<View>,
     counters: Arc<dyn CountersSource>,
     past: Option<Arc<dyn PastSource>>,
     history: Option<Arc<dyn History>>,
     limits: SymptomLimits,
+    /// One permit for each question that is being answered.
     places: Arc<Semaphore>,
 }
 

@@ -1,4 +1,4 @@
-//! Finds ports of a job that share no partition, and hosts of it without traffic.
+//! Finds hosts of a job that share no partition, and hosts of the job without traffic.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,14 @@ use super::evidence::{Evidence, Kind, Place};
 /// Maximum number of hosts named; more are counted.
 const NAMED: usize = 3;
 
-/// Bytes per second of a job's median host from which on a host without traffic is conspicuous.
-const BUSY: f64 = 10e6;
+/// Traffic of a job's median host, in bytes per second, from which on a host without traffic is
+/// conspicuous.
+const BUSY_BYTES_PER_S: f64 = 10e6;
 
 /// Share of the median below which a host counts as idle.
-const STILL: f64 = 0.01;
+const IDLE_SHARE: f64 = 0.01;
 
-/// `host-1, host-2, host-3 and 4 more`.
+/// The first hosts, and the number of the others: `host-1, host-2, host-3 and 4 more`.
 fn list(hosts: &[&str]) -> String {
     let named = hosts[..hosts.len().min(NAMED)].join(", ");
     match hosts.len().saturating_sub(NAMED) {
@@ -27,8 +28,8 @@ fn list(hosts: &[&str]) -> String {
 }
 
 impl Case<'_> {
-    /// Finds hosts that share no partition with others: the smaller of two groups that cannot
-    /// communicate.
+    /// Finds hosts that share no partition with other hosts of the job. If two groups cannot
+    /// communicate, the evidence names the smaller one.
     pub(super) fn look_at_partitions(&self, found: &mut Vec<Evidence>) {
         let Some(plan) = self.published.plan() else {
             return;
@@ -46,10 +47,10 @@ impl Case<'_> {
             .into_iter()
             .map(|(keys, hosts)| (keys.into_iter().map(PKey).collect(), hosts))
             .collect();
-        let mut apart: BTreeSet<usize> = BTreeSet::new();
+        let mut partitioned: BTreeSet<usize> = BTreeSet::new();
         for (at, (these, hosts)) in groups.iter().enumerate() {
             if hosts.len() > 1 && !can_talk(these, these) {
-                apart.extend(hosts);
+                partitioned.extend(hosts);
             }
             for (those, others) in &groups[at + 1..] {
                 if !can_talk(these, those) {
@@ -58,14 +59,14 @@ impl Case<'_> {
                     } else {
                         others
                     };
-                    apart.extend(fewer);
+                    partitioned.extend(fewer);
                 }
             }
         }
-        if apart.is_empty() {
+        if partitioned.is_empty() {
             return;
         }
-        let hosts: Vec<&str> = apart
+        let hosts: Vec<&str> = partitioned
             .iter()
             .map(|&host| self.job.hosts[host].as_str())
             .collect();
@@ -101,17 +102,17 @@ impl Case<'_> {
         let mut known: Vec<f64> = rates.iter().flatten().copied().collect();
         known.sort_by(f64::total_cmp);
         let median = known.get(known.len() / 2).copied().unwrap_or(0.0);
-        if median < BUSY {
+        if median < BUSY_BYTES_PER_S {
             return;
         }
-        let is_still = |rate: &Option<f64>| rate.is_some_and(|rate| rate < STILL * median);
-        let still = self
+        let is_idle = |rate: &Option<f64>| rate.is_some_and(|rate| rate < IDLE_SHARE * median);
+        let idle = self
             .job
             .hosts
             .iter()
             .zip(&rates)
-            .filter(|(_, rate)| is_still(rate));
-        let hosts: Vec<&str> = still.map(|(host, _)| host.as_str()).collect();
+            .filter(|(_, rate)| is_idle(rate));
+        let hosts: Vec<&str> = idle.map(|(host, _)| host.as_str()).collect();
         if !hosts.is_empty() {
             found.push(Evidence {
                 kind: Kind::Idle,

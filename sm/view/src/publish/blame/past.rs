@@ -18,7 +18,8 @@ pub(in crate::publish) struct Moved {
     pub(in crate::publish) counter: Counter,
     /// Number of errors.
     pub(in crate::publish) count: u64,
-    /// Highest rate in the time, as errors per hour, over at least five minutes.
+    /// Mean rate in errors per hour over the time from the first error to the last, or over the
+    /// period in which the errors were counted; a shorter time than five minutes counts as five.
     pub(in crate::publish) per_hour: f64,
     /// Time of the first error, or start of the period in which the errors were counted, in
     /// milliseconds since the Unix epoch.
@@ -42,7 +43,7 @@ pub(in crate::publish) struct PortMoves {
 /// Source of the counters that moved on ports.
 pub(in crate::publish) trait Past: Send + Sync {
     /// Counters of a port that moved at or after a time, in milliseconds since the Unix epoch;
-    /// `None` if the port is not read.
+    /// `None` if the port has no current reading.
     fn moves(&self, port: PortKey, since_unix_ms: u64) -> Option<PortMoves>;
 }
 
@@ -57,7 +58,8 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Reads the errors of all ports.
+    /// Reads the errors of all ports in the time between two times, both in milliseconds since the
+    /// Unix epoch. Without a readable past, logs a warning and has no errors.
     pub(super) fn read(past: Option<PastReader>, since_unix_ms: u64, now_unix_ms: u64) -> Kept {
         let Some(past) = past else {
             return Kept::default();

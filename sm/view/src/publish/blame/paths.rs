@@ -65,17 +65,18 @@ struct Walk<'a> {
     /// The switches of the job's destinations, each with its destination if there is only one;
     /// `None` if there are several.
     sources: Vec<(SwitchIdx, Option<usize>)>,
-    /// Position of port 0 of each switch in the list of all ports, followed by the number of all
-    /// ports.
+    /// Position of port 0 of each switch in the list of all ports, by switch index; the last item
+    /// is the number of all ports.
     starts: Vec<usize>,
 }
 
 /// The result so far.
 struct Found {
-    /// Number of destinations reached by each port, and the last destination counted there.
+    /// Number of the job's destinations reached over each port, in the order of [`Walk::starts`].
     counts: Vec<u32>,
+    /// Last destination counted in `counts`, by port; `usize::MAX` before the first one.
     counted: Vec<usize>,
-    /// Last LID that was followed at each switch.
+    /// Last LID that was followed at each switch, by switch index.
     passed: Vec<Option<Lid>>,
     stack: Vec<SwitchIdx>,
     dead_ends: Vec<DeadEnd>,
@@ -202,7 +203,7 @@ mod tests {
 
     /// The directions that packets from one destination to another pass; `None` if the packets do
     /// not arrive.
-    fn way(
+    fn path_between(
         topology: &Topology,
         tables: &Tables,
         from: usize,
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn links_of_a_job_are_those_that_some_pair_of_it_passes() {
+    fn links_of_a_job_are_exactly_those_on_the_paths_of_its_pairs() {
         for (spec, seed) in [
             ("pgft:3;3,3,4;1,3,2;1,1,2", 1),
             ("torus:3x4", 2),
@@ -241,7 +242,7 @@ mod tests {
                 let mut expected: BTreeMap<_, BTreeSet<usize>> = BTreeMap::new();
                 for &from in &ends {
                     for &to in ends.iter().filter(|&&to| to != from) {
-                        for link in way(&topology, &tables, from, to).unwrap() {
+                        for link in path_between(&topology, &tables, from, to).unwrap() {
                             expected.entry(link).or_default().insert(to);
                         }
                     }
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_without_an_entry_is_a_dead_end() {
+    fn switch_without_an_entry_for_the_destination_is_a_dead_end() {
         let (topology, mut tables) = fabric("pgft:2;4,6;1,4;1,1");
         let hosts = 0..topology.destinations().len();
         let hosts: Vec<usize> = hosts

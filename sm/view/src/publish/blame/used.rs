@@ -14,7 +14,7 @@ use super::job::Job;
 use super::paths::{JobPaths, job_paths};
 
 /// Maximum number of routes of earlier plans that are kept. Routes share unchanged tables.
-const KEPT: usize = 4;
+const MAX_FORMER: usize = 4;
 
 /// Routes that were in force until a time.
 #[derive(Clone)]
@@ -41,8 +41,8 @@ impl Routes {
     }
 }
 
-/// The routes before those of `now`: `earlier`, followed by those of `before`, in force until
-/// `at_unix_ms`, if `now` has other routes.
+/// The routes that ended before those of `now`: `earlier`, followed by the routes of `before`,
+/// which end at `at_unix_ms`, unless `now` has the same routes. The newest [`MAX_FORMER`] are kept.
 pub(in crate::publish) fn former_routes(
     earlier: &Arc<[FormerRoutes]>,
     before: Option<&Plan>,
@@ -59,7 +59,7 @@ pub(in crate::publish) fn former_routes(
         until_unix_ms: at_unix_ms,
         plan: Routes::of(before),
     };
-    let skipped = (earlier.len() + 1).saturating_sub(KEPT);
+    let skipped = (earlier.len() + 1).saturating_sub(MAX_FORMER);
     earlier[skipped.min(earlier.len())..]
         .iter()
         .cloned()
@@ -74,16 +74,16 @@ pub(super) struct Use {
     pub(super) peer: PortKey,
     /// Number of the job's ports that packets reach over this direction.
     pub(super) ports_behind: u32,
-    /// Whether packets pass it at present; otherwise they passed it since the start of the
-    /// question.
+    /// Whether packets pass this direction at present; if not, they passed it earlier in the
+    /// questioned time.
     pub(super) is_now: bool,
-    /// The routes by which packets pass it: one bit for each of the earlier routes that are kept,
-    /// and [`NOW`].
+    /// The routes by which packets pass this direction: bit `n` for the earlier routes at index
+    /// `n`, the oldest first, and [`NOW`].
     routes: u8,
 }
 
 /// The bit for the routes in force.
-const NOW: u8 = 1 << KEPT;
+const NOW: u8 = 1 << MAX_FORMER;
 
 /// The bits for all routes.
 const ALWAYS: u8 = u8::MAX;
@@ -97,18 +97,19 @@ pub(super) struct UsedLinks {
     nodes: HashSet<Guid>,
     /// Ports of the job that the routes do not contain.
     pub(super) unrouted: Vec<PortKey>,
-    /// Switches at which packets to a port of the job are dropped.
+    /// Pairs of the GUID of a port of the job and the GUID of a switch at which packets to it are
+    /// dropped.
     pub(super) dead_ends: BTreeSet<(Guid, Guid)>,
-    /// Time at which each of the earlier routes that are kept ended, in milliseconds since the Unix
-    /// epoch.
+    /// Time at which each of the earlier routes ended, in milliseconds since the Unix epoch, the
+    /// oldest first.
     ended_unix_ms: Vec<u64>,
     /// Whether the oldest known routes cover the start of the question.
     pub(super) reaches_back: bool,
 }
 
 impl UsedLinks {
-    /// The links of `job` by the routes in force, and by routes in force since a time in
-    /// milliseconds since the Unix epoch.
+    /// The links of `job` by the routes in force, and by earlier routes that were in force at or
+    /// after `since_unix_ms`, in milliseconds since the Unix epoch.
     pub(super) fn find(published: &Published, job: &Job, since_unix_ms: u64) -> UsedLinks {
         let mut used = UsedLinks::default();
         if let Some(plan) = published.plan() {
@@ -131,8 +132,8 @@ impl UsedLinks {
                 used.add(&former.plan.topology, &paths, 1 << place);
             }
         }
-        used.reaches_back =
-            published.former.len() < KEPT || published.former[0].until_unix_ms <= since_unix_ms;
+        used.reaches_back = published.former.len() < MAX_FORMER
+            || published.former[0].until_unix_ms <= since_unix_ms;
         used.add_host_links(published, job);
         used
     }
@@ -184,8 +185,8 @@ impl UsedLinks {
         }
     }
 
-    /// Whether packets passed the cable between two ports at a time, by the routes in force then;
-    /// by the oldest known routes for an earlier time.
+    /// Whether packets passed the cable between two ports at a time, by the routes in force then.
+    /// For a time before the oldest known routes, these routes decide.
     pub(super) fn passes_at(&self, a: PortKey, b: PortKey, at_unix_ms: u64) -> bool {
         // Routes are replaced after the event that changed them, or together with it.
         let ended = self.ended_unix_ms.iter();

@@ -12,18 +12,18 @@ use super::job::MAX_DESCRIPTION_SEARCHES;
 use super::{Case, Question};
 
 /// Maximum number of pieces of evidence in an answer.
-const MOST: usize = 20;
+const MAX_EVIDENCE: usize = 20;
 
 /// Maximum number of sentences about unknown names in an answer; more are counted.
-const UNKNOWN: usize = 5;
+const MAX_UNKNOWN: usize = 5;
 
 /// Shortest time that allows a verdict, in milliseconds: two readings of a switch's ports.
 const SHORTEST_MS: u64 = 60_000;
 
-/// Share of the directions of cables without a reading from which on the counters do not suffice.
-const UNREAD: f64 = 0.1;
+/// Share of the directions of cables without a reading above which the counters do not suffice.
+const MAX_UNREAD_SHARE: f64 = 0.1;
 
-/// Places to look at on hosts for which the fabric works well.
+/// Other causes of a slow job, and how to look for them on its hosts.
 const NEXT: [&str; 4] = [
     "GPUs that run slower than others: `nvidia-smi -q -d PERFORMANCE,CLOCK`, `rocm-smi`; Xid errors in `dmesg`",
     "the way from GPU to adapter: `rsmctl gpu check`, `rsmctl gpu hints HOST`, PCIe width in `lspci -vv`",
@@ -35,7 +35,7 @@ const NEXT: [&str; 4] = [
 #[derive(Default)]
 pub(super) struct Missing {
     texts: Vec<String>,
-    /// Whether the absence of evidence has little meaning.
+    /// Whether an absence of evidence means little without these inputs.
     is_essential: bool,
 }
 
@@ -50,15 +50,15 @@ impl Missing {
     }
 }
 
-/// Lists the unknown inputs about the job and the time. `unread` directions of cables have no
-/// reading.
+/// Lists the unknown inputs about the job and the time. `unread` is the number of used directions
+/// of cables without a reading.
 pub(super) fn missing(question: &Question<'_>, case: &Case<'_>, unread: usize) -> Missing {
     let mut missing = Missing::default();
     let job = case.job;
-    for text in job.unknown.iter().take(UNKNOWN) {
+    for text in job.unknown.iter().take(MAX_UNKNOWN) {
         missing.essential(text.clone());
     }
-    let more = job.unknown.len().saturating_sub(UNKNOWN);
+    let more = job.unknown.len().saturating_sub(MAX_UNKNOWN);
     if more > 0 {
         missing.essential(format!("{more} more names lead to no host"));
     }
@@ -86,7 +86,7 @@ pub(super) fn missing(question: &Question<'_>, case: &Case<'_>, unread: usize) -
         missing.essential(
             "no counters are read (`counters.enabled`): errors and waits are not known".to_owned(),
         );
-    } else if unread as f64 > UNREAD * directions as f64 {
+    } else if unread as f64 > MAX_UNREAD_SHARE * directions as f64 {
         missing.essential(format!(
             "{unread} of {directions} directions of cables have no reading of their counters"
         ));
@@ -181,10 +181,10 @@ pub(super) fn judgement(
     v1::Judgement {
         verdict: verdict.into(),
         summary,
-        more: found.len().saturating_sub(MOST) as u64,
+        more: found.len().saturating_sub(MAX_EVIDENCE) as u64,
         evidence: found
             .iter()
-            .take(MOST)
+            .take(MAX_EVIDENCE)
             .map(|one| shown(case, one))
             .collect(),
         missing: missing.texts,
@@ -198,12 +198,14 @@ pub(super) fn judgement(
     }
 }
 
-/// Sorts by weight, then by the number of ports behind, and keeps one piece of each kind and part.
+/// Removes repeated pieces, and sorts the others: the heaviest first; pieces of one kind by the
+/// number of the job's ports behind the part, the most first.
 fn rank(case: &Case<'_>, found: &mut Vec<Evidence>) {
     let mut seen = BTreeSet::new();
     found.retain(|one| match one.kind {
         Kind::OperatorActed | Kind::ManagerChanged => true,
-        // Several counters of one port are several pieces; both directions show the same link.
+        // Several counters of one port are several pieces. Both directions of a link can yield the
+        // same piece.
         _ => seen.insert((one.kind, one.place.clone(), one.text.clone())),
     });
     found.sort_by_cached_key(|one| {
@@ -226,7 +228,7 @@ fn ports_behind(case: &Case<'_>, place: &Place) -> u32 {
     }
 }
 
-/// The part, followed by the observation.
+/// The part, the observation, and the number of the job's ports behind the part.
 fn sentence(case: &Case<'_>, one: &Evidence) -> String {
     let place = place_name(case, &one.place);
     let behind = match ports_behind(case, &one.place) {

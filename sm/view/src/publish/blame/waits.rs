@@ -10,7 +10,8 @@ use rsm_ids::{PortKey, PortNum};
 use super::Case;
 use super::evidence::{Evidence, Kind, Place};
 
-/// Share of time from which on waiting data slows a job; full links have some percent.
+/// Share of time from which on waiting data slows a job. At full links, data waits a few percent of
+/// the time.
 pub(super) const WAITING: f64 = 0.10;
 
 /// Share of a link's rate from which on the link itself is full.

@@ -11,13 +11,13 @@ use super::topic::Measured;
 pub(super) const NO_MEMBERS: &str =
     "no host has joined a multicast group since this manager started";
 
-/// The share of a number or a table from which a check warns, in percent.
+/// The used share of a number range or a table from which on the check warns, in percent.
 const WARN_PERCENT: usize = 80;
 
-/// Unicast LIDs of a subnet (IBA 4.1.3).
+/// Number of unicast LIDs of a subnet (IBA 4.1.3).
 const UNICAST_LIDS: usize = Lid::UNICAST_LAST.0 as usize;
 
-/// Multicast LIDs of a subnet: 0xC000 to 0xFFFE.
+/// Number of multicast LIDs of a subnet: 0xC000 to 0xFFFE.
 const MULTICAST_LIDS: usize = (Lid::PERMISSIVE.0 - Lid::MULTICAST_FIRST.0) as usize;
 
 /// A range of numbers or a table, with its used part.

@@ -1,4 +1,4 @@
-//! The checks one after the other.
+//! Measures the subnet and its manager for each check.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -205,8 +205,8 @@ fn link_errors(sources: &Sources) -> Measured {
     let single: Vec<&v1::PortCounters> = single.iter().flat_map(|one| &one.ports).collect();
     let findings = sources.published.snapshot.findings.iter();
     let findings = findings.filter(|one| one.kind == FindingKind::LinkErrors);
-    let told: BTreeSet<Subject> = findings.map(|one| one.subject).collect();
-    let worst = rates(&single, &told);
+    let reported: BTreeSet<Subject> = findings.map(|one| one.subject).collect();
+    let worst = rates(&single, &reported);
     let mut summary = format!(
         "{} read, {} at {ERRORS_PER_HOUR} errors of all kinds an hour or more",
         count(state.ports, "port", "ports"),
@@ -226,18 +226,19 @@ fn link_errors(sources: &Sources) -> Measured {
     }
 }
 
-/// The rates of these ports, but for those that a finding tells of: it has the rate of one kind of
-/// error, over a span of its own.
-fn rates(ports: &[&v1::PortCounters], told: &BTreeSet<Subject>) -> Vec<String> {
+/// A sentence on the error rate of each port, except for ports that a finding reports already: the
+/// finding states the rate of one kind of error, over another time span.
+fn rates(ports: &[&v1::PortCounters], reported: &BTreeSet<Subject>) -> Vec<String> {
     let rates = ports.iter().filter_map(|port| {
         let key = port.port.clone().unwrap_or_default();
         let number = u8::try_from(key.number).ok()?;
-        let is_told = key.node_guid.parse::<Guid>().is_ok_and(|node| {
+        let is_reported = key.node_guid.parse::<Guid>().is_ok_and(|node| {
             let port = PortKey::new(node, PortNum(number));
-            told.contains(&Subject::Port(port))
+            reported.contains(&Subject::Port(port))
         });
         let (name, rate) = (&port.description, port.error_rate(port.errors_per_hour));
-        (!is_told).then(|| format!("{name}:{number} counts errors of all kinds together at {rate}"))
+        (!is_reported)
+            .then(|| format!("{name}:{number} counts errors of all kinds together at {rate}"))
     });
     rates.collect()
 }
@@ -444,7 +445,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_has_one_rate_which_says_what_it_counts() {
+    fn rates_leave_out_ports_that_a_finding_reports() {
         let port = |node: u64| v1::PortCounters {
             port: Some(v1::PortKey {
                 node_guid: Guid(node).to_string(),
@@ -455,9 +456,9 @@ mod tests {
             errors_observed_s: 11.0,
             ..v1::PortCounters::default()
         };
-        let (told, other) = (port(1), port(2));
+        let (reported, other) = (port(1), port(2));
         let findings = BTreeSet::from([Subject::Port(PortKey::new(Guid(1), PortNum(7)))]);
         let expected = "leaf-2:7 counts errors of all kinds together at 343/h over 11 s";
-        assert_eq!(rates(&[&told, &other], &findings), [expected]);
+        assert_eq!(rates(&[&reported, &other], &findings), [expected]);
     }
 }

@@ -22,7 +22,7 @@ use self::topic::Topic;
 use super::analysis::{RouteAnalyst, compute};
 use super::view::View;
 
-/// Makes the report.
+/// Answers requests for the report.
 pub struct Reporter {
     view: Arc<View>,
     routing: Arc<RouteAnalyst>,

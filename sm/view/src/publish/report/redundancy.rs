@@ -2,7 +2,7 @@
 //! each other.
 //!
 //! The graph is the routes' graph: switches, and the cables that routes may use. The cable of a
-//! host, and a host's only leaf, do not count, because they cut off only that host.
+//! host, and a host's only leaf, do not count, because their loss cuts off only the hosts at them.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use super::topic::Measured;
 /// The switch graph of the routes.
 type Graph = UnGraph<Guid, Cable, u32>;
 
-/// A part, and the number of ports of hosts that its loss cuts off from most others.
+/// A part, and the number of host ports that its loss cuts off from most others.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Loss {
     hosts: usize,
@@ -88,7 +88,7 @@ fn hosts_of_switches(plan: &Plan) -> Vec<usize> {
 }
 
 /// The bridges that are the only cable between their switches, in the order of the graph. petgraph
-/// takes the graph for a simple one, so that parallel cables are bridges to it as well.
+/// expects a simple graph, and reports parallel cables as bridges, too.
 fn lone_bridges(graph: &Graph) -> Vec<(EdgeIndex, Cable)> {
     let pair = |a: NodeIndex, b: NodeIndex| (a.min(b), a.max(b));
     let mut between: BTreeMap<(NodeIndex, NodeIndex), usize> = BTreeMap::new();
@@ -104,9 +104,9 @@ fn lone_bridges(graph: &Graph) -> Vec<(EdgeIndex, Cable)> {
         .collect()
 }
 
-/// The hosts outside the part with the most hosts, if only switches and cables may be used for
-/// which `keeps` returns true. Hosts of an unusable switch do not count, because they are cut off
-/// in any case.
+/// Number of host ports outside the connected part with the most host ports, if only the switches
+/// and cables remain for which `keeps` returns true. Ports at a removed switch do not count,
+/// because they are cut off in any case. `hosts` is by switch index.
 fn cut_off_hosts(
     graph: &Graph,
     hosts: &[usize],

@@ -168,8 +168,8 @@ impl Topic {
         }
     }
 
-    /// The check with its measurement and the findings of this topic. The texts of findings precede
-    /// the measured parts.
+    /// The check with its measurement and the findings of this topic, without those of severity
+    /// info. The texts of findings precede the measured parts.
     pub(super) fn with_findings(self, mut measured: Measured, published: &Published) -> v1::Check {
         let findings = published.snapshot.findings.iter();
         let own = findings.filter(|one| Topic::of(one.kind) == self);
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checks_have_names_of_their_own() {
+    fn names_of_checks_are_unique() {
         let names: BTreeSet<&str> = Topic::ALL.iter().map(|topic| topic.names().0).collect();
         assert_eq!(names.len(), Topic::ALL.len());
     }
