@@ -183,7 +183,7 @@ fn tables_are_read_back_from_either_dump() {
 }
 
 #[test]
-fn descriptions_keep_to_their_line() {
+fn line_breaks_in_descriptions_are_replaced() {
     let source = DumpSource::new(triangle(), Lid(4), HopRule::Shortest).unwrap();
     let shown = text(subnet_lst, &source);
     assert_eq!(
@@ -199,7 +199,7 @@ fn descriptions_keep_to_their_line() {
 }
 
 #[test]
-fn a_port_with_several_lids_owns_each() {
+fn every_lid_of_a_port_with_an_lmc_is_dumped() {
     let mut nodes = triangle();
     let port = nodes[0].ports.get_mut(&PortNum(1)).unwrap();
     (port.lid, port.lmc) = (Lid(8), Lmc::new(2).unwrap());
@@ -281,7 +281,7 @@ fn files_are_replaced_as_a_whole_and_errors_name_them() {
 }
 
 #[test]
-fn ports_without_a_lid_are_not_the_manager_that_has_none_either() {
+fn ports_without_a_lid_are_not_marked_as_a_manager_without_a_lid() {
     let host = node(HOST, NodeKind::Ca, 0, &[(1, LEAF, 3)]);
     let leaf = node(LEAF, NodeKind::Switch, 2, &[(3, HOST, 1)]);
     let source = DumpSource::new(vec![host, leaf], Lid::NONE, HopRule::Shortest).unwrap();

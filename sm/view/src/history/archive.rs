@@ -358,11 +358,11 @@ impl Archive {
                 break;
             }
             let bytes = self.disk.read(&path)?.unwrap_or_default();
-            let kept = (self.dir.as_path(), &self.disk);
+            let folder = (self.dir.as_path(), &self.disk);
             // In the first hour of a run, the clock removes no action.
             let oldest = if is_settled { oldest } else { 0 };
             let actions = self.segments.operator_actions();
-            let actions = actions.with_segment(&bytes, oldest, self.bounds.bytes, kept)?;
+            let actions = actions.with_segment(&bytes, oldest, self.bounds.bytes, folder)?;
             self.segments.set_operator_actions(actions);
             self.disk.remove_file(&path)?;
             self.segments.remove_first();

@@ -17,8 +17,9 @@ impl State {
         self.nodes.is_empty()
     }
 
-    /// Differences of `now` from this state, ordered by kind, then by node and port, with the times
-    /// of `moments`, which began at this state; also links that went down and are up in both.
+    /// Differences of `now` from this state, and links that went down but are the same in both
+    /// states; ordered by kind, then by node and port. The times come from `moments`, which must
+    /// begin at this state.
     pub fn differences(&self, now: &State, moments: &Moments) -> Vec<Difference> {
         let pair = Pair {
             then: self,
@@ -36,6 +37,7 @@ impl State {
     }
 }
 
+/// Two states, and the changes between them.
 struct Pair<'a> {
     then: &'a State,
     now: &'a State,
@@ -127,7 +129,7 @@ impl Pair<'_> {
         }
     }
 
-    /// Ends of the cables of each vanished node at other nodes.
+    /// The other ends of the cables of each vanished node, by its GUID.
     fn places(&self) -> BTreeMap<u64, Vec<End>> {
         let is_gone = |node: u64| !self.now.nodes.contains_key(&node);
         let mut places: BTreeMap<u64, Vec<End>> = BTreeMap::new();
@@ -191,7 +193,7 @@ impl Pair<'_> {
         }
     }
 
-    /// Links that went down and are as they were.
+    /// Adds links that went down and are the same as before.
     fn flapped(&self, all: &mut Vec<Difference>) {
         for &end in self.moments.downs.keys() {
             let rows = (self.then.links.get(&end), self.now.links.get(&end));

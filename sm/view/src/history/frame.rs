@@ -117,7 +117,7 @@ pub(crate) fn time_of(header: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(bytes.try_into().ok()?))
 }
 
-/// Whether a file is empty, or begins with a frame's magic.
+/// Whether a file is empty, or begins with a frame's magic or a part of it.
 pub fn begins(bytes: &[u8]) -> bool {
     let length = bytes.len().min(MAGIC.len());
     bytes[..length] == MAGIC[..length]
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_anywhere_leaves_the_frames_before() {
+    fn cut_file_keeps_the_frames_before_the_cut() {
         let (bytes, ends) = file();
         for cut in 0..bytes.len() {
             let whole = ends.iter().filter(|&&end| end > 0 && end <= cut).count() as u64;
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_byte_anywhere_costs_its_own_frame() {
+    fn changed_byte_costs_only_its_own_frame() {
         let (bytes, ends) = file();
         for at in 0..bytes.len() {
             for bit in [0x01, 0x10, 0x80] {

@@ -13,24 +13,27 @@ use super::state::{FindingKey, LinkRow, State, StateChange, key};
 /// End of a cable, as node GUID and port number.
 type End = (u64, u32);
 
-/// The changes after a time. Times are in milliseconds since the Unix epoch, and of the record: a
-/// change while no manager ran has the time of the next start.
+/// The changes after a time. Times are those of the records, in milliseconds since the Unix epoch:
+/// a change while no manager ran has the time of the next start.
 #[derive(Clone, Default, Debug)]
 pub struct Moments {
-    /// The last state that was known.
+    /// The last known state.
     state: State,
-    /// Whether the subnet was not known after that, as before the first sweep of a run.
+    /// Whether the subnet has become unknown since `state`, as before the first sweep of a run.
     is_unknown: bool,
+    /// Time of the last change of the role; 0 if it has not changed.
     pub(super) role: u64,
+    /// Time of the last change of the engine; 0 if it has not changed.
     pub(super) engine: u64,
+    /// Time of the last change of the plan's generation; 0 if it has not changed.
     pub(super) plan: u64,
-    /// The last change of each node.
+    /// Time of the last change of each node, by GUID.
     pub(super) nodes: BTreeMap<u64, u64>,
-    /// The last change of each cable, by its lower end.
+    /// Time of the last change of each cable, by its lower end.
     pub(super) links: BTreeMap<End, u64>,
-    /// The last change of each finding.
+    /// Time of the last change of each finding.
     pub(super) findings: BTreeMap<FindingKey, u64>,
-    /// The number of times that each cable went down, by its lower end.
+    /// Number of times that each cable went down, by its lower end.
     pub(super) downs: BTreeMap<End, u64>,
 }
 
@@ -43,7 +46,8 @@ impl Moments {
         }
     }
 
-    /// Takes a change of the state at a time.
+    /// Takes a change of the state at a time. A change that removes all nodes makes the subnet
+    /// unknown: the manager began again, and no link went down.
     pub fn change(&mut self, at_unix_ms: u64, change: StateChange) {
         if self.is_unknown {
             return self.base(at_unix_ms, change);
@@ -74,8 +78,8 @@ impl Moments {
         self.state.apply(change);
     }
 
-    /// Takes the whole state at a time, as at the beginning of a segment: it differs from the state
-    /// before where changes in between were not recorded.
+    /// Takes the whole state at a time, which each segment has at its beginning. Differences from
+    /// the state before are changes that were not recorded.
     pub fn base(&mut self, at_unix_ms: u64, base: StateChange) {
         self.is_unknown = base.nodes.is_empty();
         if self.is_unknown {
@@ -102,7 +106,7 @@ impl Moments {
         self.state = now;
     }
 
-    /// Takes an event: a link that trains anew without going went down as well.
+    /// Takes an event: a link that trains again without having vanished has been down, too.
     pub fn event(&mut self, event: &v1::Event) {
         let Some(Change::LinkChanged(link)) = &event.change else {
             return;
@@ -200,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_is_up_at_both_ends_of_the_time_is_counted_with_its_losses() {
+    fn link_that_is_up_again_is_listed_with_the_number_of_its_losses() {
         let (then, mut moments) = begun();
         for at in [10, 20] {
             moments.change(at, lost());
@@ -216,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_trains_anew_counts_and_one_that_is_gone_has_the_time_of_its_loss() {
+    fn retrained_link_counts_as_down_and_vanished_link_has_the_time_of_its_loss() {
         let (then, mut moments) = begun();
         let end = |(guid, number): End| {
             let port = v1::PortKey {

@@ -26,7 +26,7 @@ const NAME: &str = "acts.log";
 /// Inverse of the share of the history's bytes that the log may take.
 const SHARE: u64 = 32;
 
-/// Maximum size of the log in bytes, enough for some 30,000 actions. Memory and each query hold
+/// Maximum size of the log in bytes, enough for about 30,000 actions. Memory and each query hold
 /// that much.
 const MAX_BYTES: u64 = 8 << 20;
 

@@ -95,7 +95,7 @@ impl Recorder {
     }
 
     /// Queues events of other managers. Returns false if more than [`QUEUE`] of them would wait:
-    /// none is queued then, and the caller reads them from the shared store again.
+    /// then this call queues none, and the caller reads them from the shared store again.
     pub fn put_others(&self, events: Vec<v1::Event>) -> bool {
         let mut queue = self.shared.queue.lock();
         let others = &mut queue.waiting.others;

@@ -34,7 +34,7 @@ pub(super) struct Segment {
     pub(super) span: Option<(u64, u64)>,
 }
 
-/// Segments of a history, oldest first. Clones share them.
+/// Segments of a history, oldest first. Clones share one list.
 #[derive(Clone, Debug)]
 pub struct Segments {
     disk: Disk,
@@ -105,8 +105,8 @@ impl Segments {
 
     /// The segments, and the matching operator actions of removed segments.
     fn read_operator_actions(&self, query: &Query<'_>) -> (Vec<Segment>, Vec<Numbered>) {
-        // An action is copied before its segment is removed, so that reading in this order misses
-        // none.
+        // An action is copied to the log before its segment is removed, so reading the segments
+        // first misses no action.
         let segments = self.list.lock().clone();
         let before = segments.first().map_or(u64::MAX, |segment| segment.first);
         let actions = self.operator_actions();
@@ -167,8 +167,8 @@ impl Segments {
 
     /// The first `limit` matching events, oldest first.
     ///
-    /// An unreadable segment, and records lost to damage, appear as an event in their place: the
-    /// history has a gap there.
+    /// An unreadable segment, and records lost to damage, appear as one event in their place, which
+    /// reports the gap.
     pub fn events(&self, query: &Query<'_>, limit: usize) -> Vec<Numbered> {
         let (segments, mut found) = self.read_operator_actions(query);
         for (index, segment) in segments.iter().enumerate() {
@@ -260,7 +260,8 @@ impl Segments {
     }
 
     /// State of the subnet at `at_unix_ms`, that is, after the last record at or before that time,
-    /// in the order of record numbers. `None` if the history does not reach back to it.
+    /// in the order of record numbers. `None` if the history does not reach back to that time, or
+    /// if the subnet was unknown then.
     ///
     /// # Errors
     /// A segment cannot be read.
@@ -286,7 +287,7 @@ impl Segments {
     }
 
     /// First state of the subnet that the history knows, and its time in milliseconds since the
-    /// Unix epoch; `None` where it knows none yet.
+    /// Unix epoch; `None` if it knows none yet.
     ///
     /// # Errors
     /// A segment cannot be read.

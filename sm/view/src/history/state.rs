@@ -108,25 +108,30 @@ pub(super) type FindingKey = (String, u64, Option<u32>, u32);
 pub(super) struct NodeRow {
     pub(super) kind: u32,
     pub(super) description: Box<str>,
+    /// Ports and LIDs, as in [`NodeState::lids`].
     pub(super) lids: Box<[u32]>,
 }
 
-/// A cable in a [`State`]: the other end, width and speed.
+/// A cable in a [`State`]: the other end, as node GUID and port number, and the rate as in
+/// [`LinkState`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct LinkRow {
     pub(super) peer: (u64, u32),
     pub(super) rate: Box<str>,
 }
 
-/// The subnet at one moment: nodes, LIDs, cables, findings, engine. Takes some 15 MB for 45,056
+/// The subnet at one moment: nodes, LIDs, cables, findings, engine. Takes about 15 MB for 45,056
 /// hosts.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct State {
     pub(super) plan: u64,
     pub(super) engine: String,
     pub(super) role: String,
+    /// Nodes by GUID.
     pub(super) nodes: BTreeMap<u64, NodeRow>,
+    /// Cables by their lower end, as node GUID and port number.
     pub(super) links: BTreeMap<(u64, u32), LinkRow>,
+    /// Texts of findings.
     pub(super) findings: BTreeMap<FindingKey, Box<str>>,
 }
 

@@ -94,7 +94,7 @@ fn events_survive_a_restart_and_go_on_in_the_same_segment() {
 }
 
 #[test]
-fn times_and_the_newest_select_events() {
+fn queries_select_events_by_time_number_and_count() {
     let dir = tempfile::tempdir().unwrap();
     let mut archive = open(dir.path());
     for at in 1..=9 {
@@ -113,7 +113,7 @@ fn times_and_the_newest_select_events() {
 }
 
 #[test]
-fn the_newest_before_a_record_continue_a_page_to_older_ones_over_segments() {
+fn pages_back_from_the_newest_event_cover_all_segments() {
     let dir = tempfile::tempdir().unwrap();
     let mut archive = open(dir.path());
     // A segment spans at most three days, so that these times need two segments.
@@ -159,7 +159,7 @@ fn a_clock_that_jumps_back_loses_no_event() {
 }
 
 #[test]
-fn a_file_cut_anywhere_keeps_the_events_before_and_goes_on() {
+fn cut_file_keeps_the_events_before_the_cut_and_takes_new_ones() {
     let dir = tempfile::tempdir().unwrap();
     let mut archive = open(dir.path());
     record(&mut archive, 1000, "a");
@@ -186,7 +186,7 @@ fn a_file_cut_anywhere_keeps_the_events_before_and_goes_on() {
 }
 
 #[test]
-fn a_changed_byte_anywhere_costs_its_event_and_is_reported_as_a_gap() {
+fn changed_byte_costs_only_its_event_and_is_reported_as_a_gap() {
     let dir = tempfile::tempdir().unwrap();
     let mut archive = open(dir.path());
     let mut ends = Vec::new();
@@ -237,7 +237,7 @@ fn a_file_in_the_place_of_the_folder_is_an_error_that_names_it() {
 }
 
 #[test]
-fn the_oldest_segments_go_first_and_the_bound_holds() {
+fn oldest_segments_are_removed_to_keep_all_bytes_within_the_bound() {
     let dir = tempfile::tempdir().unwrap();
     let bounds = Bounds {
         days: 30,
@@ -264,7 +264,7 @@ fn the_oldest_segments_go_first_and_the_bound_holds() {
 }
 
 #[test]
-fn old_segments_go_after_the_first_hour_of_a_run() {
+fn old_segments_are_removed_but_not_in_the_first_hour_of_a_run() {
     let dir = tempfile::tempdir().unwrap();
     let mut archive = open(dir.path());
     for day in 1..=40 {
@@ -321,7 +321,7 @@ fn a_full_disk_delays_events_and_loses_none() {
 }
 
 #[test]
-fn a_device_without_room_refuses_and_the_file_stays_whole() {
+fn write_to_a_full_device_is_an_error() {
     // Every write to this file fails as on a full disk.
     if !Path::new("/dev/full").exists() {
         return;
@@ -346,7 +346,7 @@ fn a_device_without_room_refuses_and_the_file_stays_whole() {
 }
 
 #[test]
-fn a_folder_removed_meanwhile_is_made_again() {
+fn removed_history_folder_is_created_again() {
     let dir = tempfile::tempdir().unwrap();
     let mut archive = open(dir.path());
     record(&mut archive, 1000, "a");
@@ -357,7 +357,7 @@ fn a_folder_removed_meanwhile_is_made_again() {
 }
 
 #[test]
-fn a_burst_waits_for_no_disk_and_what_is_lost_is_counted() {
+fn burst_does_not_wait_for_the_disk_and_lost_events_are_counted() {
     const BURST: usize = 100_000;
     let recorder = Recorder::default();
     // No thread takes entries, as behind a disk that hangs.
@@ -387,13 +387,13 @@ fn act(at_unix_ms: u64, operator: &str) -> v1::Event {
     }
 }
 
-/// Bounds of 1 MiB, so that a segment has some 64 KiB, and acts have 32 KiB.
+/// Bounds of 1 MiB: a segment has about 64 KiB, and operator actions have 32 KiB.
 const SMALL: Bounds = Bounds {
     days: 30,
     bytes: 1 << 20,
 };
 
-/// Records the events of a flapping link, beyond the bound of all bytes.
+/// Records about `bytes` bytes of events of a flapping link.
 fn flap(archive: &mut Archive, at_unix_ms: u64, bytes: usize) {
     let reason = "x".repeat(1000);
     for _ in 0..bytes / (20 * reason.len()) {
@@ -414,7 +414,7 @@ fn acts(segments: &Segments) -> Vec<String> {
 }
 
 #[test]
-fn a_flapping_link_pushes_out_no_act_of_an_operator() {
+fn operator_actions_survive_the_events_of_a_flapping_link() {
     let dir = tempfile::tempdir().unwrap();
     let mut archive = Archive::open(dir.path(), Disk::new(), SMALL).unwrap();
     for (at, operator) in [(1000, "ada"), (2000, "bob")] {
@@ -430,7 +430,7 @@ fn a_flapping_link_pushes_out_no_act_of_an_operator() {
     assert_eq!(reasons(&newest)[..2], expected, "before all other events");
     let since = archive.segments().events(&query(1500, 2500), 1);
     assert_eq!(reasons(&since), ["drain by bob"]);
-    // Acts have the numbers of their records, in order with all others.
+    // Actions have the numbers of their records, in order with all other events.
     let numbers: Vec<u64> = newest.iter().map(|&(number, _)| number).collect();
     assert!(numbers.is_sorted());
     drop(archive);
@@ -439,11 +439,11 @@ fn a_flapping_link_pushes_out_no_act_of_an_operator() {
 }
 
 #[test]
-fn acts_of_operators_have_a_bound_and_an_age_of_their_own() {
+fn operator_actions_have_their_own_bounds_of_bytes_and_age() {
     let dir = tempfile::tempdir().unwrap();
     let mut archive = Archive::open(dir.path(), Disk::new(), SMALL).unwrap();
-    // The test records some 600 KiB of acts; of the acts in removed segments, the latest 32 KiB
-    // stay.
+    // The test records about 600 KiB of actions; of the actions in removed segments, the latest 32
+    // KiB stay.
     for batch in 0..300u64 {
         archive.begin(batch);
         for number in batch * 20..(batch + 1) * 20 {
@@ -462,7 +462,7 @@ fn acts_of_operators_have_a_bound_and_an_age_of_their_own() {
 }
 
 #[test]
-fn damaged_acts_cost_themselves_and_lost_segments_no_number() {
+fn damaged_action_costs_only_itself_and_numbers_continue_after_the_last_action() {
     let dir = tempfile::tempdir().unwrap();
     let mut archive = Archive::open(dir.path(), Disk::new(), SMALL).unwrap();
     for (at, operator) in [(1000, "ada"), (1001, "bob"), (1002, "eve")] {
@@ -494,7 +494,7 @@ fn damaged_acts_cost_themselves_and_lost_segments_no_number() {
 }
 
 #[test]
-fn acts_have_room_in_a_queue_that_is_full() {
+fn full_queue_still_takes_operator_actions() {
     let recorder = Recorder::default();
     let events = (0..QUEUE as u64 + 10).map(|at| Arc::new(event(at, "flap")));
     recorder.put(events.collect(), None);

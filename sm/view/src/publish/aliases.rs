@@ -13,37 +13,37 @@ use super::subnet::page;
 /// Page of alias GUIDs after the key `after`; only those of `port`, if given.
 pub(super) fn aliases(
     published: &Published,
-    names: &AliasGuids,
+    alias_guids: &AliasGuids,
     after: Option<AliasGuidKey>,
     limit: usize,
     port: Option<PortId>,
 ) -> Page<Keyed<AliasGuidKey, v1::AliasGuid>> {
     let owner = port.map(|port| published.guid_of(port));
     let from = after.map_or(Bound::Unbounded, |after| Bound::Included(after.port));
-    let of_ports = names
+    let of_ports = alias_guids
         .by_port
         .range((from, Bound::Unbounded))
         .filter(|&(&port, _)| owner.is_none_or(|owner| owner == Some(port)));
-    let all = of_ports.flat_map(|(&port, names)| {
-        let named = names.iter();
-        named.map(move |(&index, &name)| (AliasGuidKey { port, index }, name))
+    let all = of_ports.flat_map(|(&port, alias_guids)| {
+        let named = alias_guids.iter();
+        named.map(move |(&index, &guid)| (AliasGuidKey { port, index }, guid))
     });
     let wanted = all.filter(|&(key, _)| after.is_none_or(|after| key > after));
-    let shown = wanted.map(|(key, name)| shown(published, key, name));
+    let shown = wanted.map(|(key, guid)| shown(published, key, guid));
     page(published, shown, limit)
 }
 
 fn shown(
     published: &Published,
     key: AliasGuidKey,
-    name: Guid,
+    guid: Guid,
 ) -> Keyed<AliasGuidKey, v1::AliasGuid> {
     let (port, description) = published.named(key.port);
     let message = v1::AliasGuid {
         port_guid: key.port.to_string(),
         index: key.index.into(),
-        alias_guid: name.to_string(),
-        gid: Gid::new(published.prefix(), name).to_string(),
+        alias_guid: guid.to_string(),
+        gid: Gid::new(published.prefix(), guid).to_string(),
         port,
         description,
     };

@@ -26,8 +26,9 @@ struct Shares {
 /// Paths that cross a cable, and the hosts at their ends.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub(super) struct Crossed {
-    /// Number of paths from the lower end to the other, and in the other direction.
+    /// Number of paths from the lower end to the other end, and in the other direction.
     paths: [u64; 2],
+    /// Shares of the hosts, by host port.
     hosts: BTreeMap<PortKey, Shares>,
 }
 
@@ -53,7 +54,7 @@ pub(super) fn no_cable(published: &Published, key: PortKey, port: &Selector) -> 
     })
 }
 
-/// A sentence about the former destination of a port's cable; `None` if the port lacks no cable.
+/// A sentence about where the lost cable of a port led; `None` if the port has not lost a cable.
 fn gone(published: &Published, key: PortKey, port: &Selector) -> Option<String> {
     let at = published.fabric().find_port(key)?;
     let gone = published.api_view().gone_cable(at)?;
@@ -88,7 +89,7 @@ pub(super) fn cross(plan: &Plan, ends: [PortKey; 2]) -> Crossed {
     crossed
 }
 
-/// Hosts whose paths leave a switch or host by a port.
+/// Hosts with paths that leave a switch or host by a port, and their numbers of paths.
 fn leaving(plan: &Plan, end: PortKey) -> Vec<CrossingHost> {
     let (topology, tables) = (&plan.topology, &plan.routing.tables);
     if let Some(switch) = topology.switch_by_guid(end.node) {
@@ -100,7 +101,8 @@ fn leaving(plan: &Plan, end: PortKey) -> Vec<CrossingHost> {
     source.map_or_else(Vec::new, |source| crossing_from(topology, tables, source))
 }
 
-/// Port of the host that is cabled to a port of its switch; `None` if there is none.
+/// The host port that is cabled to the switch port of `destination`; `None` if the fabric lacks
+/// that cable.
 fn host(plan: &Plan, destination: &Destination) -> Option<PortKey> {
     let switch = plan.topology.switch(destination.switch).guid;
     let at = plan

@@ -1,4 +1,4 @@
-//! Findings with identifiers that are stable for as long as the findings hold.
+//! Present findings, each with an identifier that stays the same until the finding is cleared.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) struct FindingNews {
     pub(super) cleared: Vec<Arc<v1::Finding>>,
 }
 
-/// Findings that hold, with the times at which they were raised.
+/// Present findings, with the times at which they were raised.
 #[derive(Default)]
 pub(super) struct FindingBook {
     held: BTreeMap<Identity, Vec<Arc<v1::Finding>>>,
@@ -29,9 +29,10 @@ pub(super) struct FindingBook {
 }
 
 impl FindingBook {
-    /// Takes `findings` as the present ones. A finding that already held keeps its identifier and
-    /// counts one more occurrence: the one with the same words, else the oldest one of its kind and
-    /// subject whose words no present finding has. `name` returns the names of subjects.
+    /// Takes `findings` as the present ones. A finding that was present before keeps its identifier
+    /// and counts one more occurrence. Among earlier findings of one kind, subject and severity,
+    /// the match is the finding with the same words; without one, the oldest finding whose words no
+    /// present finding has. `name` returns the names of subjects.
     pub(super) fn update(
         &mut self,
         findings: &[Finding],

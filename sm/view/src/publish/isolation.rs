@@ -11,7 +11,7 @@ use rsm_plan::avoid::{Avoid, AvoidError, NodeOrCable, Reason};
 use super::port_command::{self, Target};
 use super::published::Published;
 
-/// The operator of such a port, in records.
+/// The operator that records name for an isolated port.
 const BY: &str = "health.hostile_hosts";
 
 /// The port of the switch to disable for the port of a host, and its record; `None` if it is
@@ -65,7 +65,7 @@ pub(super) fn target(
     Ok(Some((target.port, reason)))
 }
 
-/// A port of another node that would be cut off.
+/// A port of a node other than the host that would be cut off; `None` if there is none.
 fn cut_off_beside(published: &Published, target: &Target, host: PortKey) -> Option<PortKey> {
     let snapshot = &published.snapshot;
     let reason = Reason::Unhealthy(String::new());

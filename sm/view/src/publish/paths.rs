@@ -54,12 +54,12 @@ pub(super) fn between(
             String::new(),
         ),
         Err(NoPath::NoWay(lid)) => {
-            let way = match published.index().port_of_lid(lid) {
+            let ends = match published.index().port_of_lid(lid) {
                 Some(holder) if holder == source_port => (destination_port, source_port),
                 _ => (source_port, destination_port),
             };
             let reason = NoPath::NoWay(lid).to_string();
-            let dropped = dropped(published, way.0, way.1, lid);
+            let dropped = dropped(published, ends.0, ends.1, lid);
             let dropped = dropped.map_or_else(String::new, |dropped| format!(": {dropped}"));
             (Vec::new(), reason + &dropped)
         }

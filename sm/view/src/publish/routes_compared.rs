@@ -1,4 +1,4 @@
-//! Compares the routes that switches hold with the planned ones, by how they spread traffic.
+//! Compares the routes that switches hold with the planned routes, by how they spread traffic.
 
 use std::fmt;
 
@@ -63,8 +63,8 @@ impl RoutesCompared {
         RoutesCompared::between(&plan.topology, &held, &plan.routing.tables)
     }
 
-    /// Compares the routes `held` with the routes `planned`; `None` if `held` reach no host, or equal
-    /// the planned routes.
+    /// Compares the routes `held` with the routes `planned`; `None` if `held` reach no host, or are
+    /// equal to `planned`.
     pub fn between(topology: &Topology, held: &Tables, planned: &Tables) -> Option<RoutesCompared> {
         let is_planned = |(held, planned): (&Lft, &Lft)| planned.differing(held).next().is_none();
         if held.lfts.iter().zip(&planned.lfts).all(is_planned) {
@@ -78,7 +78,7 @@ impl RoutesCompared {
         reaches.then_some(compared)
     }
 
-    /// The measures by which the plan is worse.
+    /// The names of the measures by which the plan is worse.
     fn worse(&self) -> Vec<&'static str> {
         let RoutesCompared { held, planned } = self;
         let measures = [

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_is_shown_up_to_its_last_byte() {
+    fn service_data_is_shown_without_trailing_zero_bytes() {
         assert_eq!(digits(&[0, 0xAB, 1, 0, 0]), "00ab01");
         assert_eq!(digits(&[0; 64]), "");
     }

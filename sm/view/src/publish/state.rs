@@ -1,4 +1,4 @@
-//! State of the subnet manager, in one word.
+//! State of the subnet manager in one word, and the counts that the status shows.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ impl Counts {
         Counts::follow(&Snapshot::nothing(), &Counts::default(), snapshot)
     }
 
-    /// Counts the parts of `snapshot`, given the counts of `before`. Nodes that both share are not
-    /// counted again.
+    /// Counts the parts of `snapshot`. `counted` are the counts of `before`; nodes that both
+    /// snapshots share are not counted again.
     pub(super) fn follow(before: &Snapshot, counted: &Counts, snapshot: &Snapshot) -> Counts {
         let mut counts = Counts {
             findings: FindingCounts::default(),
@@ -167,6 +167,7 @@ fn outdated(refused: &RefusedPlan) -> String {
     )
 }
 
+/// The numbers of ports that are not Active and of errors, in words; `None` if both are 0.
 fn shortfall(counts: &Counts) -> Option<String> {
     let parts: Vec<String> = [
         (

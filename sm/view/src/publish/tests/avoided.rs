@@ -59,7 +59,7 @@ fn between(spine: Guid, leaf: Guid) -> (String, String) {
 #[test]
 fn a_drained_switch_its_links_and_its_ports_have_a_mark_and_the_status_counts_it() {
     let mut world = World::up();
-    let before = world.last_told();
+    let before = world.last_event_number();
     drain(&mut world, NodeOrCable::Node(SPINE_A));
     world.run(WAIT);
     let drained = v1::Avoidance::Drained;
@@ -93,8 +93,8 @@ fn a_drained_switch_its_links_and_its_ports_have_a_mark_and_the_status_counts_it
     let avoided = world.view.status().avoided.expect("it is always there");
     assert_eq!((avoided.drained, avoided.draining), (1, 0));
     assert_eq!(avoided.names, ["spine-a"]);
-    let told = world.told_after(before);
-    let changed = told.iter().filter_map(|event| match change_of(event) {
+    let events = world.events_after(before);
+    let changed = events.iter().filter_map(|event| match change_of(event) {
         Change::NodeChanged(node) => Some(node.avoidance()),
         Change::LinkChanged(link) => panic!("{link:?}"),
         _ => None,
@@ -115,14 +115,14 @@ fn a_drained_switch_changes_once_and_a_later_convergence_does_not_change_it_agai
     let mut world = World::up();
     drain(&mut world, NodeOrCable::Node(SPINE_B));
     let mut seen = Vec::new();
-    let before = world.last_told();
+    let before = world.last_event_number();
     world.run(WAIT);
     world.handle(Event::Command(Command::Resweep {
         full: true,
         ticket: 2,
     }));
     world.run(WAIT);
-    for event in world.told_after(before) {
+    for event in world.events_after(before) {
         if let Change::NodeChanged(node) = change_of(&event) {
             seen.push(node.avoidance());
         }
@@ -130,7 +130,7 @@ fn a_drained_switch_changes_once_and_a_later_convergence_does_not_change_it_agai
     assert_eq!(seen, [v1::Avoidance::Drained]);
 }
 
-/// Whether the cable at a port, and the part by what `foresee` says, may be unplugged.
+/// Whether the cable at `port` may be unplugged as `cable_use` says, and `part` as `foresee` says.
 fn unplug(world: &World, port: &str, part: &str) -> [v1::Unplug; 2] {
     let analyst = RouteAnalyst::new(Arc::clone(&world.view));
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -145,7 +145,7 @@ fn unplug(world: &World, port: &str, part: &str) -> [v1::Unplug; 2] {
 }
 
 #[test]
-fn a_drained_switch_and_host_may_be_unplugged_by_every_answer() {
+fn every_answer_says_that_a_drained_switch_and_a_drained_host_may_be_unplugged() {
     use v1::Unplug::{DrainFirst, DrainHost, Safe};
     let mut world = World::up();
     assert_eq!(unplug(&world, "spine-a:2", "spine-a"), [DrainFirst; 2]);
@@ -185,7 +185,7 @@ fn mark_after(fault: impl Fn(&mut Sim)) -> (v1::Avoidance, bool) {
 }
 
 #[test]
-fn a_drain_is_done_once_the_tables_beside_it_are_written_whatever_fails_elsewhere() {
+fn drain_is_done_once_the_tables_next_to_it_are_written_even_if_sets_fail_elsewhere() {
     let host = mark_after(|sim| {
         let keeps_no_lid = Personality::drops(PortFields::of(PortField::Lid));
         sim.set_personality(HOSTS[3], keeps_no_lid)
@@ -201,9 +201,9 @@ fn a_drain_is_done_once_the_tables_beside_it_are_written_whatever_fails_elsewher
 }
 
 #[test]
-fn an_unhealthy_cable_is_isolated_and_the_last_ones_of_a_leaf_stay_in_use() {
+fn unhealthy_cable_is_isolated_but_the_last_cable_of_a_leaf_stays_in_use() {
     let mut world = World::up();
-    let before = world.last_told();
+    let before = world.last_event_number();
     let mut total = 0;
     let mut isolate = |ports: &[u8]| {
         total += 1;
@@ -220,8 +220,8 @@ fn an_unhealthy_cable_is_isolated_and_the_last_ones_of_a_leaf_stay_in_use() {
     world.run(WAIT);
     let isolated = BTreeMap::from([(between(SPINE_A, LEAF_1), v1::Avoidance::Isolated)]);
     assert_eq!(marked_links(&world), isolated);
-    let told = world.told_after(before);
-    let changed = told.iter().filter_map(|event| match change_of(event) {
+    let events = world.events_after(before);
+    let changed = events.iter().filter_map(|event| match change_of(event) {
         Change::LinkChanged(link) => Some(link.avoidance()),
         _ => None,
     });

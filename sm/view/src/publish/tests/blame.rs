@@ -1,4 +1,4 @@
-//! Tests of judgements on the fabric, one story each.
+//! Tests of judgements on the fabric, each with one story: faults or innocent causes.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::publish::blame::{Moved, Past, PortMoves, Question, judge};
 /// Bytes per second of every port, and the share of its link.
 const TRAFFIC: (f64, f64) = (5e9, 0.2);
 
-/// Counters of ports: of those with a story, and of all others with traffic only.
+/// Counters of ports. A story changes some of them; all other ports have traffic only.
 #[derive(Clone, Default)]
 pub(super) struct Counted {
     ports: BTreeMap<PortKey, PortMoves>,
@@ -95,8 +95,8 @@ pub(super) fn ask(
     })
 }
 
-/// A world that has been up for an hour, a job on all of its hosts, and the time at which the story
-/// begins, two minutes ago.
+/// A world that has been up for an hour, a job on all its hosts, and the start of the questioned
+/// time, two minutes before the judgement.
 struct Story {
     world: World,
     counted: Counted,
@@ -153,7 +153,7 @@ fn first(judgement: &v1::Judgement) -> &v1::BlameEvidence {
 }
 
 #[track_caller]
-fn is_likely(judgement: &v1::Judgement, kind: &str, place: &str) {
+fn assert_likely(judgement: &v1::Judgement, kind: &str, place: &str) {
     assert_eq!(judgement.verdict(), BlameVerdict::Likely, "{judgement:#?}");
     let first = first(judgement);
     assert_eq!(
@@ -166,16 +166,16 @@ fn is_likely(judgement: &v1::Judgement, kind: &str, place: &str) {
 }
 
 #[track_caller]
-fn is_no(judgement: &v1::Judgement) {
+fn assert_no(judgement: &v1::Judgement) {
     assert_eq!(judgement.verdict(), BlameVerdict::No, "{judgement:#?}");
     let against = judgement.evidence.iter().filter(|one| one.weight >= 20);
     assert_eq!(against.count(), 0, "{judgement:#?}");
 }
 
 #[test]
-fn nothing_moved_on_a_healthy_fabric_and_the_hosts_are_left_to_look_at() {
+fn healthy_fabric_is_not_blamed_and_the_answer_points_to_the_hosts() {
     let judgement = Story::begin().end();
-    is_no(&judgement);
+    assert_no(&judgement);
     assert_eq!((judgement.hosts, judgement.ports), (3, 4));
     assert!(judgement.links > 4 && judgement.links <= 8, "{judgement:?}");
     let links = judgement.links;
@@ -192,7 +192,7 @@ fn a_host_without_traffic_is_named_and_is_no_evidence_against_the_fabric() {
     let mut story = Story::begin();
     story.counted.idle(PortKey::new(LEAF_1, PortNum(2)));
     let judgement = story.end();
-    is_no(&judgement);
+    assert_no(&judgement);
     let idle = first(&judgement);
     assert_eq!(
         (idle.kind.as_str(), idle.place.as_str()),
@@ -201,7 +201,7 @@ fn a_host_without_traffic_is_named_and_is_no_evidence_against_the_fabric() {
 }
 
 #[test]
-fn a_paused_host_that_takes_no_data_is_the_culprit_of_all_that_waits_for_it() {
+fn paused_host_is_the_culprit_of_all_ports_that_wait_for_it() {
     let mut story = Story::begin();
     story
         .counted
@@ -226,7 +226,7 @@ fn a_paused_host_that_takes_no_data_is_the_culprit_of_all_that_waits_for_it() {
         story.since_unix_ms + 1000,
     );
     let judgement = story.end();
-    is_no(&judgement);
+    assert_no(&judgement);
     let cause = first(&judgement);
     assert_eq!(
         (cause.kind.as_str(), cause.bearing()),
@@ -239,7 +239,7 @@ fn a_paused_host_that_takes_no_data_is_the_culprit_of_all_that_waits_for_it() {
 }
 
 #[test]
-fn hosts_without_a_common_partition_are_configuration_and_no_broken_fabric() {
+fn hosts_without_a_common_partition_are_blamed_on_configuration() {
     let judgement = Story::of(divided()).end();
     assert_eq!(judgement.verdict(), BlameVerdict::No, "{judgement:#?}");
     assert!(
@@ -256,7 +256,7 @@ fn hosts_without_a_common_partition_are_configuration_and_no_broken_fabric() {
 }
 
 #[test]
-fn a_cable_on_a_path_that_flapped_is_blamed_after_routes_have_left_it() {
+fn flapped_cable_is_blamed_after_routes_have_left_it() {
     let mut story = Story::begin();
     let (here, there) = story.uplink();
     story.pass();
@@ -266,7 +266,7 @@ fn a_cable_on_a_path_that_flapped_is_blamed_after_routes_have_left_it() {
     let since = story.since_unix_ms;
     let place = place(&story, here, there);
     let judgement = story.end();
-    is_likely(&judgement, "link-flapped", &place);
+    assert_likely(&judgement, "link-flapped", &place);
     let flap = first(&judgement);
     assert!(flap.from_unix_ms >= since + 120_000, "{flap:?}");
     assert!(
@@ -276,13 +276,13 @@ fn a_cable_on_a_path_that_flapped_is_blamed_after_routes_have_left_it() {
 }
 
 #[test]
-fn a_cable_on_a_path_that_is_out_since_is_blamed() {
+fn cable_on_a_path_that_stays_down_is_blamed() {
     let mut story = Story::begin();
     let (here, there) = story.uplink();
     story.world.sim.unlink(here.node, here.port).unwrap();
     let place = place(&story, here, there);
     let judgement = story.end();
-    is_likely(&judgement, "link-flapped", &place);
+    assert_likely(&judgement, "link-flapped", &place);
     assert!(first(&judgement).text.contains("is down"), "{judgement:?}");
 }
 
@@ -302,7 +302,7 @@ fn errors_at_the_receiving_end_of_a_used_direction_are_blamed_with_their_number(
     story.counted.errors(there, Counter::SymbolError, 1300, at);
     let place = place(&story, here, there);
     let judgement = story.end();
-    is_likely(&judgement, "link-errors", &place);
+    assert_likely(&judgement, "link-errors", &place);
     let errors = first(&judgement);
     assert!(
         errors
@@ -339,14 +339,14 @@ fn errors_off_the_paths_and_from_before_the_time_are_no_evidence() {
             );
         }
     }
-    is_no(&story.end());
+    assert_no(&story.end());
     let judgement = within.end();
-    is_no(&judgement);
+    assert_no(&judgement);
     assert_eq!(judgement.links, 2);
 }
 
 #[test]
-fn a_finding_about_link_errors_from_before_the_time_is_no_evidence_and_a_new_one_is() {
+fn finding_of_link_errors_is_evidence_only_if_raised_in_the_questioned_time() {
     let errors = |story: &mut Story| {
         let (_, there) = story.uplink();
         let mut found = PortErrors::default();
@@ -396,7 +396,7 @@ fn a_link_at_reduced_width_is_blamed() {
     // The retraining itself was long ago.
     story.since_unix_ms = story.world.view.unix_ms();
     let judgement = story.end();
-    is_likely(&judgement, "link-slow", "leaf-1:2 - host-2:1");
+    assert_likely(&judgement, "link-slow", "leaf-1:2 - host-2:1");
 }
 
 #[test]
@@ -409,7 +409,7 @@ fn congestion_by_another_job_is_blamed_on_the_full_link_and_not_on_its_victims()
         .waits(PortKey::new(HOSTS[0], PortNum(1)), 0.3, 0.2);
     let place = place(&story, here, there);
     let judgement = story.end();
-    is_likely(&judgement, "congestion", &place);
+    assert_likely(&judgement, "congestion", &place);
     let congested = judgement
         .evidence
         .iter()
@@ -447,11 +447,11 @@ fn a_slow_host_of_another_job_is_named_as_the_culprit() {
 }
 
 #[test]
-fn a_missing_host_is_told_with_its_place() {
+fn missing_host_is_reported_with_its_place() {
     let mut story = Story::begin();
     story.world.sim.power_off(HOSTS[1]).unwrap();
     let judgement = story.end();
-    is_likely(&judgement, "host-missing", "host-2");
+    assert_likely(&judgement, "host-missing", "host-2");
     let lost = first(&judgement);
     assert!(
         lost.text.contains("leaf-1:2") && lost.from_unix_ms > 0,
@@ -461,11 +461,11 @@ fn a_missing_host_is_told_with_its_place() {
 }
 
 #[test]
-fn a_dead_leaf_is_one_cause_before_all_else_and_its_hosts_are_none() {
+fn dead_leaf_is_the_only_cause_instead_of_its_hosts() {
     let mut story = Story::begin();
     story.world.sim.power_off(LEAF_2).unwrap();
     let judgement = story.end();
-    is_likely(&judgement, "switch-missing", "leaf-2");
+    assert_likely(&judgement, "switch-missing", "leaf-2");
     let lost = first(&judgement);
     assert!(
         lost.text.contains("1 host of the job with it: twin"),
@@ -477,7 +477,7 @@ fn a_dead_leaf_is_one_cause_before_all_else_and_its_hosts_are_none() {
     assert_eq!(others.next(), None, "{judgement:#?}");
 }
 
-/// A past of ports that are not read.
+/// A past without a reading of any port.
 struct Unread;
 impl Past for Unread {
     fn moves(&self, _: PortKey, _: u64) -> Option<PortMoves> {
@@ -486,7 +486,7 @@ impl Past for Unread {
 }
 
 #[test]
-fn unknown_names_no_counters_and_a_young_history_leave_nothing_to_say() {
+fn verdict_is_cannot_say_with_unknown_names_no_counters_or_a_short_history() {
     let mut story = Story::begin();
     story
         .job
@@ -540,7 +540,7 @@ fn unknown_names_no_counters_and_a_young_history_leave_nothing_to_say() {
 }
 
 #[test]
-fn before_the_first_sweep_nothing_can_be_said() {
+fn verdict_is_cannot_say_before_the_first_sweep() {
     let world = World::new();
     let names = ["host-1".to_owned()];
     let judgement = ask(&world, &names, BEGIN_UNIX_MS, &Counted::default());

@@ -166,7 +166,7 @@ impl Stage {
     }
 
     /// A cable between switches that no packet of the job passes in either direction.
-    fn off(&mut self, paths: &Paths) -> Option<(PortKey, PortKey)> {
+    fn unused_cable(&mut self, paths: &Paths) -> Option<(PortKey, PortKey)> {
         let fabric = self.world.snapshot().fabric;
         let cables = fabric.links().map(|(a, b)| (fabric.key(a), fabric.key(b)));
         let is_between = |key: PortKey| fabric.is_switch(key.node);
@@ -187,16 +187,17 @@ impl Stage {
         self.world.sim.relink(port.node, port.port).unwrap();
     }
 
-    /// Divides the fabric into two tenants, with the host `apart` of the job in the other one than
-    /// the rest; `None` restores a single partition.
-    fn divide(&mut self, apart: Option<Guid>) {
+    /// Makes all hosts but `excluded` full members of a partition, and all hosts limited members of
+    /// the default one, so that `excluded` reaches no other host. `None` restores full membership
+    /// for all.
+    fn divide(&mut self, excluded: Option<Guid>) {
         let fabric = self.world.snapshot().fabric;
         let guid = |node| fabric.node_of(node).unwrap().ports[1].guid;
-        let text = match apart {
+        let text = match excluded {
             None => "Default=0x7fff : ALL=full ;".to_owned(),
             Some(_) => {
                 let others = self.hosts.iter().flat_map(|(_, nodes)| nodes);
-                let others = others.filter(|&&node| Some(node) != apart);
+                let others = others.filter(|&&node| Some(node) != excluded);
                 let others: Vec<String> =
                     others.map(|&node| format!("{}=full", guid(node))).collect();
                 format!(
@@ -250,19 +251,19 @@ impl Stage {
                 self.counted.errors(leaf, Counter::XmitDiscards, 900, at);
             }
             WrongPartition => {
-                let apart = self.choose(&nodes);
-                self.divide(Some(apart));
+                let excluded = self.choose(&nodes);
+                self.divide(Some(excluded));
                 return Some(Repair::Partitions);
             }
             ErrorsOffThePaths => {
-                let (a, b) = self.off(paths)?;
+                let (a, b) = self.unused_cable(paths)?;
                 for end in [a, b] {
                     self.counted.errors(end, Counter::SymbolError, 9000, at);
                     self.counted.errors(end, Counter::LinkErrorRecovery, 50, at);
                 }
             }
             FlapOffThePaths => {
-                let (a, _) = self.off(paths)?;
+                let (a, _) = self.unused_cable(paths)?;
                 self.flap(a);
             }
             ErrorsBefore => {
@@ -383,7 +384,7 @@ impl Stage {
     }
 
     /// Adds errors and waits that every fabric has.
-    fn murmur(&mut self) {
+    fn add_noise(&mut self) {
         let fabric = self.world.snapshot().fabric;
         let ports: Vec<PortKey> = fabric.links().map(|(a, _)| fabric.key(a)).collect();
         let at = self.world.view.unix_ms();
@@ -443,7 +444,7 @@ fn stories(spec: &str, count: usize, seed: u64) -> (usize, usize, BTreeMap<Plot,
         if stage.paths(&job).between.is_empty() {
             continue;
         }
-        stage.murmur();
+        stage.add_noise();
         let since = stage.world.view.unix_ms();
         stage.seconds(20);
         let Some((guilty, repair)) = stage.play(plot, &job) else {

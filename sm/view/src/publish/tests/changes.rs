@@ -90,16 +90,19 @@ impl Mirror {
 }
 
 #[test]
-fn a_fabric_that_comes_up_takes_a_few_events() {
+fn first_fabric_is_reported_with_three_events() {
     let world = World::up();
-    let told = world.told_after(0);
-    let kinds: Vec<_> = told.iter().map(|event| kind_of(change_of(event))).collect();
+    let events = world.events_after(0);
+    let kinds: Vec<_> = events
+        .iter()
+        .map(|event| kind_of(change_of(event)))
+        .collect();
     assert_eq!(
         kinds,
         ["state changed", "routes changed", "convergence finished"]
     );
-    assert!(told.iter().all(|event| event.generation == 1));
-    let Change::StateChanged(v1::StateChanged { state, reason }) = change_of(&told[0]) else {
+    assert!(events.iter().all(|event| event.generation == 1));
+    let Change::StateChanged(v1::StateChanged { state, reason }) = change_of(&events[0]) else {
         panic!("the state comes first");
     };
     assert_eq!(*state, i32::from(SubnetState::Up));
@@ -107,7 +110,7 @@ fn a_fabric_that_comes_up_takes_a_few_events() {
         reason.contains("4 switches, 4 channel adapters"),
         "{reason}"
     );
-    let Change::RoutesChanged(routes) = change_of(&told[1]) else {
+    let Change::RoutesChanged(routes) = change_of(&events[1]) else {
         panic!("then the routes");
     };
     // Four switches with eight LIDs each, without those of the two spines at each other.
@@ -115,19 +118,20 @@ fn a_fabric_that_comes_up_takes_a_few_events() {
 }
 
 #[test]
-fn a_lost_link_has_its_event_and_events_keep_a_copy_true() {
+fn lost_link_has_one_event_and_events_keep_a_copy_up_to_date() {
     let mut world = World::up();
     let mut mirror = Mirror::of(&world.view);
-    let before = world.last_told();
+    let before = world.last_event_number();
     world.sim.unlink(LEAF_1, PortNum(3)).unwrap();
     world.run(Duration::from_secs(1));
-    let told = world.told_after(before);
-    for event in &told {
+    let events = world.events_after(before);
+    for event in &events {
         mirror.apply(change_of(event));
     }
     assert_eq!(mirror, Mirror::of(&world.view));
     let count = |kind| {
-        told.iter()
+        events
+            .iter()
             .filter(|event| kind_of(change_of(event)) == kind)
             .count()
     };
@@ -143,7 +147,7 @@ fn a_lost_link_has_its_event_and_events_keep_a_copy_true() {
     ] {
         assert_eq!(count(kind), 0, "{kind}");
     }
-    let vanished = told.iter().find_map(|event| match change_of(event) {
+    let vanished = events.iter().find_map(|event| match change_of(event) {
         Change::LinkVanished(link) => Some(link.clone()),
         _ => None,
     });
@@ -152,10 +156,10 @@ fn a_lost_link_has_its_event_and_events_keep_a_copy_true() {
     assert_eq!((a, b), (SPINE_A.to_string(), LEAF_1.to_string()));
     assert_eq!(vanished.state(), PortState::Active);
 
-    let before = world.last_told();
+    let before = world.last_event_number();
     world.sim.relink(LEAF_1, PortNum(3)).unwrap();
     world.run(Duration::from_secs(1));
-    for event in world.told_after(before) {
+    for event in world.events_after(before) {
         mirror.apply(change_of(&event));
     }
     assert_eq!(mirror, Mirror::of(&world.view));
@@ -166,22 +170,22 @@ fn a_lost_link_has_its_event_and_events_keep_a_copy_true() {
 fn a_host_that_goes_dark_is_reported_with_its_description() {
     let mut world = World::up();
     let mut mirror = Mirror::of(&world.view);
-    let before = world.last_told();
+    let before = world.last_event_number();
     world.sim.power_off(HOSTS[3]).unwrap();
     world.run(Duration::from_secs(1));
-    let told = world.told_after(before);
-    for event in &told {
+    let events = world.events_after(before);
+    for event in &events {
         mirror.apply(change_of(event));
     }
     assert_eq!(mirror, Mirror::of(&world.view));
-    assert!(told.iter().any(|event| matches!(
+    assert!(events.iter().any(|event| matches!(
         change_of(event),
         Change::NodeVanished(node) if node.guid == HOSTS[3].to_string() && node.description == "twin"
     )));
 }
 
 #[test]
-fn damping_a_link_changes_the_link() {
+fn damped_link_has_a_link_changed_event() {
     let world = World::up();
     let view = blank_view();
     view.replace(Arc::new(world.snapshot()));
@@ -196,10 +200,13 @@ fn damping_a_link_changes_the_link() {
         findings: Arc::from([flapping]),
         ..world.snapshot()
     }));
-    let told = view.events(before, usize::MAX);
-    let kinds: Vec<_> = told.iter().map(|event| kind_of(change_of(event))).collect();
+    let events = view.events(before, usize::MAX);
+    let kinds: Vec<_> = events
+        .iter()
+        .map(|event| kind_of(change_of(event)))
+        .collect();
     assert_eq!(kinds, ["link changed", "finding raised"]);
-    assert!(matches!(change_of(&told[0]), Change::LinkChanged(link) if link.damped));
+    assert!(matches!(change_of(&events[0]), Change::LinkChanged(link) if link.damped));
 }
 
 #[test]
@@ -219,14 +226,14 @@ fn a_link_that_becomes_slow_is_changed_and_found_by_the_filter() {
     assert_eq!(slow(&world), []);
     for (speed, slow_links) in [(LinkSpeed::Edr, 1), (LinkSpeed::Hdr, 0)] {
         let mut mirror = Mirror::of(&world.view);
-        let before = world.last_told();
+        let before = world.last_event_number();
         let cable = (LEAF_1, PortNum(3));
         let set = world
             .sim
             .set_cable_rate(cable.0, cable.1, LinkWidth::X4, speed);
         set.unwrap();
         world.run(Duration::from_secs(5));
-        for event in &world.told_after(before) {
+        for event in &world.events_after(before) {
             mirror.apply(change_of(event));
         }
         assert_eq!(mirror, Mirror::of(&world.view));
@@ -243,9 +250,9 @@ fn a_link_that_becomes_slow_is_changed_and_found_by_the_filter() {
 #[test]
 fn the_same_snapshot_again_has_no_events() {
     let world = World::up();
-    let before = world.last_told();
+    let before = world.last_event_number();
     world.view.replace(Arc::new(world.snapshot()));
-    assert_eq!(world.last_told(), before);
+    assert_eq!(world.last_event_number(), before);
     assert_eq!(world.view.status().generation, 2);
 }
 
@@ -284,9 +291,9 @@ fn changes_beyond_max_changes_are_summed_up() {
             plan: None,
             ..base.clone()
         }));
-        let told = view.events(seen, usize::MAX);
-        seen = told.last().map_or(seen, |event| event.sequence);
-        told
+        let events = view.events(seen, usize::MAX);
+        seen = events.last().map_or(seen, |event| event.sequence);
+        events
     };
     show(1);
     let listed = show(1 + MAX_CHANGES as u64);

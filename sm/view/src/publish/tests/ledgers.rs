@@ -21,7 +21,7 @@ fn unnamed(_: Subject) -> String {
 }
 
 #[test]
-fn a_finding_keeps_its_number_as_long_as_it_holds() {
+fn finding_keeps_its_number_until_it_is_cleared() {
     let mut book = FindingBook::default();
     let errors = |text| finding(FindingKind::LinkErrors, 1, text);
     let other = finding(FindingKind::SelfCabled, 2, "a plug");
@@ -60,7 +60,7 @@ fn findings_of_one_kind_and_subject_have_different_numbers() {
 }
 
 #[test]
-fn of_two_alike_the_one_that_ended_is_cleared() {
+fn only_the_ended_one_of_two_findings_of_one_kind_and_subject_is_cleared() {
     let mut book = FindingBook::default();
     let [one, two, three] =
         ["one", "two", "three"].map(|text| finding(FindingKind::SetFailed, 1, text));
@@ -102,7 +102,7 @@ fn convergence(seconds: u64) -> Arc<Convergence> {
 }
 
 #[test]
-fn convergences_are_numbered_once_and_the_oldest_give_way() {
+fn convergences_are_numbered_once_and_the_oldest_are_dropped() {
     let mut log = ConvergenceLog::default();
     let all: Vec<_> = (0..HISTORY as u64 + 10).map(convergence).collect();
     let stamp = |time: Time| (7, time.as_nanos());

@@ -62,7 +62,7 @@ fn lookups_of_a_missing_host_give_its_place_and_time() {
 }
 
 #[test]
-fn list_of_missing_parts_is_made_anew_only_for_other_missing_parts() {
+fn list_of_missing_parts_is_kept_while_they_stay_the_same() {
     let mut world = without_a_host();
     let before = world.view.published();
     let text = "a line is wrong".to_owned();
@@ -108,7 +108,7 @@ fn only_missing_nodes_and_cables_can_be_accepted() {
 }
 
 #[test]
-fn parts_of_a_missing_hosts_name_find_it_in_any_case_of_letters() {
+fn part_of_a_missing_hosts_name_in_any_letter_case_finds_it() {
     let world = without_a_host();
     for name in ["HOST-2", "ost-2", "host-2:1", "Host-2:1"] {
         let error = world.view.node(&named(name)).unwrap_err();
@@ -141,7 +141,7 @@ fn a_name_of_several_missing_hosts_is_ambiguous() {
     }
 }
 
-/// The world where the last two hosts are the adapters of one, `rails`.
+/// A world whose last two adapters belong to one host, `rails`.
 fn with_a_host_of_two_adapters() -> World {
     let (nodes, cables) = netlist().into_parts();
     let adapters = nodes.into_iter().map(|node| Node {
@@ -265,7 +265,7 @@ fn the_status_counts_missing_parts_beside_its_state() {
     assert_eq!(gone.leaves, [LEAF_1], "the host was there");
 }
 
-/// Exchanges the cables at the third ports of the leaves, which lead to the first spine.
+/// A world with exchanged cables at the third ports of the leaves, which lead to the first spine.
 fn with_exchanged_cables() -> World {
     let mut world = World::up();
     let ends = [LEAF_1, LEAF_2].map(|leaf| (leaf, PortNum(3)));

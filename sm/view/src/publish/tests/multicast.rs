@@ -80,8 +80,8 @@ fn gathered() -> (World, PublishedSa) {
     });
     assert_eq!(sa.restore(remembered, Time::ZERO), 0);
     sa.replace(&world.snapshot());
-    let told = sa.poll_groups(Time::MAX).unwrap();
-    world.handle(Event::Groups(told));
+    let changed = sa.poll_groups(Time::MAX).unwrap();
+    world.handle(Event::Groups(changed));
     world.run(std::time::Duration::from_secs(2));
     let shown = Held::of(&sa, &world.snapshot()).shown(&world);
     (world, shown)
@@ -100,7 +100,7 @@ fn groups_are_listed_with_parameters_and_counts() {
     let list = |after, limit, filter| now(shown.multicast_groups(after, limit, filter)).unwrap();
     let all = MulticastGroupFilter::default();
     let groups = list(None, usize::MAX, all).items;
-    let told: Vec<_> = groups
+    let listed: Vec<_> = groups
         .iter()
         .map(|one| {
             let group = &one.message;
@@ -113,7 +113,7 @@ fn groups_are_listed_with_parameters_and_counts() {
         (BROADCAST, 0xC000, 3, 2),
         (SHARING, 0xC001, 1, 1),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(listed, expected);
     // The tree covers two leaves and a spine; the group of a single port needs no switch.
     let broadcast = &groups[1].message;
     assert_eq!(broadcast.switches, 3);
@@ -144,7 +144,7 @@ fn members_and_trees_are_those_of_the_group() {
     let named = GroupSelector::Mlid(Lid(0xC000));
     let members = now(shown.multicast_members(named, None, usize::MAX)).unwrap();
     let members = members.items;
-    let told: Vec<_> = members
+    let listed: Vec<_> = members
         .iter()
         .map(|one| {
             let one = &one.message;
@@ -159,7 +159,7 @@ fn members_and_trees_are_those_of_the_group() {
         present(2, JoinState::SendOnlyNonMember),
         (None, gone, false, true),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(listed, expected);
     let after = Some(members[0].key);
     let rest = now(shown.multicast_members(named, after, 1)).unwrap();
     assert_eq!(rest.items, members[1..2]);

@@ -41,8 +41,8 @@ async fn give(
 async fn isolate(world: &mut World, host: PortKey) -> Result<bool, ControlError> {
     let why = "forges notices and traps";
     carry_out(world, move |controller| async move {
-        let mut ended = controller.isolate(&[(host, why)]).await;
-        ended.remove(0).1
+        let mut results = controller.isolate(&[(host, why)]).await;
+        results.remove(0).1
     })
     .await
 }
@@ -116,7 +116,7 @@ async fn a_disabled_cable_between_switches_stays_down_until_it_is_enabled() {
 }
 
 #[test]
-fn the_command_to_disable_a_port_ends_when_the_port_says_that_its_link_is_down() {
+fn disable_command_ends_when_the_port_reports_that_its_link_is_down() {
     let mut world = World::up();
     let port = PortKey::new(SPINE_A, PortNum(2));
     let drained = Drained {
@@ -200,13 +200,13 @@ async fn the_managers_own_link_needs_its_own_confirmation() {
 #[tokio::test]
 async fn after_a_reset_the_link_is_up_again() {
     let mut world = World::up();
-    let before = world.last_told();
+    let before = world.last_event_number();
     give(&mut world, command(PortAction::Reset, "leaf-2:3"))
         .await
         .unwrap();
     world.run(WAIT);
-    let told = world.told_after(before);
-    let kinds: Vec<&str> = told.iter().map(|one| kind_of(change_of(one))).collect();
+    let events = world.events_after(before);
+    let kinds: Vec<&str> = events.iter().map(|one| kind_of(change_of(one))).collect();
     let moved = ["link vanished", "link changed", "port changed"];
     assert!(kinds.iter().any(|kind| moved.contains(kind)), "{kinds:?}");
     assert_eq!(state(&world, LEAF_2, 3).0, PortState::Active);
@@ -224,7 +224,7 @@ async fn enabling_a_port_that_is_not_disabled_is_refused() {
 }
 
 #[tokio::test]
-async fn a_hostile_host_is_isolated_once_and_until_an_operator_enables_its_port() {
+async fn hostile_host_stays_isolated_until_an_operator_enables_its_port() {
     let mut world = World::up();
     let host = PortKey::new(HOSTS[1], PortNum(1));
     assert!(isolate(&mut world, host).await.unwrap());
@@ -253,7 +253,7 @@ async fn a_hostile_host_is_isolated_once_and_until_an_operator_enables_its_port(
 }
 
 #[tokio::test]
-async fn a_switch_and_the_manager_and_a_host_that_others_need_are_never_isolated() {
+async fn switches_and_the_manager_are_not_isolated_and_a_port_disabled_by_hand_stays_as_it_is() {
     let mut world = World::up();
     for (node, port, why) in [
         (LEAF_2, 3, "is no port of a host"),

@@ -35,7 +35,7 @@ fn all<T, K: Copy>(
 }
 
 #[test]
-fn pages_put_together_are_the_list() {
+fn pages_of_a_list_join_to_the_whole_list() {
     let world = World::up();
     let view = &world.view;
     let node_filters = [
@@ -159,7 +159,7 @@ fn with_cables(world: &World, cables: &[(PortKey, PortKey)]) -> Snapshot {
 }
 
 #[test]
-fn cables_from_a_switch_to_itself_are_listed_once_with_and_without_a_node() {
+fn cables_from_a_switch_to_itself_are_listed_once_with_and_without_a_node_filter() {
     let port = |node, number| PortKey::new(node, PortNum(number));
     let cables = [
         (port(LEAF_1, 5), port(LEAF_1, 5)),
@@ -186,7 +186,7 @@ fn cables_from_a_switch_to_itself_are_listed_once_with_and_without_a_node() {
 }
 
 #[test]
-fn ports_and_links_show_the_state_of_the_hardware() {
+fn ports_and_nodes_show_the_state_of_the_hardware() {
     let world = World::up();
     let port = world.view.port(&named("leaf-1:3")).unwrap().message;
     assert_eq!(port.state(), PortState::Active);
@@ -282,7 +282,7 @@ fn a_route_is_the_path_that_packets_take() {
     ));
 }
 
-/// The snapshot with other forwarding tables in its plan.
+/// A view of the world's snapshot with forwarding tables that `change` has changed.
 fn with_tables(world: &World, change: impl FnOnce(&Plan, &mut Plan)) -> View {
     let snapshot = world.snapshot();
     let plan = snapshot.plan.clone().unwrap();
@@ -359,7 +359,7 @@ fn a_route_that_ends_early_shows_where_and_why() {
 }
 
 #[test]
-fn a_table_is_what_the_switch_holds() {
+fn shown_forwarding_table_is_the_table_that_the_switch_holds() {
     let world = World::up();
     let leaf = named("leaf-1");
     let page = |after, limit| {

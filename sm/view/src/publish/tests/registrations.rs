@@ -33,7 +33,7 @@ fn host(world: &World) -> (PortId, Guid) {
     (key, snapshot.fabric.node(at).ports[1].guid)
 }
 
-/// The small fabric with this saved state, as it is shown.
+/// The registrations of an SA that has restored `remembered`, in the form of the API.
 fn remembering(world: &World, remembered: SavedSaState) -> PublishedSa {
     let mut sa = Sa::new(SaConfig {
         sm_key: 7,
@@ -172,7 +172,7 @@ fn alias_guids_are_listed_by_port_and_index() {
     let shown = remembering(&world, remembered);
     let list = |after, limit, port| now(shown.alias_guids(after, limit, port)).unwrap().items;
     let all = list(None, usize::MAX, None);
-    let told: Vec<_> = all
+    let listed: Vec<_> = all
         .iter()
         .map(|one| {
             let (gid, port) = (one.message.gid.clone(), one.message.port.clone());
@@ -187,7 +187,7 @@ fn alias_guids_are_listed_by_port_and_index() {
         (GONE, 1, gid(0xB1), None),
     ];
     expected.sort_by_key(|&(port, index, ..)| (port, index));
-    assert_eq!(told, expected);
+    assert_eq!(listed, expected);
     let of_host = list(None, 9, Some(key));
     assert_eq!(of_host.len(), 2);
     assert!(

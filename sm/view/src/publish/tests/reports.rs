@@ -79,7 +79,7 @@ fn the_report_has_the_fields_that_scripts_read() {
 }
 
 #[test]
-fn complete_means_that_every_managed_port_is_active() {
+fn run_is_complete_only_if_every_managed_port_is_active() {
     let up = World::up().snapshot();
     assert!(OnceReport::of(&up).is_complete());
     let with_port = |change: &dyn Fn(&mut rsm_model::fabric::Port)| {

@@ -56,7 +56,7 @@ fn ask<R: Record>(
 }
 
 #[test]
-fn counters_have_names() {
+fn counters_are_shown_with_names_of_attributes_methods_and_statuses() {
     let world = World::up();
     let mut sa = sa(&world);
     let host = lid(&world, 0);
@@ -125,7 +125,7 @@ fn paths(shown: &PublishedSa, question: &PathQuestion) -> Result<Vec<v1::Path>, 
 
 /// The API shows the path that a host gets, component by component.
 #[test]
-fn a_path_is_the_one_that_the_host_gets() {
+fn shown_path_is_the_path_that_the_host_gets() {
     let world = World::up();
     let shown = shown(&world);
     let (from, to) = (lid(&world, 0), lid(&world, 2));
@@ -133,9 +133,9 @@ fn a_path_is_the_one_that_the_host_gets() {
     record.set_slid(from).set_dlid(to);
     let mask = PathRecord::SLID | PathRecord::DLID;
     let mut sa = sa(&world);
-    let told = ask(&mut sa, from, Method::GET, mask, &record).unwrap();
-    let mad = SaMad::from_bytes(told[..].try_into().unwrap());
-    let told = *PathRecord::from_prefix(&mad.data).unwrap();
+    let answer = ask(&mut sa, from, Method::GET, mask, &record).unwrap();
+    let mad = SaMad::from_bytes(answer[..].try_into().unwrap());
+    let answer = *PathRecord::from_prefix(&mad.data).unwrap();
 
     let source = format!("{}", HOSTS[0]);
     let destination = Gid::new(0xFE80_0000_0000_0000, {
@@ -154,26 +154,29 @@ fn a_path_is_the_one_that_the_host_gets() {
         };
         assert_eq!(
             (&path.source_gid, &path.destination_gid),
-            (&told.sgid().to_string(), &told.dgid().to_string())
+            (&answer.sgid().to_string(), &answer.dgid().to_string())
         );
         assert_eq!(
             (path.source_lid, path.destination_lid),
             (from.0.into(), to.0.into())
         );
-        assert_eq!(path.p_key, u32::from(told.p_key().0));
-        assert_eq!(path.service_level, u32::from(told.sl()));
-        assert_eq!(Some(path.mtu_bytes), told.mtu().bytes().map(u32::from));
-        let rate = told.rate().tenth_gbps().unwrap();
+        assert_eq!(path.p_key, u32::from(answer.p_key().0));
+        assert_eq!(path.service_level, u32::from(answer.sl()));
+        assert_eq!(Some(path.mtu_bytes), answer.mtu().bytes().map(u32::from));
+        let rate = answer.rate().tenth_gbps().unwrap();
         assert_eq!(path.rate_gbps, f64::from(rate) / 10.0);
-        assert_eq!(path.packet_life_time, u32::from(told.packet_life_time()));
+        assert_eq!(path.packet_life_time, u32::from(answer.packet_life_time()));
         assert!(path.reversible && path.preference == 0);
-        let ways: Vec<_> = path
+        let descriptions: Vec<_> = path
             .hops
             .iter()
             .map(|hop| hop.description.as_str())
             .collect();
-        assert_eq!((ways.len(), ways[0], ways[4]), (5, "host-1", "twin"));
-        assert_eq!((ways[1], ways[3]), ("leaf-1", "leaf-2"));
+        assert_eq!(
+            (descriptions.len(), descriptions[0], descriptions[4]),
+            (5, "host-1", "twin")
+        );
+        assert_eq!((descriptions[1], descriptions[3]), ("leaf-1", "leaf-2"));
         assert_eq!((path.hops[0].in_port, path.hops[4].out_port), (None, None));
         assert_eq!(path.hops[1].in_port, Some(1));
         assert_eq!(path.hops[3].out_port, Some(1));

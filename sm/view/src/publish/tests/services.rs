@@ -72,7 +72,7 @@ fn services_are_listed_by_identifier() {
         node: HOSTS[0],
         number: PortNum(1),
     };
-    let told: Vec<_> = all
+    let listed: Vec<_> = all
         .iter()
         .map(|one| {
             (
@@ -90,7 +90,7 @@ fn services_are_listed_by_identifier() {
         (2, 0xFFFF, "ring", of_host, None),
         (2, 0, "ring", None, Some(5)),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(listed, expected);
     assert_eq!(all[0].message.description, "host-1");
     let gone = &all[2].message;
     assert_eq!(gone.description, "");

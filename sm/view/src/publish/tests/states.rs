@@ -40,7 +40,7 @@ fn finding(severity: Severity) -> Arc<[Finding]> {
 }
 
 #[test]
-fn each_subnet_state_has_its_status() {
+fn status_shows_the_state_of_the_subnet_and_its_reason() {
     let up = World::up().snapshot();
     let state = |snapshot: Snapshot| {
         let view = blank_view();

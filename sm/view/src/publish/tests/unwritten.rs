@@ -32,7 +32,8 @@ async fn change(
     .await
 }
 
-/// A world with a partition of the second and the fourth host, whose node `silent` answers no more.
+/// A world with a partition of the second and the fourth host, in which the node `silent` no longer
+/// answers.
 async fn with_partition(silent: Guid) -> World {
     let mut world = World::up();
     let wanted = |name: Guid| WantedMember {
@@ -62,7 +63,7 @@ fn remove(host: Guid) -> PartitionAction {
 }
 
 #[tokio::test]
-async fn membership_that_a_silent_host_keeps_is_no_done_removal() {
+async fn removal_is_not_done_while_a_silent_host_keeps_its_membership() {
     let mut world = with_partition(HOSTS[3]).await;
     // The command has no effect the second time, and is not done then either.
     for _ in 0..2 {
@@ -80,7 +81,7 @@ async fn membership_that_a_silent_host_keeps_is_no_done_removal() {
 }
 
 #[tokio::test]
-async fn change_of_other_members_is_done_whatever_a_silent_host_keeps() {
+async fn change_of_other_members_is_done_despite_a_silent_host() {
     let mut world = with_partition(HOSTS[3]).await;
     change(&mut world, remove(HOSTS[3])).await.unwrap_err();
     let removed = change(&mut world, remove(HOSTS[1])).await.unwrap();
@@ -112,7 +113,7 @@ async fn port_whose_switch_is_silent_is_not_disabled() {
 }
 
 #[tokio::test]
-async fn sweep_names_the_switch_that_does_not_hold_its_tables() {
+async fn rewrite_names_the_switch_that_does_not_hold_its_tables() {
     let mut world = World::up();
     world.sim.set_silence(LEAF_2, Silence::Answers).unwrap();
     let answer = carry_out(&mut world, |controller| async move {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rsm_api::Subnet;
 use rsm_api::model::Selector;
-use rsm_api::v1::Event as Told;
+use rsm_api::v1::Event as ApiEvent;
 use rsm_api::v1::event::Change;
 use rsm_config::{HealthPolicy, Isolate};
 use rsm_core::{Core, CoreConfig, Effect, Event, SavedCoreState};
@@ -91,6 +91,7 @@ impl UnixClock for VirtualClock {
     }
 }
 
+/// A core that manages a simulated fabric in virtual time, and the view of that core.
 pub(super) struct World {
     pub(super) core: Core,
     pub(super) sim: Sim,
@@ -111,7 +112,7 @@ impl World {
         World::of(&netlist(), HOSTS[0])
     }
 
-    /// Another fabric after power-on, with the core at port 1 of a host.
+    /// The fabric of `netlist` after power-on, with the core at port 1 of a host.
     pub(super) fn of(netlist: &Netlist, host: Guid) -> World {
         let mut sim = Sim::new(netlist, SimConfig::default(), 1).unwrap();
         let client = sim.attach(host, PortNum(1)).unwrap();
@@ -223,14 +224,16 @@ impl World {
         Snapshot::clone(&self.view.snapshot())
     }
 
-    /// The events after the one with the number `sequence`.
-    pub(super) fn told_after(&self, sequence: u64) -> Vec<Arc<Told>> {
+    /// The events with numbers above `sequence`.
+    pub(super) fn events_after(&self, sequence: u64) -> Vec<Arc<ApiEvent>> {
         self.view.events(sequence, usize::MAX)
     }
 
-    /// The number of the latest event.
-    pub(super) fn last_told(&self) -> u64 {
-        self.told_after(0).last().map_or(0, |event| event.sequence)
+    /// The number of the latest event; 0 if there is none.
+    pub(super) fn last_event_number(&self) -> u64 {
+        self.events_after(0)
+            .last()
+            .map_or(0, |event| event.sequence)
     }
 }
 
@@ -286,7 +289,7 @@ pub(super) fn named(text: &str) -> Selector {
     text.parse().unwrap()
 }
 
-pub(super) fn change_of(event: &Told) -> &Change {
+pub(super) fn change_of(event: &ApiEvent) -> &Change {
     event.change.as_ref().unwrap()
 }
 
