@@ -2,8 +2,8 @@
 //!
 //! Some answers require a pass over all ports of the fabric. One request computes such an answer,
 //! and simultaneous requests wait for it. The answer is reused as long as the readings and the
-//! snapshot of the subnet stay the same, and at most for the interval between two readings, because
-//! a reading can become stale meanwhile.
+//! snapshot of the subnet stay the same, and at most for a [`PASS`], because a reading can become
+//! stale meanwhile.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -41,12 +41,13 @@ impl AnswerKey {
 #[derive(Debug)]
 struct Made<T> {
     of: AnswerKey,
+    /// The time when the work on the answer began.
     at: Instant,
     answer: T,
 }
 
 impl<T> Made<T> {
-    fn holds(&self, now: AnswerKey) -> bool {
+    fn is_valid(&self, now: AnswerKey) -> bool {
         self.of == now && self.at.elapsed() < PASS
     }
 }
@@ -75,7 +76,7 @@ impl<T: Clone + Send + 'static> CachedAnswer<T> {
         let mut last = Arc::clone(&self.0).lock_owned().await;
         // The key is taken before the work: readings that arrive meanwhile belong to another key.
         let (of, at) = (answer_key(), Instant::now());
-        if let Some(made) = last.as_ref().filter(|made| made.holds(of)) {
+        if let Some(made) = last.as_ref().filter(|made| made.is_valid(of)) {
             return Ok(made.answer.clone());
         }
         tokio::task::spawn_blocking(move || {
@@ -124,7 +125,8 @@ impl<K> Default for SharedTexts<K> {
 }
 
 impl<K: Copy + Eq + Hash> SharedTexts<K> {
-    /// Returns a text as [`CachedAnswer::get`] does; it is made when one of `places` is free.
+    /// Returns the text of `key`, as [`CachedAnswer::get`] returns an answer. The work on a new
+    /// text waits for a permit of `places`.
     ///
     /// # Errors
     /// `make` panicked.
@@ -137,7 +139,7 @@ impl<K: Copy + Eq + Hash> SharedTexts<K> {
     ) -> Result<Large, JoinError> {
         let cached = self.of(key);
         let mut last = Arc::clone(&cached.0).lock_owned().await;
-        let kept = last.as_ref().filter(|made| made.holds(answer_key()));
+        let kept = last.as_ref().filter(|made| made.is_valid(answer_key()));
         if let Some(text) = kept.and_then(|made| made.answer.upgrade()) {
             return Ok(Large(text));
         }
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_holds_no_longer_than_a_pass() {
+    async fn answer_is_made_again_after_a_pass() {
         let cached = CachedAnswer::default();
         assert_eq!(cached.get(|| FIRST, || 1).await.unwrap(), 1);
         assert_eq!(cached.get(|| FIRST, || 2).await.unwrap(), 1);
@@ -241,7 +243,7 @@ mod tests {
                 },
             );
             tokio::pin!(asked);
-            assert!(futures_poll(asked.as_mut()).await.is_none());
+            assert!(poll_once(asked.as_mut()).await.is_none());
             begins.recv().unwrap();
         }
         end.send(()).unwrap();
@@ -249,7 +251,7 @@ mod tests {
     }
 
     /// Polls a future once.
-    async fn futures_poll<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
+    async fn poll_once<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
         std::future::poll_fn(|context| {
             let polled = std::pin::Pin::new(&mut future).poll(context);
             std::task::Poll::Ready(match polled {

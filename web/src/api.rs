@@ -19,7 +19,7 @@ use crate::reply::{self, Reply, failure};
 use crate::routes_state::Shared;
 use crate::sign_on;
 
-/// Parses the fields of a request from a query string: unknown names and wrong values are refused.
+/// Parses the fields of a request from a query string. Refuses unknown names and wrong values.
 fn fields<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Reply>> {
     let query = uri.query().unwrap_or_default();
     serde_html_form::from_str(query).map_err(|error| {
@@ -28,8 +28,9 @@ fn fields<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Reply>> {
     })
 }
 
-/// The first field, by name, that is invalid even without the others, with its value and the
-/// expected form: the error of the whole query does not state the field.
+/// A text about the first field, in order of names, that is invalid by itself: the field, its
+/// value, and the expected form. `None` if each field is valid by itself. The error of the whole
+/// query does not state the field.
 fn wrong_field<T: DeserializeOwned>(query: &str) -> Option<String> {
     let pairs: Vec<(String, String)> = serde_html_form::from_str(query).ok()?;
     let mut values: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

@@ -33,9 +33,10 @@ struct Message {
     status: v1::SubnetStatus,
     /// The number of events since the previous message, by kind.
     changes: BTreeMap<&'static str, u64>,
-    /// The number of events that were too many to be counted by kind.
+    /// The number of events that were dropped before they could be counted by kind.
     lost: u64,
-    /// Whether performance counters are read, or have been: a question about them is answered.
+    /// Whether performance counters are read, or have been read, so that the API answers questions
+    /// about them.
     counters: bool,
 }
 
@@ -55,7 +56,7 @@ impl Follower {
         let (mut changes, mut lost) = (BTreeMap::new(), 0);
         loop {
             let next = Instant::now() + CHANGES_EVERY;
-            self.tell(std::mem::take(&mut changes), std::mem::take(&mut lost))
+            self.send_message(std::mem::take(&mut changes), std::mem::take(&mut lost))
                 .await?;
             self.wait(&mut changes, &mut lost).await?;
             sleep_until(next).await;
@@ -98,7 +99,11 @@ impl Follower {
         }
     }
 
-    async fn tell(&self, changes: BTreeMap<&'static str, u64>, lost: u64) -> Result<(), Gone> {
+    async fn send_message(
+        &self,
+        changes: BTreeMap<&'static str, u64>,
+        lost: u64,
+    ) -> Result<(), Gone> {
         let counters = self.counters.as_ref();
         let message = Message {
             status: self.subnet.status(),

@@ -25,7 +25,7 @@ impl<S> WriteTimeoutStream<S> {
     }
 
     /// Fails a write that has waited for too long.
-    fn judge<T>(
+    fn fail_if_overdue<T>(
         &mut self,
         context: &mut Context<'_>,
         written: Poll<io::Result<T>>,
@@ -60,13 +60,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write(context, bytes);
-        this.judge(context, written)
+        this.fail_if_overdue(context, written)
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let flushed = Pin::new(&mut this.stream).poll_flush(context);
-        this.judge(context, flushed)
+        this.fail_if_overdue(context, flushed)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -84,7 +84,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write_vectored(context, parts);
-        this.judge(context, written)
+        this.fail_if_overdue(context, written)
     }
 }
 

@@ -46,9 +46,9 @@ pub(crate) fn check<B>(
 }
 
 /// Refuses requests that a page of another site has made. A browser may have stored a proof of
-/// identity, and adds it to such requests; where a proof is needed, links from other pages are
-/// therefore refused. The name of the host is the operator's concern there: a page that redirected
-/// its own name to this server has no proof.
+/// identity, and adds it to such requests. Where a proof is needed, `may_navigate` is false, and
+/// even links from other pages are refused. There, the name of the host is not checked: a page that
+/// redirected its own name to this server has no proof.
 fn check_site<B>(request: &Request<B>, may_navigate: bool) -> Result<(), Box<Reply>> {
     let site = request.headers().get("sec-fetch-site");
     let navigates = may_navigate
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_is_none_is_a_bad_request() {
+    fn missing_malformed_and_repeated_hosts_are_refused() {
         for host in ["", "a b", "user@localhost", "http://localhost/", "\u{ff}"] {
             assert_eq!(
                 ask("127.0.0.1", host),

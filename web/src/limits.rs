@@ -24,12 +24,12 @@ pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// then ends, and its place is free.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The maximum time until an answer begins. Foreseeing a loss on the largest fabrics takes some ten
-/// seconds.
+/// The maximum time until an answer begins. Foreseeing a loss on the largest fabrics takes about
+/// ten seconds.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The maximum number of clients that follow changes at the same time, more than one client's
-/// share; each costs a task.
+/// The maximum number of clients that follow changes at the same time, each with a task: twice the
+/// connections of one client, so that no client takes all of them.
 pub const MAX_FOLLOWERS: usize = 2 * MAX_CONNECTIONS_PER_CLIENT;
 
 /// The minimum interval between two messages to a client that follows changes: the page reads
@@ -39,13 +39,13 @@ pub const CHANGES_EVERY: Duration = Duration::from_millis(250);
 /// The interval between two messages about the progress of a pass.
 pub const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
-/// The interval between two signs of life on a quiet stream of changes: proxies keep it open, dead
-/// clients are found, and after two missing ones the page says that it shows an earlier state
-/// (`QUIET` in `data.js`).
+/// The interval between two signs of life on a quiet stream of changes. They make proxies keep the
+/// stream open, and show the server which clients are dead; after two missing ones, the page says
+/// that it shows an earlier state (`QUIET` in `data.js`).
 pub const KEEPALIVE: Duration = Duration::from_secs(5);
 
 /// The time for which a drawn fabric is reused while the fabric changes: a boot of the fabric makes
-/// many generations, and drawing 45,056 hosts takes some tenths of a second.
+/// many generations, and drawing 45,056 hosts takes a few tenths of a second.
 pub const GRAPH_AGE: Duration = Duration::from_millis(500);
 
 /// The number of attempts to read a graph whose generation changes between its parts.
@@ -55,7 +55,8 @@ pub const GRAPH_ATTEMPTS: usize = 3;
 pub const MAX_SHARDS: u64 = 1024;
 
 /// The maximum number of ports with nonzero error counters in a scrape without `detail`; with a few
-/// counters each they take some megabytes. Ports that are counting errors at the time are added.
+/// counters each they take a few megabytes. Ports whose errors are increasing at the time are shown
+/// beyond this number.
 pub const MAX_ERROR_PORTS: u64 = 10_000;
 
 /// The maximum number of convergences that metrics count at a time, which is the API's limit.
@@ -69,19 +70,19 @@ pub const MAX_UFM_BODY_BYTES: usize = 1 << 20;
 pub const MAX_UFM_JOBS: usize = 1000;
 
 /// The maximum number of simultaneous answers about all ports or all members: on the largest
-/// fabrics, making one takes some 150 MB.
+/// fabrics, making one takes about 150 MB.
 pub const MAX_UFM_LISTS: usize = 2;
 
 /// The maximum number of simultaneous answers to `/metrics?detail=ports`: on the largest fabrics,
 /// making one takes some hundred megabytes. Further ones wait.
 pub const MAX_PORT_SCRAPES: usize = 2;
 
-/// The interval between two readings of the counters; an answer about all ports is reused for as
-/// long.
+/// The interval at which the collector publishes its readings of the counters. An answer about all
+/// ports is reused for at most this time.
 pub const PASS: Duration = Duration::from_secs(1);
 
 /// The maximum size of an answer to `/metrics?detail=ports` that is kept for a [`PASS`], in bytes.
-/// The answer for some thousand hosts fits; for larger fabrics, simultaneous scrapes share an
+/// The answer for a few thousand hosts fits. For larger fabrics, only simultaneous scrapes share an
 /// answer.
 pub const MAX_KEPT_BYTES: usize = 16 << 20;
 

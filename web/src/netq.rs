@@ -1,9 +1,9 @@
-//! The calls of NetQ's API by which topograph reads a fabric: with its provider `netq`, topograph
-//! takes rsm as it takes a NetQ server.
+//! The calls of NetQ's API by which topograph reads a fabric: topograph with the provider `netq`
+//! uses rsm in place of a NetQ server.
 //!
-//! A login, the choice of a premises, the graph, and the NVLink domains of hosts, as the page
-//! `docs/providers/netq.md` of topograph 1.0 describes them. All four only read, for all clients that
-//! may read the page; a name and a password are taken and mean nothing.
+//! The calls are a login, the choice of a premises, the graph, and the NVLink domains of hosts, as
+//! the page `docs/providers/netq.md` of topograph 1.0 describes them. All four only read, and serve
+//! all clients that may read the page; a name and a password are accepted and ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -97,9 +97,10 @@ impl Fabric {
         })
     }
 
-    /// Groups as switches, each linked with the one around it: a tree, so that topograph has nothing
-    /// to merge. All hosts are equally deep, because topograph goes up from all of them at once. A
-    /// host that calls itself by the name of a group is left out: it would take the group's place.
+    /// The groups as switches, each linked with the group around it. The result is a tree, so that
+    /// topograph has nothing to merge. All hosts are equally deep, because topograph goes up from
+    /// all of them at once. A host with the name of a group is left out, because it would take the
+    /// place of the group.
     fn graph(&self) -> Value {
         let depth = self.instances.iter().map(|one| one.network_layers.len());
         let depth = depth.max().unwrap_or(0);
@@ -141,7 +142,8 @@ impl Fabric {
     }
 }
 
-/// The groups around a host, extended above the first one to the length `depth`.
+/// The groups around a host, the smallest first, extended to the length `depth` by further groups
+/// after the first one; empty for a host without groups.
 fn deepened(layers: &[String], depth: usize) -> Vec<String> {
     let Some((first, rest)) = layers.split_first() else {
         return Vec::new();
@@ -158,8 +160,8 @@ fn deepened(layers: &[String], depth: usize) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// The switches above each of `nodes` as topograph finds them (`parseNetq`, 1.0): layer by layer
-    /// from the hosts, each switch in the first layer that reaches it alone.
+    /// The switches above each of `nodes` as topograph finds them (`parseNetq`, 1.0): layer by
+    /// layer from the hosts, each switch only in the first layer that reaches it.
     fn parsed(answer: &Value, nodes: &[&str]) -> BTreeMap<String, Vec<String>> {
         let answers = answer.as_array().expect("a list");
         assert_eq!(answers.len(), 1, "topograph refuses several");
@@ -274,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn two_calls_take_post() {
+    fn only_login_and_graph_take_post() {
         assert!(is_posted(LOGIN) && is_posted(GRAPH));
         assert!(!is_posted("/nmx/v1/compute-nodes") && !is_posted("/api/v1/status"));
         // Two routes with one path would panic.

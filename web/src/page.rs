@@ -80,7 +80,7 @@ pub(crate) fn routes() -> Router<Arc<Shared>> {
 }
 
 /// Draws the fabric while the browser reads the scripts of the page. The browser requests the
-/// drawing next, and a large fabric takes some tenths of a second to draw.
+/// drawing next, and a large fabric takes a few tenths of a second to draw.
 fn draw_ahead(shared: Arc<Shared>) {
     if shared.graphs.is_idle() {
         // If there is an error, the request that follows gets it.

@@ -84,7 +84,8 @@ async fn written(shared: &Arc<Shared>, scrape: Scrape) -> Result<Body, JoinError
     let key = || AnswerKey::now(shared.subnet.as_ref(), shared.counters.as_deref());
     let mut parts = Vec::new();
     if scrape.has_own() {
-        // Links are counted where the graph is made; a graph as old as a page's is good enough.
+        // The graph counts the links; a graph that is recent enough for the page is recent enough
+        // here.
         let drawn = shared.graphs.current().await;
         let exporter = Arc::clone(shared);
         let own = tokio::task::spawn_blocking(move || exporter.exporter.own()).await?;
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scrape_names_detail_and_part() {
+    fn query_of_a_scrape_selects_detail_and_shard() {
         assert_eq!(asked("", ""), Some(Scrape::Summary));
         assert_eq!(asked("ports", ""), Some(Scrape::Ports(Shard::ALL)));
         let second = Shard::parse("2/4").unwrap();

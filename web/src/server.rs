@@ -34,7 +34,7 @@ use crate::sign_on::SignOn;
 use crate::ufm::{self, Ufm, UfmSettings};
 use crate::{api, changes, guard, netq, page, scrape};
 
-/// The pause after a failed accept, which means that the system lacks some resource.
+/// The pause after a failed accept, which happens when the system lacks a resource.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// The reason why the listener could not start.
@@ -110,7 +110,7 @@ impl HttpServer {
         self.address
     }
 
-    /// Serves until `shutdown` is done, then lets open requests end for at most [`SHUTDOWN_GRACE`].
+    /// Serves until `shutdown` is done, then waits at most [`SHUTDOWN_GRACE`] for open requests.
     pub async fn run(self, backend: Backend, shutdown: impl Future<Output = ()>) {
         let (stop, stopping) = watch::channel(false);
         let ufm = self.ufm.map(|settings| Ufm::new(settings, &backend));
@@ -222,8 +222,8 @@ impl Host {
         reply
     }
 
-    /// The request with its identity, where this server asks for one. UFM's paths ask by
-    /// themselves.
+    /// Adds the identity of the caller to the request, if this server asks for one; the answer to
+    /// the caller if the identity does not suffice. UFM's interface checks identities itself.
     fn signed_on(
         &self,
         mut request: Request<hyper::body::Incoming>,
@@ -285,7 +285,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         }
     };
     if let Err(error) = ended {
-        // The client has gone, or has broken a limit and was told so.
+        // The client has left, or has exceeded a limit and has got an answer about it.
         tracing::debug!(
             error = &error as &dyn std::error::Error,
             "a connection for HTTP has ended"

@@ -1,8 +1,8 @@
-//! Sign-on by a proxy: who asks for the page, and with which roles.
+//! Sign-on by a proxy: the identity and the roles behind a request for the page.
 //!
-//! The proxy has asked the user, and states the name and the groups in headers. They count where
-//! the connection comes from one of the operator's addresses, and nowhere else: any client can send
-//! such headers.
+//! The proxy has asked the user, and states the name and the groups in headers. The headers count
+//! only on connections from the addresses that the operator has configured, because any client can
+//! send such headers.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct SignOn {
 }
 
 impl SignOn {
-    /// The identity behind a request, which may read.
+    /// The identity behind a request, checked to have the role `read`.
     ///
     /// # Errors
     /// The answer to a request without an identity, or without the role `read`.
@@ -71,6 +71,7 @@ impl SignOn {
         }
     }
 
+    /// The identity in the headers of a proxy.
     fn by_headers(&self, headers: &HeaderMap) -> Result<Caller, Status> {
         let mut users = headers.get_all(USER).iter();
         let (Some(user), None) = (users.next(), users.next()) else {
@@ -100,7 +101,7 @@ impl SignOn {
 /// The user of a request, as the page shows it.
 #[derive(Serialize)]
 struct Me {
-    /// The name of the user; empty where this server asks for no identity.
+    /// The name of the user; empty if this server asks for no identity.
     name: String,
     /// The roles, separated by blanks.
     roles: String,
@@ -178,12 +179,12 @@ mod tests {
     }
 
     #[test]
-    fn without_the_role_read_nothing_is_shown() {
+    fn user_without_the_role_read_is_refused() {
         let forbidden = Err(StatusCode::FORBIDDEN);
         let proxy = "10.0.0.5:1";
         assert_eq!(ask(proxy, &[("X-Forwarded-User", "dave")]), forbidden);
         assert_eq!(ask(proxy, &[("X-Forwarded-User", "bob")]), forbidden);
-        // A group of the name of a user is another thing.
+        // A group with the name of a user does not have that user's roles.
         let named = [
             ("X-Forwarded-User", "dave"),
             ("X-Forwarded-Groups", "alice"),
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_other_addresses_and_twice_a_user_count_nothing() {
+    fn headers_from_other_addresses_and_missing_or_repeated_users_prove_nothing() {
         let unproved = Err(StatusCode::UNAUTHORIZED);
         for (from, headers) in [
             ("10.0.0.6:1", &[("X-Forwarded-User", "alice")][..]),

@@ -18,9 +18,8 @@ const BOUNDS: [f64; 12] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0,
 ];
 
-/// The classes of causes: the beginning of a cause, and its class. The class of a cause with
-/// another beginning is `other`: a port that was read and had changed, or a cause of a later
-/// version.
+/// The classes of causes: the beginning of a cause, and its class. A cause with another beginning
+/// has the class `other`: a port that was read and had changed, or a cause of a later version.
 const CAUSES: [(&str, &str); 16] = [
     ("start", "start"),
     ("trap ", "trap"),
@@ -43,6 +42,7 @@ const CAUSES: [(&str, &str); 16] = [
 /// A histogram of durations in seconds.
 #[derive(Debug, Default, Clone)]
 struct Durations {
+    /// The number of durations up to each of [`BOUNDS`].
     buckets: [u64; BOUNDS.len()],
     sum: f64,
     count: u64,
@@ -72,7 +72,8 @@ struct Counts {
     mft_blocks: u64,
 }
 
-/// The maximum number of steps that are counted as whole: rsm has fewer, and a bound costs nothing.
+/// The maximum number of different steps in [`Counts::whole`]. rsm has fewer; the bound is for
+/// steps with unexpected names.
 const MAX_STEPS: usize = 64;
 
 /// The convergences since the start.
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_with_names_in_them_are_of_few_classes() {
+    fn causes_that_contain_names_share_a_class() {
         assert_eq!(class("engine updn requested"), "engine");
         assert_eq!(class("host-1 mlx5_0:1 changed"), "other");
         assert_eq!(class(""), "other");

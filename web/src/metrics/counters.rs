@@ -24,8 +24,8 @@ struct Named {
     of_switch: &'static str,
     of_hca: &'static str,
     help: &'static str,
-    /// Whether the counter counts errors: what error correction mends is none, and moves at every
-    /// port.
+    /// Whether the counter counts errors. Symbols and blocks that error correction mends are none:
+    /// they occur at every port.
     is_error: bool,
 }
 
@@ -102,12 +102,11 @@ named! {
         "Symbols that forward error correction has mended";
 }
 
-/// The families of the counters, in the order of [`NAMED`], for switches and for other nodes.
-/// Samples are keyed by port GUID, as `ibnetdiscover` gives it, and port.
+/// The samples of the counters by index in [`NAMED`], for switches and for other nodes.
 #[derive(Default)]
 struct Families([BTreeMap<usize, Vec<Sample>>; 2]);
 
-/// The value of a counter at a port.
+/// The value of a counter at a port: port GUID, as `ibnetdiscover` gives it, port number, value.
 type Sample = (Guid, PortNum, u64);
 
 impl Families {
@@ -146,11 +145,15 @@ impl Families {
 #[derive(Default)]
 struct Sums {
     ports: u64,
+    /// Bytes per second sent.
     xmit: f64,
+    /// Bytes per second received.
     rcv: f64,
     /// The number of ports at which data waits for more than a tenth of the time.
     congested: u64,
+    /// Errors per hour by counter.
     errors: BTreeMap<&'static str, f64>,
+    /// The number of ports that count errors.
     with_errors: u64,
 }
 
@@ -195,7 +198,9 @@ pub(super) fn sums(text: &mut Text, counters: &dyn CountersQueries, has_errors: 
 #[derive(Default)]
 struct Errors {
     families: Families,
+    /// The number of ports in `families`.
     shown: u64,
+    /// The number of ports with errors that are not in `families`.
     left_out: u64,
 }
 

@@ -93,8 +93,8 @@ impl Exporter {
         text.finish()
     }
 
-    /// The families of the whole fabric, computed in one pass over its ports if `with_ports` is not
-    /// set.
+    /// The families of the whole fabric. The nonzero error counters of ports are included unless
+    /// `with_ports` is set: the scrape then has all counters of ports.
     pub(crate) fn sums(&self, with_ports: bool) -> String {
         let mut text = Text::new();
         ports::switches(&mut text, self.subnet.as_ref());
@@ -106,7 +106,7 @@ impl Exporter {
         text.finish()
     }
 
-    /// The families of the ports in a shard of the nodes. Takes some tenths of a second on a large
+    /// The families of the ports in a shard of the nodes. Takes a few tenths of a second on a large
     /// fabric.
     pub(crate) fn ports(&self, shard: Shard) -> String {
         let mut text = Text::new();
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_node_is_in_one_part_and_parts_are_alike() {
+    fn each_node_is_in_one_shard_and_shards_have_similar_sizes() {
         let mut sizes = [0u32; 4];
         for node in 0..4096u64 {
             let guid = Guid(0x0002_c903_0000_0000 + node * 16);

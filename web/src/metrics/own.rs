@@ -213,7 +213,8 @@ fn mads(text: &mut Text, status: &v1::SubnetStatus) {
     .sample(&[], smps.timeouts);
 }
 
-/// Writes at most two lines for every kind of finding; rsm has some sixty kinds.
+/// Writes the numbers of findings, missing parts and drained parts. Each kind of finding has at
+/// most two lines; rsm has about sixty kinds.
 fn findings(text: &mut Text, subnet: &dyn Subnet) {
     let findings = subnet.findings(None, usize::MAX, &FindingFilter::default());
     let mut counts: BTreeMap<(String, &str), u64> = BTreeMap::new();

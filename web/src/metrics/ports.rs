@@ -47,7 +47,7 @@ struct End<'a> {
     link: &'a v1::Link,
 }
 
-/// The links of the nodes in a shard, with an entry for each of their ends there.
+/// The ends of links at the nodes of a shard, by kind of node.
 #[derive(Default)]
 struct Ends<'a> {
     switches: Vec<End<'a>>,
@@ -163,7 +163,7 @@ fn uplinks(family: &mut Family<'_>, label: &str, ends: &[End<'_>]) {
 enum RateLabels {
     /// GUID and number of a switch's port.
     Switch,
-    /// The GUID of an HCA's port, which is its own.
+    /// The GUID of an HCA's port.
     Hca,
     /// The GUID of an HCA's port, and the HCA's name, as SckyzO's fork has it.
     NamedHca,

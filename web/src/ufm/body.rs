@@ -90,7 +90,7 @@ fn membership_of(text: &str) -> Result<Membership, Refused> {
     }
 }
 
-/// The text of a path or query with its `%` escapes decoded (RFC 3986).
+/// The text of a path or query with its `%` escapes decoded (RFC 3986), and each `+` as a blank.
 pub(super) fn unescaped(text: &str) -> Result<String, Refused> {
     let wrong = || bad("the path or query: expected UTF-8, with two digits after each %");
     let mut bytes = Vec::with_capacity(text.len());
@@ -179,7 +179,7 @@ pub(super) fn host_names(list: &str) -> Result<Vec<MemberName>, Refused> {
 }
 
 impl Members {
-    /// The members in a comma-separated list.
+    /// The members in a comma-separated list of GUIDs.
     pub(super) fn of_list(list: &str) -> Members {
         let guids = list.split(',').filter(|guid| !guid.trim().is_empty());
         Members {
@@ -210,7 +210,7 @@ impl Members {
         wanted.collect()
     }
 
-    /// The members by name.
+    /// The GUIDs of the members, as names.
     pub(super) fn names(&self) -> Result<Vec<MemberName>, Refused> {
         let names = self
             .guids
@@ -228,10 +228,10 @@ impl Settings {
             ipoib: true,
             ..PartitionSettings::default()
         };
-        self.over(plain)
+        self.replace_in(plain)
     }
 
-    /// The settings of an existing partition, changed by those of the request.
+    /// The settings of an existing partition, replaced by those of the request where it has them.
     pub(super) fn of_existing(&self, known: &v1::Partition) -> Result<PartitionSettings, Refused> {
         let known = PartitionSettings {
             name: known.name.clone(),
@@ -240,10 +240,11 @@ impl Settings {
             mtu_bytes: u16::try_from(known.mtu_bytes).unwrap_or_default(),
             rate_tenth_gbps: (known.rate_gbps * 10.0).round() as u16,
         };
-        self.over(known)
+        self.replace_in(known)
     }
 
-    fn over(&self, known: PartitionSettings) -> Result<PartitionSettings, Refused> {
+    /// `known`, with the settings of the request in place of its own.
+    fn replace_in(&self, known: PartitionSettings) -> Result<PartitionSettings, Refused> {
         let service_level = self.service_level.unwrap_or(known.service_level);
         if service_level > 15 {
             return Err(bad("service_level: expected 0 to 15"));

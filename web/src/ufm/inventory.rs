@@ -127,7 +127,8 @@ pub(super) fn unhealthy_ports(subnet: &dyn Subnet) -> Value {
     Value::Array(shown.collect())
 }
 
-/// The port, if routes go around it; `since` is when an operator drained it.
+/// A port that routes avoid or are to avoid; `None` for other ports, and for port 0. `since` is the
+/// time at which an operator drained it, in milliseconds since the Unix epoch.
 pub(super) fn shown_unhealthy(port: &v1::Port, since: Option<u64>) -> Option<Value> {
     let condition = match port.avoidance() {
         v1::Avoidance::Unspecified => return None,
@@ -167,7 +168,7 @@ pub(super) fn events(subnet: &dyn Subnet) -> Value {
     )
 }
 
-/// An event about a node or a cable, with the number that UFM has for it.
+/// An event about a node or a cable, with the number that UFM has for it; `None` for other events.
 pub(super) fn shown_event(event: &v1::Event) -> Option<Value> {
     let of_link = |link: &v1::Link| {
         let (a, b) = (End::of(&link.a)?, End::of(&link.b)?);

@@ -85,7 +85,7 @@ fn below(path: &str) -> Option<&str> {
     rests.find(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Most characters of a call in the journal.
+/// The maximum number of characters of a call in the journal.
 const MAX_CALL_CHARS: usize = 128;
 
 /// The HTTP status and the text of a refusal.
@@ -215,7 +215,7 @@ impl Ufm {
     }
 
     /// Computes an answer that examines all ports or members, on a thread for blocking work. The
-    /// work keeps its place until it ends, also when the client has left.
+    /// work keeps its permit until it ends, even if the client leaves.
     async fn list(
         &self,
         make: impl FnOnce() -> Result<serde_json::Value, Refused> + Send + 'static,
@@ -328,8 +328,8 @@ impl Ufm {
         }
     }
 
-    /// Removes members. Members that do not exist are no error: a partition is deleted with its
-    /// last member, and clients repeat requests.
+    /// Removes members. If all are named by GUID, a partition that does not exist is no error: a
+    /// partition is deleted with its last member, and clients repeat requests.
     async fn remove(
         &self,
         caller: &Caller,

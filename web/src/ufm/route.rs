@@ -24,9 +24,9 @@ pub(super) enum Reading {
     Conf,
     /// All ports that the filter passes.
     Ports(PortFilter),
-    /// Cables, of one system only where one is named.
+    /// Cables; with the name or GUID of a system, only its cables.
     Links(Option<String>),
-    /// Switches, adapters and routers.
+    /// Switches, adapters and routers; with a kind, only systems of this kind.
     Systems(Option<System>),
     /// Ports that routes go around.
     UnhealthyPorts,
@@ -189,8 +189,8 @@ fn shown(query: &str) -> Result<Shown, Refused> {
     Ok(shown)
 }
 
-/// Parameters that leave items out of an answer, and that rsm does not have: an answer with all items
-/// would be taken for the chosen ones.
+/// Parameters that select items and that rsm does not support, each with the reason. They are
+/// refused, because the client would take all items for the selected ones.
 const REFUSED: &[(&str, &str)] = &[
     ("high_ber_only", "rsm measures no bit error rate"),
     ("high_ber_severity", "rsm measures no bit error rate"),
@@ -198,7 +198,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("rpp", "rsm sends all items at once"),
 ];
 
-/// The pairs of a query of a list.
+/// The pairs of a query for a list; an error if one of them is in [`REFUSED`].
 fn list_pairs(query: &str) -> Result<Vec<(String, String)>, Refused> {
     let pairs = pairs(query)?;
     for (name, value) in &pairs {
@@ -239,13 +239,13 @@ fn port_filter(query: &str) -> Result<PortFilter, Refused> {
     Ok(filter)
 }
 
-/// The system of a query of links.
+/// The name or GUID of a system in a query for links.
 fn links_of(query: &str) -> Result<Option<String>, Refused> {
     let mut pairs = list_pairs(query)?.into_iter();
     Ok(pairs.find_map(|(name, value)| (name == "system").then_some(value)))
 }
 
-/// The kind of systems of a query.
+/// The kind of system in a query for systems.
 fn systems(query: &str) -> Result<Option<System>, Refused> {
     let pairs = list_pairs(query)?;
     let Some((_, value)) = pairs.iter().find(|(name, _)| name == "type") else {

@@ -78,7 +78,7 @@ fn routes_tolerate_slashes_and_spellings_of_true() {
 }
 
 #[test]
-fn unknown_routes_are_not_found_and_wrong_values_bad() {
+fn unknown_routes_are_not_found_and_wrong_values_are_bad_requests() {
     for (method, path, query, code) in [
         ("GET", "", "", 404),
         ("PATCH", "/resources/pkeys", "", 404),
@@ -131,7 +131,7 @@ fn every_change_needs_the_right_to_change_partitions() {
 }
 
 #[test]
-fn jobs_are_numbered_and_the_oldest_go() {
+fn jobs_are_numbered_and_the_oldest_are_dropped() {
     let jobs = Jobs::default();
     for _ in 0..=MAX_UFM_JOBS {
         jobs.completed(5, 2, "kube");
@@ -169,7 +169,7 @@ fn names_of_systems_are_guid_description_or_first_word() {
 }
 
 #[test]
-fn drained_ports_are_unhealthy_by_hand_and_others_by_their_errors() {
+fn drained_ports_have_the_condition_manual_and_isolated_ports_unhealthy() {
     let mut port = v1::Port {
         key: Some(v1::PortKey {
             node_guid: "0x0002c90300001234".to_owned(),
@@ -193,7 +193,7 @@ fn drained_ports_are_unhealthy_by_hand_and_others_by_their_errors() {
 }
 
 #[test]
-fn events_of_nodes_have_the_numbers_of_ufm_and_routes_none() {
+fn node_events_have_the_numbers_of_ufm_and_route_events_are_left_out() {
     let node = v1::Node {
         guid: "0x0002c90300001234".to_owned(),
         description: "host-1 mlx5_0".to_owned(),

@@ -63,12 +63,13 @@ struct Bundle {
     /// The two switches, the lower index first.
     ends: (u32, u32),
     count: u32,
+    /// The number of links that are not [`LinkKind::Good`].
     bad: u32,
     worst: LinkKind,
 }
 
 impl Graph {
-    /// Reads the present subnet. Takes some tenths of a second on the largest fabrics.
+    /// Reads the present subnet. Takes a few tenths of a second on the largest fabrics.
     pub fn read(subnet: &dyn Subnet) -> Graph {
         Graph::of(Parts::read(subnet))
     }
@@ -85,7 +86,7 @@ impl Graph {
         let gone_cables = parts.gone.cables.iter();
         let joined: Vec<Joined> = links
             .filter_map(|link| joined(link, &index))
-            .chain(gone_cables.filter_map(|&ends| joined_before(ends, &index)))
+            .chain(gone_cables.filter_map(|&ends| joined_gone(ends, &index)))
             .collect();
         let mut hosts = vec![0u32; parts.switches.len()];
         for link in joined.iter().filter(|link| link.ends.1.is_none()) {
@@ -100,7 +101,7 @@ impl Graph {
             has_hosts[*leaf as usize] = true;
         }
         rank_gone(&mut parts.switches, present, &has_hosts, &joined);
-        let laid = lay_out(&parts.switches, &has_hosts, &joined);
+        let drawing = lay_out(&parts.switches, &has_hosts, &joined);
         let mut hosts_bad = vec![0u32; hosts.len()];
         for link in joined.iter().filter(|link| link.ends.1.is_none()) {
             hosts_bad[link.ends.0 as usize] += u32::from(link.kind > LinkKind::Drained);
@@ -108,7 +109,7 @@ impl Graph {
         let (bundles, places) = bundle(&joined);
         let active = |link: &&v1::Link| link.state() == PortState::Active;
         let links_active = parts.links.iter().filter(active).count() as u64;
-        let order = order(&laid);
+        let order = order(&drawing);
         let mut place = vec![0u32; order.len()];
         for (new, &old) in (0u32..).zip(&order) {
             place[old] = new;
@@ -117,18 +118,18 @@ impl Graph {
             &parts.switches,
             present,
             &order,
-            &laid,
+            &drawing,
             [&hosts, &hosts_bad],
         );
         let links = flat(&bundles, &place);
         Graph {
             generation: parts.generation,
             shape: shape(&switches.guid, &links),
-            tiers: laid.tiers,
-            width: rounded(laid.width),
-            height: rounded(laid.height),
+            tiers: drawing.tiers,
+            width: rounded(drawing.width),
+            height: rounded(drawing.height),
             switches,
-            groups: groups(&laid),
+            groups: groups(&drawing),
             links,
             missing: missing(&parts.gone.cables, present, &index, &place),
             links_active,
@@ -163,8 +164,8 @@ fn as_node(gone: &GoneSwitch) -> Keyed<Guid, v1::Node> {
     }
 }
 
-/// A missing cable between two switches that are drawn.
-fn joined_before(ends: [PortId; 2], index: &HashMap<Guid, u32>) -> Option<Joined> {
+/// A missing cable; `None` unless both ends are switches that are drawn.
+fn joined_gone(ends: [PortId; 2], index: &HashMap<Guid, u32>) -> Option<Joined> {
     let [a, b] = ends.map(|end| index.get(&end.node).copied());
     Some(Joined {
         ends: (a?, b),
@@ -174,9 +175,9 @@ fn joined_before(ends: [PortId; 2], index: &HashMap<Guid, u32>) -> Option<Joined
     .filter(|_| b.is_some())
 }
 
-/// Ranks the switches from `present` on, which routing no longer ranks, by the majority of similar
-/// switches: switches with a common neighbour that equally have hosts or have none. Switches that
-/// have gone thus stay in their tier.
+/// Ranks the gone switches, from index `present` on, as most similar switches are ranked: present
+/// switches with a common neighbour that likewise have hosts, or have none. Routing no longer ranks
+/// gone switches; with these ranks they stay in their tier.
 fn rank_gone(
     switches: &mut [Keyed<Guid, v1::Node>],
     present: usize,
@@ -244,8 +245,8 @@ fn joined(link: &v1::Link, index: &HashMap<Guid, u32>) -> Option<Joined> {
     Some(Joined { ends, ports, kind })
 }
 
-/// Bundles the links between the same two switches. Second, for each port, the index of the bundle
-/// to which it belongs.
+/// Bundles the links between the same two switches. Returns the bundles, and for each port the
+/// index of the bundle to which it belongs.
 fn bundle(joined: &[Joined]) -> (Vec<Bundle>, Vec<(PortId, u32)>) {
     let between = |link: &'_ Joined| Some((link.ends.0, link.ends.1?));
     let mut links: Vec<((u32, u32), &Joined)> = joined
@@ -289,11 +290,11 @@ fn lay_out(switches: &[Keyed<Guid, v1::Node>], has_hosts: &[bool], joined: &[Joi
     layout(&shapes, &cables)
 }
 
-/// The switches sorted by group, then by line, then from left to right.
-fn order(laid: &Layout) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..laid.places.len()).collect();
+/// The indices of the switches, sorted by group, then by line, then from left to right.
+fn order(drawing: &Layout) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..drawing.places.len()).collect();
     order.sort_by(|&a, &b| {
-        let (a, b) = (&laid.places[a], &laid.places[b]);
+        let (a, b) = (&drawing.places[a], &drawing.places[b]);
         (a.group.cmp(&b.group))
             .then(a.y.total_cmp(&b.y))
             .then(a.x.total_cmp(&b.x))
@@ -307,13 +308,13 @@ fn columns(
     switches: &[Keyed<Guid, v1::Node>],
     present: usize,
     order: &[usize],
-    laid: &Layout,
+    drawing: &Layout,
     [hosts, hosts_bad]: [&[u32]; 2],
 ) -> Switches {
     let mut columns = Switches::default();
     for &switch in order {
         let node = &switches[switch].message;
-        let place = &laid.places[switch];
+        let place = &drawing.places[switch];
         let (is_drained, is_isolated) = match node.avoidance() {
             Avoidance::Unspecified => (false, false),
             Avoidance::Isolated | Avoidance::IsolatedInUse => (false, true),
@@ -336,8 +337,9 @@ fn columns(
     columns
 }
 
-fn groups(laid: &Layout) -> Vec<[f64; 9]> {
-    laid.groups
+fn groups(drawing: &Layout) -> Vec<[f64; 9]> {
+    drawing
+        .groups
         .iter()
         .map(|group| {
             [
