@@ -47,7 +47,7 @@ pub(crate) fn routes() -> Router<Arc<Shared>> {
         .route("/nmx/v1/compute-nodes", get(compute_nodes))
 }
 
-/// A session with the one premises that there is.
+/// A session with a single premises, `rsm`.
 fn session() -> Value {
     json!({
         "access_token": "none",

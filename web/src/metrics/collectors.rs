@@ -1,5 +1,6 @@
-//! Metrics about readings, under the names and labels of `infiniband_exporter`. Its collectors are
-//! the discovery of the fabric (`ibnetdiscover`), and the counters of switches and of HCAs.
+//! Metrics about readings, under the names and labels of `infiniband_exporter`. The collectors of
+//! that exporter are the discovery of the fabric (`ibnetdiscover`), and the counters of switches
+//! and of HCAs.
 //!
 //! rsm reads continuously and not for a scrape: the durations are those of the last readings.
 

@@ -231,7 +231,7 @@ impl Settings {
         self.replace_in(plain)
     }
 
-    /// The settings of an existing partition, replaced by those of the request where it has them.
+    /// The settings of an existing partition, with those of the request in their place.
     pub(super) fn of_existing(&self, known: &v1::Partition) -> Result<PartitionSettings, Refused> {
         let known = PartitionSettings {
             name: known.name.clone(),

@@ -177,7 +177,7 @@ impl Hops {
         };
         for &(port, next) in &self.neighbours[from] {
             if let Some(hops) = row.get_mut(port.index()) {
-                *hops = self.over(from, next, to);
+                *hops = self.hops_through(from, next, to);
             }
         }
         row
@@ -193,13 +193,13 @@ impl Hops {
         };
         let found = self.neighbours[from].binary_search_by_key(&port, |(port, _)| *port);
         found.map_or(NO_PATH, |at| {
-            self.over(from, self.neighbours[from][at].1, to)
+            self.hops_through(from, self.neighbours[from][at].1, to)
         })
     }
 
     /// Number of hops from the switch at position `from` to the switch at position `to`, over the
     /// neighbour `next`.
-    fn over(&self, from: usize, next: usize, to: usize) -> u8 {
+    fn hops_through(&self, from: usize, next: usize, to: usize) -> u8 {
         let descends = self.up_down && self.is_above(from, next);
         let table = if descends { &self.down } else { &self.least };
         match table[next * self.count + to] {

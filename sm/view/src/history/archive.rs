@@ -70,7 +70,8 @@ struct Unwritten {
     span: Option<(u64, u64)>,
 }
 
-/// The history of a state folder, whose lock the store holds. Only one thread writes it.
+/// The history in a state folder. The store holds the lock of the folder, and only one thread
+/// writes the history.
 #[derive(Debug)]
 pub struct Archive {
     dir: PathBuf,

@@ -12,7 +12,7 @@ use super::state::{LinkRow, NodeRow, State};
 type End = (u64, u32);
 
 impl State {
-    /// Tells whether the state has no nodes, as before the first sweep of the first run.
+    /// Whether the state has no nodes, as before the first sweep of the first run.
     pub fn is_unknown(&self) -> bool {
         self.nodes.is_empty()
     }
@@ -214,7 +214,7 @@ impl Pair<'_> {
             let (kind, before, now) = match row {
                 (Some(before), None) => (DifferenceKind::FindingCleared, before.to_string(), ""),
                 (None, Some(now)) => (DifferenceKind::FindingRaised, String::new(), &**now),
-                // The text of a finding may change while the finding holds.
+                // The text of a finding may change while the finding stays.
                 _ => continue,
             };
             all.push(Difference {

@@ -93,7 +93,7 @@ struct WaitingCaller {
 }
 
 impl WaitingCaller {
-    fn tell(self, answer: Answer) {
+    fn reply(self, answer: Answer) {
         // A caller that leaves at this moment needs no answer.
         let _ = self.answer.send(answer);
     }
@@ -126,14 +126,14 @@ impl Controller {
         });
         let published = self.view.published();
         let held = caller.concern.check(convergence, published.fabric());
-        caller.tell(held.and(shown));
+        caller.reply(held.and(shown));
     }
 
     /// Refuses the request of `ticket`, which the core does not carry out, for `reason`. Tickets of
     /// callers that have left are ignored.
     pub fn declined(&self, ticket: Ticket, reason: String) {
         if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
-            caller.tell(Err(ControlError::Refused { reason }));
+            caller.reply(Err(ControlError::Refused { reason }));
         }
     }
 
@@ -146,7 +146,7 @@ impl Controller {
                 "refused, and everything stays as it was: {reason}; to do it all the same, ask again with `accept_cut_off` (`force` \
                  in Drain)"
             );
-            caller.tell(Err(ControlError::CutOff { ports, reason }));
+            caller.reply(Err(ControlError::CutOff { ports, reason }));
         }
     }
 
@@ -165,7 +165,7 @@ impl Controller {
     /// that have left are ignored.
     pub fn partition_refused(&self, ticket: Ticket, error: &ChangeError) {
         if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
-            caller.tell(Err(overlay::refusal(error)));
+            caller.reply(Err(overlay::refusal(error)));
         }
     }
 
@@ -190,7 +190,7 @@ impl Controller {
     fn refuse_all(&self, error: &ControlError) {
         let callers = std::mem::take(&mut self.waiting.lock().callers);
         for caller in callers.into_values() {
-            caller.tell(Err(error.clone()));
+            caller.reply(Err(error.clone()));
         }
     }
 
@@ -543,8 +543,8 @@ fn unsent<E>(error: TrySendError<E>) -> ControlError {
     }
 }
 
-/// Finds the missing nodes or cables that `name` refers to. A node that is present stands for
-/// everything missing at it, and the name of a host for all its adapters, present or missing.
+/// Finds the missing nodes or cables that `name` refers to. The name of a present node means all
+/// parts missing at it; the name of a host means all its adapters, present or missing.
 fn missing_at(published: &Published, name: &Selector) -> Result<Vec<Accept>, ControlError> {
     let missing = published.snapshot.expected.nodes();
     let missing = missing.filter(|(_, node)| match name {

@@ -19,7 +19,7 @@ const LOGGED: [FindingKind; 5] = [
 
 /// Logs the changes that matter most to operators.
 pub(super) fn log(changes: &[Change]) {
-    for line in moves(changes) {
+    for line in node_lines(changes) {
         tracing::info!("{line}");
     }
     for change in changes {
@@ -57,9 +57,9 @@ fn is_logged(finding: &v1::Finding) -> bool {
 }
 
 /// Lines about nodes that are lost or found. Hosts at one switch share a line.
-fn moves(changes: &[Change]) -> Vec<String> {
-    let mut lost = Moves::new("lost");
-    let mut found = Moves::new("found");
+fn node_lines(changes: &[Change]) -> Vec<String> {
+    let mut lost = NodeLines::new("lost");
+    let mut found = NodeLines::new("found");
     for change in changes {
         match change {
             Change::LinkVanished(link) => lost.link(link),
@@ -75,19 +75,19 @@ fn moves(changes: &[Change]) -> Vec<String> {
         }
     }
     let summed_up = changes.iter().filter_map(|change| match change {
-        Change::StateChanged(to) if is_sum(&to.reason) => Some(to.reason.clone()),
+        Change::StateChanged(to) if is_summary(&to.reason) => Some(to.reason.clone()),
         _ => None,
     });
     summed_up.chain(lost.lines()).chain(found.lines()).collect()
 }
 
 /// Whether the reason of a state counts nodes instead of listing them.
-fn is_sum(reason: &str) -> bool {
+fn is_summary(reason: &str) -> bool {
     reason.starts_with("found ") || reason.starts_with("too much changed at once")
 }
 
 /// Nodes that were lost, or nodes that were found.
-struct Moves {
+struct NodeLines {
     verb: &'static str,
     /// Other ends of the cables of each node, as node name and port number, by node GUID.
     places: BTreeMap<String, Vec<(String, u32)>>,
@@ -96,9 +96,9 @@ struct Moves {
     hosts: BTreeMap<String, Vec<(String, u32)>>,
 }
 
-impl Moves {
-    fn new(verb: &'static str) -> Moves {
-        Moves {
+impl NodeLines {
+    fn new(verb: &'static str) -> NodeLines {
+        NodeLines {
             verb,
             places: BTreeMap::new(),
             switches: Vec::new(),
@@ -202,7 +202,7 @@ mod tests {
         changes.push(Change::LinkAppeared(cable(40, 33)));
         changes.push(Change::NodeAppeared(host(40)));
         assert_eq!(
-            moves(&changes),
+            node_lines(&changes),
             [
                 "32 hosts lost behind leaf-003",
                 "host host-40 found at leaf-003:33"
@@ -213,9 +213,9 @@ mod tests {
     #[test]
     fn host_without_a_known_cable_has_a_line_without_a_place() {
         assert_eq!(
-            moves(&[Change::NodeVanished(host(7))]),
+            node_lines(&[Change::NodeVanished(host(7))]),
             ["host host-7 lost"]
         );
-        assert_eq!(moves(&[]), Vec::<String>::new());
+        assert_eq!(node_lines(&[]), Vec::<String>::new());
     }
 }

@@ -195,7 +195,7 @@ fn item(
             node_guid: missing.key.node.to_string(),
             port: (missing.key.port != PortNum::ZERO).then(|| missing.key.port.0.into()),
             kind: kind(missing.kind).into(),
-            place: former(&missing),
+            place: former_place(&missing),
             lost_unix_ms: lost_unix_ms(missing.at, unix_ms),
             last_state: shown_state(missing.state).into(),
             cables: missing.cables.len() as u64,
@@ -213,7 +213,7 @@ fn item(
 }
 
 /// Former place of a missing part: `leaf-03:7 and 3 more`.
-fn former(missing: &Missing) -> String {
+fn former_place(missing: &Missing) -> String {
     let first = missing.cables.first().zip(missing.peers.first());
     let Some(((_, far), name)) = first else {
         return "a place that is not known".to_owned();

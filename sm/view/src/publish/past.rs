@@ -28,7 +28,7 @@ fn reader(source: Option<&dyn PastSource>) -> Result<PastReader, CountersError> 
     })
 }
 
-fn unread(error: StoreError) -> CountersError {
+fn unreadable(error: StoreError) -> CountersError {
     CountersError::PastUnreadable {
         reason: with_causes(&error),
     }
@@ -65,7 +65,7 @@ pub(super) fn series(
     let step_ms = step_seconds.map(|seconds| u64::from(seconds) * 1000);
     let series = reader
         .series(wanted, span_of(span), step_ms)
-        .map_err(unread)?;
+        .map_err(unreadable)?;
     Ok(v1::GetCounterSeriesResponse {
         steps: series
             .points
@@ -121,7 +121,7 @@ pub(super) fn trends(
 ) -> Result<v1::GetPortTrendsResponse, CountersError> {
     let step_ms = step_seconds.map(|seconds| u64::from(seconds) * 1000);
     let trends = reader(source)?.trends(node, span_of(span), step_ms);
-    let trends = trends.map_err(unread)?;
+    let trends = trends.map_err(unreadable)?;
     let steps = trends.steps.values();
     let numbers: BTreeSet<PortNum> = steps
         .clone()
@@ -163,7 +163,7 @@ pub(super) fn top(
     let ports = part.map(ports_of);
     let mut ranked = reader
         .moved(ports.as_ref(), span_of(span), wanted)
-        .map_err(unread)?;
+        .map_err(unreadable)?;
     ranked.retain(|moved| rank(order, moved) > 0.0);
     ranked.sort_by(|a, b| {
         let by_rank = rank(order, b).total_cmp(&rank(order, a));

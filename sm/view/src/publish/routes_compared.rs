@@ -10,7 +10,7 @@ use rsm_routing::tables::{Lft, Tables};
 use rsm_routing::topology::Topology;
 use serde::Serialize;
 
-/// Factor up to which worse planned routes count as equally good.
+/// Factor by which a measure of the planned routes may be worse and still counts as equally good.
 const TOLERANCE: f64 = 1.02;
 
 /// Measures of how routes spread traffic between hosts.
@@ -38,7 +38,7 @@ impl RouteMeasures {
     }
 }
 
-/// The measures of the held routes of another manager, and of the planned routes.
+/// The measures of the routes that switches hold from another manager, and of the planned routes.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct RoutesCompared {
     /// The routes that switches hold.

@@ -153,7 +153,7 @@ impl Case<'_> {
     }
 
     /// Instructions to repair a cable that loses packets.
-    pub(super) fn mend(&self, a: PortKey, b: PortKey) -> String {
+    pub(super) fn repair_advice(&self, a: PortKey, b: PortKey) -> String {
         let port = self.port_name(self.near_end(a, b));
         match self.is_of_host(a, b) {
             true => format!(
@@ -323,7 +323,7 @@ impl Case<'_> {
             place: Place::cable(here, to.peer),
             text: format!("{} {word}, and routes lead over it", self.port_name(end)),
             from_unix_ms: 0,
-            remedy: self.mend(here, to.peer),
+            remedy: self.repair_advice(here, to.peer),
         })
     }
 
@@ -412,7 +412,7 @@ impl Case<'_> {
                         text: format!("{text} at {}", self.port_name(end)),
                         from_unix_ms: moved.from_unix_ms,
                         remedy: match kind {
-                            Kind::LinkErrors => self.mend(here, to.peer),
+                            Kind::LinkErrors => self.repair_advice(here, to.peer),
                             Kind::Discards => format!(
                                 "`rsmctl counters --node {}` has the cause of the discards",
                                 self.port_name(end)

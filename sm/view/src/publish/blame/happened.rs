@@ -94,12 +94,12 @@ impl Case<'_> {
         found.extend(
             stories
                 .into_iter()
-                .filter_map(|(ends, story)| self.cable(ends, &story)),
+                .filter_map(|(ends, story)| self.cable_evidence(ends, &story)),
         );
     }
 
     /// Evidence in the history of one cable; `None` if it changed only while no path used it.
-    fn cable(&self, (a, b): (PortKey, PortKey), story: &CableStory) -> Option<Evidence> {
+    fn cable_evidence(&self, (a, b): (PortKey, PortKey), story: &CableStory) -> Option<Evidence> {
         let place = Place::cable(a, b);
         if story.downs == 0 {
             if !self.used.passes_at(a, b, u64::MAX) {
@@ -123,7 +123,7 @@ impl Case<'_> {
             place,
             text: format!("the link went down {times} and {now}: packets under way were lost"),
             from_unix_ms: story.first_down_unix_ms,
-            remedy: self.mend(a, b),
+            remedy: self.repair_advice(a, b),
         })
     }
 
@@ -138,12 +138,13 @@ impl Case<'_> {
         for finding in held.chain(past) {
             let about = (&finding.kind, &finding.node_guid, finding.port);
             if seen.insert(about) {
-                found.extend(self.finding(finding));
+                found.extend(self.finding_evidence(finding));
             }
         }
     }
 
-    fn finding(&self, finding: &v1::Finding) -> Option<Evidence> {
+    /// Evidence in one finding; `None` if it is not about a used part, or is no evidence.
+    fn finding_evidence(&self, finding: &v1::Finding) -> Option<Evidence> {
         let node = finding.node_guid.parse().ok()?;
         let port = finding.port.and_then(|port| u8::try_from(port).ok());
         let port = port.map(|port| PortKey::new(node, PortNum(port)));
@@ -179,7 +180,9 @@ impl Case<'_> {
             text: format!("finding {}: {}", finding.kind, finding.message),
             from_unix_ms: finding.raised_unix_ms,
             remedy: match (kind, port.zip(peer)) {
-                (Kind::LinkErrors | Kind::LinkFlapped, Some((port, peer))) => self.mend(port, peer),
+                (Kind::LinkErrors | Kind::LinkFlapped, Some((port, peer))) => {
+                    self.repair_advice(port, peer)
+                }
                 _ => String::new(),
             },
         })

@@ -40,11 +40,11 @@ pub(super) struct Missing {
 }
 
 impl Missing {
-    fn note(&mut self, text: String) {
+    fn add_minor(&mut self, text: String) {
         self.texts.push(text);
     }
 
-    fn essential(&mut self, text: String) {
+    fn add_essential(&mut self, text: String) {
         self.texts.push(text);
         self.is_essential = true;
     }
@@ -56,14 +56,14 @@ pub(super) fn missing(question: &Question<'_>, case: &Case<'_>, unread: usize) -
     let mut missing = Missing::default();
     let job = case.job;
     for text in job.unknown.iter().take(MAX_UNKNOWN) {
-        missing.essential(text.clone());
+        missing.add_essential(text.clone());
     }
     let more = job.unknown.len().saturating_sub(MAX_UNKNOWN);
     if more > 0 {
-        missing.essential(format!("{more} more names lead to no host"));
+        missing.add_essential(format!("{more} more names lead to no host"));
     }
     if job.unsearched > 0 {
-        missing.essential(format!(
+        missing.add_essential(format!(
             "names that were not searched for in descriptions: {}; at most {MAX_DESCRIPTION_SEARCHES} are",
             job.unsearched
         ));
@@ -71,33 +71,33 @@ pub(super) fn missing(question: &Question<'_>, case: &Case<'_>, unread: usize) -
     let published = question.published;
     match (&published.snapshot.role, published.plan()) {
         (Role::Master, Some(_)) => {}
-        (Role::Master, None) => missing.essential("no routes are in force yet".to_owned()),
-        (Role::Standby { master }, _) => missing.essential(format!(
+        (Role::Master, None) => missing.add_essential("no routes are in force yet".to_owned()),
+        (Role::Standby { master }, _) => missing.add_essential(format!(
             "this manager stands by: ask the master at LID {}",
             master.lid
         )),
-        _ => missing.essential("the subnet has not been read yet".to_owned()),
+        _ => missing.add_essential("the subnet has not been read yet".to_owned()),
     }
     if published.snapshot.converging {
-        missing.note("tables are being written: paths may just be changing".to_owned());
+        missing.add_minor("tables are being written: paths may just be changing".to_owned());
     }
     let directions = case.used.directions.len();
     if !question.is_collecting {
-        missing.essential(
+        missing.add_essential(
             "no counters are read (`counters.enabled`): errors and waits are not known".to_owned(),
         );
     } else if unread as f64 > MAX_UNREAD_SHARE * directions as f64 {
-        missing.essential(format!(
+        missing.add_essential(format!(
             "{unread} of {directions} directions of cables have no reading of their counters"
         ));
     } else if unread > 0 {
-        missing.note(format!(
+        missing.add_minor(format!(
             "{unread} of {directions} directions of cables have no reading of their counters"
         ));
     }
     let span = question.now_unix_ms.saturating_sub(question.since_unix_ms);
     if span < SHORTEST_MS {
-        missing.essential(format!(
+        missing.add_essential(format!(
             "{} s are too short: counters are read every 30 s",
             span / 1000
         ));
@@ -105,7 +105,7 @@ pub(super) fn missing(question: &Question<'_>, case: &Case<'_>, unread: usize) -
     let is_late = |from: u64| from > question.since_unix_ms + SHORTEST_MS;
     let at = |unix_ms| rsm_api::timestamp(unix_ms);
     if is_late(question.events_from_unix_ms) {
-        missing.essential(format!(
+        missing.add_essential(format!(
             "events are known since {} only",
             at(question.events_from_unix_ms)
         ));
@@ -118,13 +118,14 @@ pub(super) fn missing(question: &Question<'_>, case: &Case<'_>, unread: usize) -
             at(question.counters_from_unix_ms)
         );
         match known < span / 2 {
-            true => missing.essential(text),
-            false => missing.note(text),
+            true => missing.add_essential(text),
+            false => missing.add_minor(text),
         }
     }
     if !case.used.reaches_back {
-        missing
-            .note("routes changed often: the paths of the earliest time are not known".to_owned());
+        missing.add_minor(
+            "routes changed often: the paths of the earliest time are not known".to_owned(),
+        );
     }
     missing.texts.extend(case.gaps());
     missing
