@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn at_other_addresses_names_of_others_are_refused() {
+    fn foreign_host_names_are_refused_at_other_addresses() {
         for host in ["10.0.0.1:9316", "mgmt", "mgmt.example.org:80", "[fe80::1]"] {
             assert_eq!(ask("0.0.0.0", host), None, "{host}");
         }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_and_other_sites_are_refused() {
+    fn writes_and_requests_from_pages_of_other_sites_are_refused() {
         let loopback = "127.0.0.1".parse().unwrap();
         let post = Request::post("/")
             .header(HOST, "localhost")

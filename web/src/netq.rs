@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_has_the_name_of_a_group_takes_no_group_from_others() {
+    fn host_with_the_name_of_a_group_is_left_out_and_the_group_stays() {
         let fabric = fabric(
             r#"{"instances": [
             {"id": "a", "network_layers": ["su-1", "pod-1", "fabric-1"], "labels": {}},

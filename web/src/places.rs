@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn one_client_never_takes_the_places_of_others() {
+    fn one_client_gets_no_more_than_its_share_of_connections() {
         let places = Places::new(8, 3);
         let (one, other) = (address("10.0.0.1"), address("10.0.0.2"));
         let mut held: Vec<Place> = (0..3).map(|_| places.take(one).unwrap()).collect();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_together_have_all_places_and_no_more() {
+    fn connections_of_all_clients_stay_within_the_total_limit() {
         let places = Places::new(2, 2);
         let first = places.take(address("10.0.0.1")).unwrap();
         let _second = places.take(address("10.0.0.2")).unwrap();

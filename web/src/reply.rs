@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_keep_their_text_and_have_a_status_of_http() {
+    fn refusals_of_grpc_have_the_matching_http_status() {
         for (status, code) in [
             (Status::invalid_argument("a"), StatusCode::BAD_REQUEST),
             (Status::not_found("a"), StatusCode::NOT_FOUND),

@@ -331,7 +331,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_infiniband_exporter_and_each_counter_has_one() {
+    fn names_match_infiniband_exporter_and_are_unique() {
         let mut names: Vec<&str> = NAMED.iter().map(|named| named.of_switch).collect();
         assert!(names.contains(&"infiniband_switch_port_transmit_data_bytes_total"));
         assert!(names.contains(&"infiniband_switch_port_dli_mapping_errors_total"));
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_in_bytes_and_counters_of_errors_only_where_they_are_not_zero() {
+    fn data_counters_are_in_bytes_and_the_error_filter_leaves_out_zeros() {
         let totals = [
             ("PortXmitData", 10),
             ("SymbolErrorCounter", 3),

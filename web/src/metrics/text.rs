@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_ends_with_all_values() {
+    fn histogram_ends_with_the_bucket_of_all_values_the_sum_and_the_count() {
         let mut text = Text::new();
         let mut family = text.histogram("h", "Help.");
         family.buckets(&[("a", "b")], &[(0.5, 1), (1.0, 3)], 4.5, 4);

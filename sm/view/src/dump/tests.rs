@@ -113,7 +113,7 @@ fn up_down_hops_leave_out_illegal_turns() {
 }
 
 #[test]
-fn a_detour_is_named_with_the_better_port() {
+fn fdbs_names_the_better_port_of_a_detour() {
     let mut nodes = triangle();
     nodes[1].tables = Some(DumpTables {
         linear: Lft::from_entries(&[255, 0, 1, 1, 1]),

@@ -58,7 +58,7 @@ fn parts() -> Parts {
 }
 
 #[test]
-fn reduction_engines_inside_switches_are_no_hosts() {
+fn reduction_engines_inside_switches_are_not_counted_as_hosts() {
     let mut parts = parts();
     let before = Graph::of(self::parts());
     let mut engine = link(3, 99, PortState::Active, LinkSpeed::Hdr);
@@ -71,7 +71,7 @@ fn reduction_engines_inside_switches_are_no_hosts() {
 }
 
 #[test]
-fn links_between_two_switches_are_one_and_hosts_are_counted() {
+fn links_between_two_switches_are_one_bundle_and_hosts_are_counted() {
     let graph = Graph::of(parts());
     assert_eq!(graph.switches.name, ["spine", "leaf-1", "leaf-2"]);
     assert_eq!(graph.switches.hosts, [0, 2, 2]);
@@ -131,7 +131,7 @@ fn missing_cables_and_drained_switches_are_shown_and_unknown_ends_left_out() {
 }
 
 #[test]
-fn a_drained_link_is_drained_active_or_not_and_an_unhealthy_one_is_avoided() {
+fn drained_link_is_shown_as_drained_even_if_inactive_and_unhealthy_link_as_avoided() {
     let mut parts = parts();
     parts.links[0].avoidance = Avoidance::Drained.into();
     parts.links[0].state = PortState::Init.into();

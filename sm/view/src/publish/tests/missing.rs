@@ -243,7 +243,7 @@ fn the_port_of_a_missing_cable_says_where_it_led_and_until_when() {
 }
 
 #[test]
-fn the_status_counts_missing_parts_beside_its_state() {
+fn missing_parts_are_counted_and_leave_the_state_up() {
     let mut world = World::up();
     let missing = |world: &World| world.view.status().missing.unwrap();
     assert_eq!(missing(&world), v1::MissingParts::default());
@@ -327,7 +327,7 @@ fn exchanged_cables_are_listed_until_they_are_back_or_accepted() {
 }
 
 #[test]
-fn exchanged_cables_are_accepted_by_a_port_or_on_their_own_and_never_with_missing_parts() {
+fn exchanged_cables_are_accepted_by_port_or_alone_but_not_with_missing_parts() {
     let mut world = with_exchanged_cables();
     world.sim.power_off(SPINE_B).unwrap();
     world.run(Duration::from_secs(30));
