@@ -23,25 +23,29 @@ const FABRIC: &str = "fat-tree:k=4,levels=3";
 /// The broadcast group of IP over InfiniBand in the default partition.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 
-/// A time longer than rsm's delay before, and work of, writing new registrations.
-const WRITTEN: Duration = Duration::from_secs(2);
+/// A time longer than rsm takes to write new registrations to its store, its delay included.
+const WRITE_TIME: Duration = Duration::from_secs(2);
 
 /// A time longer than a bring-up of so small a fabric takes, repairs included.
 const QUIET: Duration = Duration::from_secs(2);
 
-const NAMED: ComponentMask = McMemberRecord::MGID
+/// The components that identify a membership: MGID, PortGID and JoinState.
+const MEMBERSHIP: ComponentMask = McMemberRecord::MGID
     .with(McMemberRecord::PORT_GID)
     .with(McMemberRecord::JOIN_STATE);
 
+/// The components that a join needs besides [`MEMBERSHIP`] if it creates the group.
 const TO_CREATE: ComponentMask = McMemberRecord::Q_KEY
     .with(McMemberRecord::P_KEY)
     .with(McMemberRecord::T_CLASS)
     .with(McMemberRecord::SL)
     .with(McMemberRecord::FLOW_LABEL);
 
-/// A fabric, and a host at each host port except the manager's.
+/// A fabric with five attached hosts. Methods number hosts by their index in [`Managed::hosts`],
+/// where 0 is the manager's own.
 struct World {
     hosted: Managed,
+    /// The hosts 1 to 5, by number.
     hosts: BTreeMap<usize, Host>,
 }
 
@@ -55,6 +59,7 @@ impl World {
         Gid::new(0xFE80_0000_0000_0000, guid.expect("it runs"))
     }
 
+    /// Joins a host to [`BROADCAST`], or to another group, which the join creates if necessary.
     fn join(&mut self, place: usize, mgid: Gid, state: JoinState) -> McMemberRecord {
         let mut record = McMemberRecord::default();
         record
@@ -63,15 +68,16 @@ impl World {
             .set_p_key(PKey::DEFAULT_FULL)
             .set_join_state(state);
         let mask = if mgid == BROADCAST {
-            NAMED
+            MEMBERSHIP
         } else {
-            NAMED | TO_CREATE
+            MEMBERSHIP | TO_CREATE
         };
         self.host(place).ask(Method::SET, mask, &record).record()
     }
 
-    /// Requests an alias GUID at `index` for a host, and returns the assigned GUID.
-    fn name(&mut self, place: usize, index: usize) -> Guid {
+    /// Requests an alias GUID for a host at `index` of block 0 of its GUIDInfo. Returns the GUID
+    /// that the SA assigned.
+    fn request_alias(&mut self, place: usize, index: usize) -> Guid {
         let mut record = GuidInfoRecord::default();
         record.set_lid(self.hosted.lid(place)).set_block_num(0);
         let mask = GuidInfoRecord::LID | GuidInfoRecord::BLOCK_NUM;
@@ -83,10 +89,10 @@ impl World {
         given
     }
 
-    /// Waits until the port itself holds the alias GUID.
-    fn wait_named(&self, place: usize, index: usize, name: Guid) {
+    /// Waits until the GUIDInfo of the port has the alias GUID at `index`.
+    fn wait_alias(&self, place: usize, index: usize, alias: Guid) {
         let named = wait_for_every(Duration::from_millis(50), LIMIT, || {
-            (self.hosted.guids(place).get(index) == Some(&name)).then_some(())
+            (self.hosted.guids(place).get(index) == Some(&alias)).then_some(())
         });
         assert!(named.is_some(), "{:?}", self.hosted.guids(place));
     }
@@ -102,7 +108,7 @@ impl World {
         answer.expect("there is an answer").records()
     }
 
-    /// Waits until a packet from `from` reaches exactly the hosts `to`, one copy each.
+    /// Waits until exactly the hosts `to` receive a packet from `from`, one copy each.
     fn wait_delivered(&self, from: usize, mlid: Lid, to: &[usize]) {
         let expected: BTreeMap<usize, u32> = to.iter().map(|&place| (place, 1)).collect();
         let delivered = wait_for_every(Duration::from_millis(50), LIMIT, || {
@@ -127,7 +133,7 @@ fn start() -> (World, rsm_tests::process::Running) {
 }
 
 #[test]
-fn after_sigkill_members_and_services_are_kept() {
+fn members_services_and_alias_guids_survive_sigkill() {
     let (mut world, rsm) = start();
     let full = JoinState::FULL_MEMBER;
     for place in [1, 2, 3] {
@@ -147,11 +153,11 @@ fn after_sigkill_members_and_services_are_kept() {
         let registered: ServiceRecord = answer.record();
         assert_eq!(registered.service_lease(), lease);
     }
-    let alias = world.name(3, 2);
+    let alias = world.request_alias(3, 2);
     world.wait_delivered(1, Lid(0xC000), &[2, 3]);
     world.wait_delivered(5, own.mlid(), &[4]);
-    world.wait_named(3, 2, alias);
-    std::thread::sleep(WRITTEN);
+    world.wait_alias(3, 2, alias);
+    std::thread::sleep(WRITE_TIME);
     let members: Vec<McMemberRecord> = world.all();
     let services: Vec<ServiceRecord> = world.all();
     assert_eq!((members.len(), services.len()), (5, 2));
@@ -175,7 +181,7 @@ fn after_sigkill_members_and_services_are_kept() {
     assert!((before - 600..before).contains(&after), "{before} {after}");
     world.wait_delivered(3, Lid(0xC000), &[1, 2]);
     world.wait_delivered(5, own.mlid(), &[4]);
-    world.wait_named(3, 2, alias);
+    world.wait_alias(3, 2, alias);
     let mut path = PathRecord::default();
     path.set_sgid(world.gid(1))
         .set_dgid(Gid::new(0xFE80_0000_0000_0000, alias));
@@ -193,8 +199,9 @@ fn registrations_acknowledged_just_before_sigkill_are_kept() {
     let (mut world, rsm) = start();
     let full = JoinState::FULL_MEMBER;
     world.join(1, BROADCAST, full);
-    // After this time the first registrations are in the database, and the later ones are not.
-    std::thread::sleep(WRITTEN);
+    // The database has the registration from before this pause, but not the later ones: SIGKILL
+    // comes too soon after them.
+    std::thread::sleep(WRITE_TIME);
     for place in [2, 3, 4, 5] {
         world.join(place, BROADCAST, full);
     }
@@ -204,13 +211,13 @@ fn registrations_acknowledged_just_before_sigkill_are_kept() {
     let mask = ServiceRecord::SERVICE_ID | ServiceRecord::SERVICE_GID;
     let answer = world.host(2).ask(Method::SET, mask, &service);
     assert_eq!(answer.record::<ServiceRecord>().service_id(), 7);
-    let alias = world.name(3, 2);
+    let alias = world.request_alias(3, 2);
     let mut leaving = McMemberRecord::default();
     leaving
         .set_mgid(BROADCAST)
         .set_port_gid(world.gid(1))
         .set_join_state(full);
-    let left = world.host(1).ask(Method::DELETE, NAMED, &leaving);
+    let left = world.host(1).ask(Method::DELETE, MEMBERSHIP, &leaving);
     assert_eq!(left.status(), Status::OK);
     rsm.kill().unwrap();
 
@@ -218,24 +225,24 @@ fn registrations_acknowledged_just_before_sigkill_are_kept() {
     let rsm = world.hosted.rsm(&mut first);
     world.hosts.insert(1, first);
     let members: Vec<McMemberRecord> = world.all();
-    let of = |mgid: Gid| -> BTreeSet<Gid> {
+    let port_gids_of = |mgid: Gid| -> BTreeSet<Gid> {
         let members = members.iter().filter(|record| record.mgid() == mgid);
         members.map(|record| record.port_gid()).collect()
     };
     let expected = |places: &[usize]| places.iter().map(|&place| world.gid(place)).collect();
-    assert_eq!(of(BROADCAST), expected(&[2, 3, 4, 5]));
-    assert_eq!(of(own.mgid()), expected(&[4]));
+    assert_eq!(port_gids_of(BROADCAST), expected(&[2, 3, 4, 5]));
+    assert_eq!(port_gids_of(own.mgid()), expected(&[4]));
     assert_eq!(world.all::<ServiceRecord>().len(), 1);
-    world.wait_named(3, 2, alias);
-    let told: Vec<u32> = (1..=5)
+    world.wait_alias(3, 2, alias);
+    let requests: Vec<u32> = (1..=5)
         .map(|place| world.hosts[&place].reregistrations())
         .collect();
-    assert!(told.iter().all(|&times| times <= 1), "{told:?}");
+    assert!(requests.iter().all(|&times| times <= 1), "{requests:?}");
     rsm.terminate(LIMIT).unwrap().success().unwrap();
 }
 
 #[test]
-fn after_sigkill_and_a_lost_store_every_member_keeps_its_packets() {
+fn members_receive_packets_after_sigkill_and_loss_of_the_store() {
     let (mut world, rsm) = start();
     let full = JoinState::FULL_MEMBER;
     for place in [1, 2, 3] {
@@ -256,7 +263,7 @@ fn after_sigkill_and_a_lost_store_every_member_keeps_its_packets() {
             .iter()
             .all(|record| record.port_gid() == Gid(0))
     );
-    // One member joins again, a new one joins, and the others have not yet noticed.
+    // One member joins again and a new one joins; the other members do not join again.
     world.join(1, BROADCAST, full);
     world.join(5, BROADCAST, full);
     world.wait_delivered(1, Lid(0xC000), &[2, 3, 5]);

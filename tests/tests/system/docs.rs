@@ -7,13 +7,14 @@
 //! | `sh` | runs it |
 //! | `sh needs=PROGRAM[,PROGRAM…]` | runs it where these peers are installed, see `rsm_tests::peer` |
 //! | `sh norun=REASON` | does not run it; [`REASONS`] lists the reasons |
-//! | `text`, `toml`, `json`, `yaml` | does not run it: output, or a file |
+//! | `text`, `toml`, `json`, `yaml`, `python` | does not run it: output, or a file |
 //!
 //! All blocks of a page run in one `bash -Eeuo pipefail`, in their order, in a fresh directory that
-//! has the repository's `docs` beside it, with `rsm` and `rsmctl` first in `PATH`. A block that
-//! starts a daemon ends with it (`rsm --state-dir DIR … &`): before the next block the test waits
-//! until every daemon of the page reports `State up`, as a reader does before typing on.
-//! The page's end, or its time limit, kills all that the page has started.
+//! has a link to the repository's `docs`, with `rsm` and `rsmctl` first in `PATH`. A block that
+//! starts a daemon has this command as its last one (`rsm --state-dir DIR … &`): after each block
+//! the test waits until every daemon of the page reports `State up`, as a reader does before the
+//! next command. At the end of a page, or at its time limit, the test kills every process that the
+//! page has started.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -28,7 +29,7 @@ use rsm_tests::clock::{Stopwatch, wait_for_every};
 use rsm_tests::peer::require_peers;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// The reasons for which a block is not run.
+/// The reasons why a block is not run: (word in the info string, meaning).
 const REASONS: &[(&str, &str)] = &[
     ("hardware", "needs an InfiniBand port or a GPU"),
     ("cargo", "compiles rsm"),
@@ -42,7 +43,7 @@ const REASONS: &[(&str, &str)] = &[
 /// The info strings of blocks that are not commands.
 const NO_COMMANDS: &[&str] = &["text", "toml", "json", "yaml", "python"];
 
-/// The limit of lines in README.md: everything else is in `docs/`.
+/// README.md has fewer lines than this; everything else is in `docs/`.
 const README_LINES: usize = 150;
 
 /// The maximum time for the commands of one page.
@@ -54,9 +55,10 @@ const POLL: Duration = Duration::from_millis(20);
 /// The number of last lines of a page's output that a failure shows.
 const SHOWN_LINES: usize = 40;
 
-/// The first line of every script, in place of the page's title. `settle` waits for the daemons in
-/// the background, which lack parts or are degraded while a page shows a fault; the ERR trap names
-/// the command that failed. There is no newline, so that line numbers are those of the page.
+/// The first line of every script, in place of the page's title. `settle` waits until the daemons
+/// in the background are up; missing parts and a degraded state also count, because a page may show
+/// a fault. The ERR trap names the command that failed. There is no newline, so that line numbers
+/// are those of the page.
 const PRELUDE: &str = concat!(
     r#"trap 'echo "FAILED at line $LINENO: $BASH_COMMAND (exit code $?)" >&2' ERR; "#,
     r#"settle() { local status=; for _ in {1..300}; do local waiting=; "#,
@@ -92,6 +94,7 @@ struct Block<'a> {
     opened: usize,
     /// The index of the closing fence.
     closed: usize,
+    /// The text after the opening fence.
     info: &'a str,
 }
 
@@ -167,7 +170,7 @@ impl Page {
             .collect()
     }
 
-    /// The blocks that are run, each line at the number that it has in the page.
+    /// The commands of the blocks that are run, each at its line number in the page.
     fn script(&self) -> Script {
         let lines: Vec<&str> = self.text.lines().collect();
         let mut script = vec![""; lines.len()];
@@ -266,9 +269,11 @@ fn slug(title: &str) -> String {
 /// The commands of a page.
 struct Script {
     text: String,
+    /// The number of blocks that are run.
     run: usize,
     /// The number of blocks that are skipped because their peers are not installed.
     skipped: usize,
+    /// The number of blocks with `norun`.
     not_run: usize,
 }
 
@@ -406,10 +411,10 @@ fn run(page: &Page) -> (String, Result<(), String>) {
     (counts, outcome)
 }
 
-/// Every promise in `docs/guarantees.md` names tests of this program, as `file::name`, or of rsm's
-/// library, as `rsm::module::name`.
+/// The tests of a guarantee in `docs/guarantees.md` are those of this program (`file::name`) or of
+/// rsm's library (`rsm::module::name`).
 #[test]
-fn guarantees_name_the_tests_that_hold_them() {
+fn every_guarantee_names_tests_that_exist() {
     let root = binaries::workspace();
     let page = Page::read(&root, root.join("docs/guarantees.md"));
     let promises = page.text.lines().filter(|line| line.starts_with("| "));
@@ -480,12 +485,12 @@ fn every_link_of_the_documentation_leads_to_a_file_and_a_heading() {
     }
 }
 
-/// The heading of the section of ARCHITECTURE.md that names functions; each list of functions is
-/// followed by the file that has them.
+/// The heading of the section of ARCHITECTURE.md that names functions. After each list of functions
+/// it names the file that has them.
 const WALKS: &str = "## Two walks through the code";
 
 #[test]
-fn every_function_of_a_walk_is_in_the_file_that_is_named() {
+fn every_function_of_a_walk_is_in_the_file_that_the_walk_names() {
     let root = binaries::workspace();
     let text = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
     let (_, section) = text.split_once(WALKS).expect("there is the section");
@@ -515,7 +520,7 @@ fn every_function_of_a_walk_is_in_the_file_that_is_named() {
 }
 
 #[test]
-fn the_readme_stays_below_its_limit_of_lines() {
+fn readme_has_fewer_lines_than_its_limit() {
     let readme = Page::all().swap_remove(0);
     let lines = readme.text.lines().count();
     assert!(lines < README_LINES, "README.md has {lines} lines");

@@ -1,19 +1,20 @@
 //! Runs the fuzz targets on their corpus, and on seeded mutants of it.
 //!
-//! `RSM_FUZZ_WRITE=1 cargo test -p rsm-tests --test system fuzz::` writes the initial inputs of a
-//! corpus; existing files stay.
+//! `RSM_FUZZ_WRITE=1 cargo test -p rsm-tests --test system fuzz::` writes the initial inputs of
+//! each corpus; other files stay.
 
 use std::panic::catch_unwind;
 
 use rsm_tests::fuzz::{self, Target, mutant};
 use rsm_tests::virtual_time::seeds;
 
-/// The number of mutants in a test: some seconds of work.
+/// The number of mutants in the short run, which takes some seconds.
 const FEW: u64 = 3_000;
 
 /// The number of mutants in the long run, unless `RSM_FUZZ_MUTANTS` gives another.
 const MANY: u64 = 1_000_000;
 
+/// Runs a target on its corpus, which must contain the initial inputs.
 fn replay(target: &Target) {
     let corpus = target.corpus();
     for seed in target.seeds() {
@@ -31,6 +32,7 @@ fn replay(target: &Target) {
     }
 }
 
+/// Runs a target on `count` mutants of its corpus. `test` is the test's name in messages.
 fn mutate(target: &Target, test: &str, count: u64) {
     let corpus = target.corpus();
     seeds::run(test, count, |seed| target.run(&mutant(&corpus, seed)));
@@ -40,20 +42,20 @@ macro_rules! fuzzed {
     ($name:ident, $target:expr) => {
         mod $name {
             #[test]
-            fn every_corpus_input_holds_the_invariants() {
+            fn invariants_hold_for_every_corpus_input() {
                 super::replay(&$target);
             }
 
             #[test]
-            fn mutants_are_survived() {
-                let test = concat!(stringify!($name), "::mutants_are_survived");
+            fn invariants_hold_for_mutants() {
+                let test = concat!(stringify!($name), "::invariants_hold_for_mutants");
                 super::mutate(&$target, test, super::FEW);
             }
 
             #[test]
             #[ignore = "takes an hour"]
-            fn many_mutants_are_survived() {
-                let test = concat!(stringify!($name), "::many_mutants_are_survived");
+            fn invariants_hold_for_many_mutants() {
+                let test = concat!(stringify!($name), "::invariants_hold_for_many_mutants");
                 let count = super::seeds::number("RSM_FUZZ_MUTANTS").unwrap_or(super::MANY);
                 super::mutate(&$target, test, count);
             }

@@ -1,5 +1,5 @@
-//! Runs `rsmctl nodes --capabilities` of a real rsm, on a fabric of devices that know GeneralInfo,
-//! refuse it, leave it unanswered, or are not asked for it.
+//! Runs `rsmctl nodes --capabilities` with a real rsm, on a fabric of devices that answer a query
+//! of GeneralInfo, refuse it, leave it unanswered, or are not queried.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,15 +15,16 @@ use rsm_tests::process::Invocation;
 use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(500);
+const POLL: Duration = Duration::from_millis(500);
 
 const SWITCH: Guid = Guid(0x1000);
 
-/// A device: description, DeviceID, habits, and the text that `rsmctl` shows for it.
+/// A device: description, DeviceID, habits in the simulator, and the capabilities that `rsmctl`
+/// shows.
 type Device = (&'static str, u16, &'static str, &'static str);
 
 /// The devices: a Quantum-2, a ConnectX-7 that answers, a ConnectX-5 that refuses, three ConnectX-6
-/// that are silent, and a ConnectX-3, whose model is not asked.
+/// that are silent, and a ConnectX-3, a model that rsm does not query.
 const DEVICES: [Device; 7] = [
     (
         "switch",
@@ -76,6 +77,7 @@ fn netlist() -> Netlist {
     Netlist::new(nodes.collect(), cables.collect()).unwrap()
 }
 
+/// Serves the fabric of [`netlist`], whose devices have the habits in [`DEVICES`].
 fn managed() -> Managed {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("fabric.txt");
@@ -102,7 +104,7 @@ fn managed() -> Managed {
 }
 
 #[test]
-fn capabilities_of_devices_that_know_refuse_and_are_silent() {
+fn capabilities_are_listed_if_answered_none_if_refused_and_not_known_otherwise() {
     let managed = managed();
     let config = managed.fabric.directory().join("rsm.toml");
     std::fs::write(&config, "[sweep]\ncapabilities = true\n").unwrap();
@@ -126,7 +128,7 @@ fn capabilities_of_devices_that_know_refuse_and_are_silent() {
         })
     };
     let table = || printed(&["--wide"]);
-    let text = wait_for_every(LOOK, LIMIT, || {
+    let text = wait_for_every(POLL, LIMIT, || {
         let text = table();
         is_as_expected(&text).then_some(text)
     });

@@ -8,9 +8,9 @@ use rsm_tests::clock::wait_for_every;
 use rsm_tests::process::{Invocation, Running};
 
 const LIMIT: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(200);
 
-/// An rsm with a given section `counters` in its configuration.
+/// An rsm with a given section `[counters]` in its configuration.
 struct Daemon {
     process: Running,
     directory: tempfile::TempDir,
@@ -24,7 +24,7 @@ impl Daemon {
         Daemon::run(directory)
     }
 
-    /// Starts an rsm in a folder with its configuration.
+    /// Starts an rsm in a folder that contains its configuration.
     fn run(directory: tempfile::TempDir) -> Daemon {
         let config = directory.path().join("rsm.toml");
         let rsm = Invocation::new(binaries::rsm(), directory.path())
@@ -54,11 +54,12 @@ impl Daemon {
 
     fn wait_until_up(&self) {
         let is_up = || self.rsmctl(&["status", "--format", "json"]).ok();
-        let up = wait_for_every(LOOK, LIMIT, || is_up()?.contains("\"up\"").then_some(()));
+        let up = wait_for_every(POLL, LIMIT, || is_up()?.contains("\"up\"").then_some(()));
         assert!(up.is_some(), "{}", self.process.stderr_so_far());
     }
 
-    /// The ports in `rsmctl counters`, of `part` only; empty while rsm has read no counters.
+    /// The ports of `part` in the JSON output of `rsmctl counters`; empty while rsm has read no
+    /// counters.
     fn counters(&self, part: &str) -> Vec<serde_json::Value> {
         match self.rsmctl(&["counters", part, "--format", "json"]) {
             Ok(answer) => serde_json::from_str(&answer).unwrap(),
@@ -75,7 +76,7 @@ fn errors_of_a_simulated_cable_show_up_in_the_counters() {
     let rsm = Daemon::start("enabled = true\ninterval_s = 1");
     rsm.wait_until_up();
     let is_read = || (rsm.counters("leaf-01").len() >= 4).then_some(());
-    let read = wait_for_every(LOOK, LIMIT, is_read);
+    let read = wait_for_every(POLL, LIMIT, is_read);
     assert!(read.is_some(), "{}", rsm.process.stderr_so_far());
     assert_eq!(
         rsm.counters("leaf-01:3")[0]["errors"],
@@ -84,7 +85,7 @@ fn errors_of_a_simulated_cable_show_up_in_the_counters() {
 
     let errors = ["sim", "errors", "leaf-01", "3", "SymbolErrorCounter", "50"];
     rsm.rsmctl(&errors).unwrap();
-    let shown = wait_for_every(LOOK, LIMIT, || {
+    let shown = wait_for_every(POLL, LIMIT, || {
         let ports = rsm.counters("leaf-01:3");
         let [port] = ports.as_slice() else {
             panic!("one port was asked for: {ports:?}");
@@ -113,11 +114,11 @@ fn errors_of_a_simulated_cable_show_up_in_the_counters() {
 }
 
 #[test]
-fn busiest_port_comes_first_in_top_and_its_stream_goes_on() {
+fn top_lists_the_busiest_port_first_and_follow_prints_repeatedly() {
     let rsm = Daemon::start("enabled = true\ninterval_s = 1\nports_interval_s = 1");
     rsm.wait_until_up();
-    // The traffic is 4 GB/s, counted in words of 4 bytes, and for half of the time there are no
-    // credits to send.
+    // PortXmitData counts words of 4 bytes: port 2 sends 4 GB/s, port 1 a tenth of that. Port 1 has
+    // no credits to send for half of the time.
     for (port, counter, rate) in [
         ("1", "PortXmitData", "100000000"),
         ("2", "PortXmitData", "1000000000"),
@@ -135,7 +136,7 @@ fn busiest_port_comes_first_in_top_and_its_stream_goes_on() {
         let is_busy = port["xmit_bytes_per_s"].as_f64()? > 1e8;
         is_busy.then_some(port)
     };
-    let busiest = wait_for_every(LOOK, LIMIT, || {
+    let busiest = wait_for_every(POLL, LIMIT, || {
         first("use").filter(|port| port["port"]["number"] == 2)
     });
     let busiest = busiest.expect("port 2 is the busiest one");
@@ -154,7 +155,7 @@ fn busiest_port_comes_first_in_top_and_its_stream_goes_on() {
         "--server", &socket, "--format", "json", "top", "--follow", "0.2",
     ]);
     let follow = follow.spawn().unwrap();
-    let lines = wait_for_every(LOOK, LIMIT, || {
+    let lines = wait_for_every(POLL, LIMIT, || {
         let lines = follow.stdout_so_far();
         (lines.lines().count() >= 3).then_some(lines)
     });
@@ -169,7 +170,7 @@ fn busiest_port_comes_first_in_top_and_its_stream_goes_on() {
 }
 
 #[test]
-fn cable_with_errors_is_out_of_the_routes_until_they_end() {
+fn routes_avoid_a_cable_with_errors_until_the_errors_end() {
     let health = "enabled = true\ninterval_s = 1\n[health]\nisolate = \"on\"\nquiet_s = 4";
     let rsm = Daemon::start(health);
     rsm.wait_until_up();
@@ -189,7 +190,7 @@ fn cable_with_errors_is_out_of_the_routes_until_they_end() {
         &links[0]["b"]
     };
     let port = end["port"]["number"].to_string();
-    let exits = || {
+    let routed_lids = || {
         let table = rsm.rsmctl(&["lft", "leaf-01", "--format", "json"]).unwrap();
         let table: serde_json::Value = serde_json::from_str(&table).unwrap();
         let entries = table["entries"].as_array().unwrap();
@@ -198,7 +199,7 @@ fn cable_with_errors_is_out_of_the_routes_until_they_end() {
             .filter(|entry| entry["port"] == end["port"]["number"]);
         by_port.count()
     };
-    assert!(exits() > 0, "routes use the cable");
+    assert!(routed_lids() > 0, "routes use the cable");
     let has_finding = || {
         let findings = rsm.rsmctl(&["findings", "--format", "json"]).unwrap();
         findings.contains("link-errors")
@@ -212,21 +213,21 @@ fn cable_with_errors_is_out_of_the_routes_until_they_end() {
         "50",
     ];
     rsm.rsmctl(&errors).unwrap();
-    let out = wait_for_every(LOOK, LIMIT, || {
-        (has_finding() && exits() == 0).then_some(())
+    let out = wait_for_every(POLL, LIMIT, || {
+        (has_finding() && routed_lids() == 0).then_some(())
     });
     assert!(out.is_some(), "{}", rsm.process.stderr_so_far());
-    let end = ["sim", "errors", "leaf-01", &port, "SymbolErrorCounter", "0"];
-    rsm.rsmctl(&end).unwrap();
-    let back = wait_for_every(LOOK, LIMIT, || {
-        (!has_finding() && exits() > 0).then_some(())
+    let no_errors = ["sim", "errors", "leaf-01", &port, "SymbolErrorCounter", "0"];
+    rsm.rsmctl(&no_errors).unwrap();
+    let back = wait_for_every(POLL, LIMIT, || {
+        (!has_finding() && routed_lids() > 0).then_some(())
     });
     assert!(back.is_some(), "{}", rsm.process.stderr_so_far());
     rsm.process.terminate(LIMIT).unwrap().success().unwrap();
 }
 
 #[test]
-fn without_the_key_nothing_is_read_and_rsmctl_says_so() {
+fn rsmctl_counters_fails_and_names_the_section_if_counters_are_not_enabled() {
     let rsm = Daemon::start("");
     rsm.wait_until_up();
     let refusal = rsm.rsmctl(&["counters"]).unwrap_err();
@@ -235,7 +236,7 @@ fn without_the_key_nothing_is_read_and_rsmctl_says_so() {
 }
 
 #[test]
-fn past_of_a_cable_with_errors_says_when_they_began_also_after_a_restart() {
+fn history_of_a_cable_keeps_the_time_of_its_first_errors_across_a_restart() {
     let rsm = Daemon::start("enabled = true\ninterval_s = 1\nports_interval_s = 1");
     rsm.wait_until_up();
     let json = |rsm: &Daemon, arguments: &[&str]| {
@@ -254,7 +255,7 @@ fn past_of_a_cable_with_errors_says_when_they_began_also_after_a_restart() {
         assert_eq!(errors["name"], "SymbolErrorCounter", "{top}");
         Some((errors["count"].as_u64()?, errors["first_unix_ms"].as_u64()?))
     };
-    let kept = wait_for_every(LOOK, LIMIT, || errors_of(&rsm));
+    let kept = wait_for_every(POLL, LIMIT, || errors_of(&rsm));
     let (_, first) = kept.unwrap_or_else(|| panic!("{}", rsm.process.stderr_so_far()));
 
     let Daemon { process, directory } = rsm;

@@ -1,4 +1,4 @@
-//! A real rsm and rsmctl: commands that cut hosts off name these first, and require `--yes`.
+//! A real rsm and rsmctl: a command that cuts hosts off names them first, and requires `--yes`.
 
 use std::fs;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use rsm_tests::clock::wait_for_every;
 use rsm_tests::process::{Finished, Invocation, Running};
 
 const LIMIT: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(200);
 
 /// A fabric of four leaves with two hosts each.
 const FABRIC: &str = "fat-tree:k=4,levels=2";
@@ -29,7 +29,7 @@ impl Daemon {
         let rsm = rsm.arg("--state-dir").arg(directory.path());
         let process = rsm.spawn().expect("it can be started");
         let daemon = Daemon { process, directory };
-        let up = wait_for_every(LOOK, LIMIT, || {
+        let up = wait_for_every(POLL, LIMIT, || {
             let status = daemon.run(&["status", "--format", "json"]).success().ok()?;
             status.stdout.contains("\"up\"").then_some(())
         });
@@ -44,13 +44,14 @@ impl Daemon {
         rsmctl.run(LIMIT).expect("it can be started")
     }
 
+    /// The output of a command with `--wide`.
     fn printed(&self, arguments: &[&str]) -> String {
         let wide = [arguments, &["--wide"]].concat();
         let finished = self.run(&wide).success();
         finished.unwrap_or_else(|error| panic!("{error}")).stdout
     }
 
-    /// The refusal of a command, which changes nothing.
+    /// Runs a command that fails and changes no partition; returns its standard error.
     fn refused(&self, arguments: &[&str]) -> String {
         let before = self.printed(&["partitions"]);
         let finished = self.run(arguments);
@@ -61,7 +62,7 @@ impl Daemon {
 }
 
 #[test]
-fn cutting_all_hosts_off_from_each_other_names_them_and_wants_yes() {
+fn making_all_hosts_limited_in_the_default_partition_names_them_and_requires_yes() {
     let rsm = Daemon::start("");
     let hosts = rsm.printed(&["nodes", "--kind", "ca"]).lines().count() - 1;
     let cut = hosts - 1;
@@ -84,7 +85,7 @@ fn cutting_all_hosts_off_from_each_other_names_them_and_wants_yes() {
 }
 
 #[test]
-fn removing_the_partition_of_hosts_that_share_no_other_one_wants_yes() {
+fn removing_hosts_from_the_only_partition_they_share_requires_yes() {
     let rsm = Daemon::start("");
     rsm.printed(&["partition", "default", "limited", "--yes"]);
     let create = [

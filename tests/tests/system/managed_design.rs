@@ -1,4 +1,5 @@
-//! A design file end to end: exported, in force after a reload, compared with exchanged cables.
+//! A design file end to end: its export, its use after a reload, and the comparison with a fabric
+//! whose cables are exchanged.
 
 use std::fs;
 use std::time::Duration;
@@ -20,7 +21,7 @@ fn wait_output(site: &Site, arguments: &[&str], is_met: impl Fn(&str) -> bool) -
     found.unwrap_or_else(|| panic!("{arguments:?}: {}", site.told(arguments).1))
 }
 
-/// Reads a design with this text from now on, or tries to.
+/// Writes `text` as the design file, and has rsm read its configuration again.
 fn reload(site: &Site, text: &str) {
     let file = site.directory().join("design.csv");
     fs::write(&file, text).unwrap();
@@ -30,7 +31,7 @@ fn reload(site: &Site, text: &str) {
 }
 
 #[test]
-fn exchanged_cables_are_named_with_their_moves_until_they_are_as_designed() {
+fn exchanged_cables_are_one_finding_and_one_move_until_they_are_as_designed() {
     let site = Site::start(FABRIC);
     let (code, said) = site.told(&["design"]);
     assert!(code == 1 && said.contains("`design.file`"), "{said}");
@@ -88,7 +89,7 @@ fn exchanged_cables_are_named_with_their_moves_until_they_are_as_designed() {
     let moves = get(site.address(), "/api/v1/design-moves").json();
     assert_eq!(moves["moves"][0]["kind"], "swap", "{moves}");
 
-    // A file with a mistake is refused with its line, and the design before stays.
+    // rsm refuses a file with a mistake, names the line, and keeps the former design.
     reload(&site, &format!("{exported}leaf-01,Port 5\n"));
     let refused = wait_output(&site, &findings, |output| output.contains("config-refused"));
     assert!(
@@ -104,7 +105,7 @@ fn exchanged_cables_are_named_with_their_moves_until_they_are_as_designed() {
     let clear = |output: &str| !output.contains("cable") && !output.contains("config-refused");
     wait_output(&site, &findings, clear);
 
-    // One cable is in another port, and a host is off: its cable is not seen, and not wrong.
+    // The cable of a host without power is not seen, but not wrong.
     site.rsmctl(&["sim", "power-off", "host-007"]);
     let design = wait_output(&site, &["design"], |output| output.contains("23 of 24"));
     assert!(design.contains("1 not seen"), "{design}");

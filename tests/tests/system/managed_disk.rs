@@ -11,11 +11,11 @@ use rsm_tests::process::{Invocation, Running};
 
 const FABRIC: &str = "sim:fat-tree:k=4,levels=2";
 const LIMIT: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(200);
-/// The size of the small disk, which holds the store of the fabric with room to spare.
+const POLL: Duration = Duration::from_millis(200);
+/// The size of the small disk, more than the store of the fabric needs.
 const DISK: &str = "16m";
 
-/// A folder with a state folder in it, and the socket of rsm beside that.
+/// A folder that contains rsm's state folder and, beside that, its socket.
 struct Site {
     folder: tempfile::TempDir,
 }
@@ -55,6 +55,7 @@ impl Site {
         shell.env("SOCKET", self.socket()).spawn().unwrap()
     }
 
+    /// The output of an `rsmctl` command as JSON; `None` if the command fails.
     fn ask(&self, command: &str) -> Option<serde_json::Value> {
         let rsmctl = Invocation::new(binaries::rsmctl(), self.folder.path());
         let server = format!("unix:{}", self.socket().display());
@@ -63,9 +64,9 @@ impl Site {
         serde_json::from_str(&ended.stdout).ok()
     }
 
-    /// Waits until the subnet is up and the findings about files satisfy `wanted`.
+    /// Waits until the subnet is up and the messages of the `storage` findings satisfy `wanted`.
     fn wait(&self, rsm: &Running, wanted: impl Fn(&[String]) -> bool) {
-        let reached = wait_for_every(LOOK, LIMIT, || {
+        let reached = wait_for_every(POLL, LIMIT, || {
             let status = self.ask("status")?;
             let is_up = status["state"].as_str()?.to_lowercase().contains("up");
             (is_up && wanted(&self.storage_findings()?)).then_some(())
@@ -74,6 +75,7 @@ impl Site {
         assert!(reached.is_some(), "{:?}\n{log}", self.ask("findings"));
     }
 
+    /// The messages of the findings of kind `storage`; `None` if rsm does not answer.
     fn storage_findings(&self) -> Option<Vec<String>> {
         let listed = self.ask("findings")?;
         let findings = listed.as_array()?.iter();
@@ -83,7 +85,7 @@ impl Site {
     }
 }
 
-/// Whether this process may make mount namespaces, as root may.
+/// Whether this process may create mount namespaces, which requires root.
 fn may_mount() -> bool {
     let tried = Command::new("unshare").args(["--mount", "true"]).status();
     let may = tried.is_ok_and(|status| status.success());

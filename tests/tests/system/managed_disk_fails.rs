@@ -1,5 +1,5 @@
-//! A disk fills up or turns read-only below a running rsm: the SA answers, accepts registrations
-//! and keeps them once the disk works again.
+//! The disk of a running rsm fills up or turns read-only: the SA answers, accepts registrations and
+//! writes them once the disk works again.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,11 +17,12 @@ use rsm_tests::sharing::all;
 
 const FABRIC: &str = "fat-tree:k=4,levels=2";
 const LIMIT: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(200);
 
-/// The index of the host that registers, and of the one that queries the registrations.
-const REGISTERS: usize = 2;
-const ASKS: usize = 3;
+/// The index of the host that registers services.
+const REGISTRANT: usize = 2;
+/// The index of the host that queries the registrations.
+const REQUESTER: usize = 3;
 
 /// A small disk mounted at a folder until it is dropped.
 struct Disk {
@@ -46,7 +47,7 @@ impl Disk {
         is_mounted.then_some(Disk { at })
     }
 
-    /// Mounts the folder over itself, read-only: files opened from now on cannot be written.
+    /// Mounts the folder over itself, read-only: files that rsm opens afterwards cannot be written.
     fn turn_read_only(&self) {
         for how in [&["--bind"][..], &["-o", "remount,bind,ro"]] {
             let mut mount = Command::new("mount");
@@ -89,57 +90,61 @@ impl Drop for Disk {
 /// Registers a service, which the SA must accept.
 fn register(fabric: &Managed, host: &mut Host, id: u64) {
     let mut service = ServiceRecord::default();
-    let gid = fabric.gid(REGISTERS);
+    let gid = fabric.gid(REGISTRANT);
     service.set_service_id(id).set_service_gid(gid);
     let mask = ServiceRecord::SERVICE_ID | ServiceRecord::SERVICE_GID;
     let answer = host.ask(Method::SET, mask, &service);
     assert_eq!(answer.status(), Status::OK, "service {id}");
 }
 
-/// Waits until there is the finding `storage`, or, unless `holds`, until there is none.
-fn wait_for_finding(state: &Path, holds: bool) {
+/// Waits until there is a finding `storage` if `exists`, otherwise until there is none.
+fn wait_for_finding(state: &Path, exists: bool) {
     let server = format!("unix:{}", state.join("rsm.sock").display());
     let mut last = String::new();
-    let reached = wait_for_every(LOOK, LIMIT, || {
+    let reached = wait_for_every(POLL, LIMIT, || {
         let rsmctl = Invocation::new(binaries::rsmctl(), state.parent()?);
         let rsmctl = rsmctl.args(["--server", &server, "findings", "--format", "json"]);
         last = rsmctl.run(LIMIT).ok()?.success().ok()?.stdout;
-        (last.contains("\"storage\"") == holds).then_some(())
+        (last.contains("\"storage\"") == exists).then_some(())
     });
-    assert!(reached.is_some(), "storage: {holds}, and not {last}");
+    assert!(reached.is_some(), "storage: {exists}, and not {last}");
 }
 
-/// Runs rsm on a disk that `breaks` breaks and `mends` repairs, and kills rsm when it has reported
-/// that all is well: registrations from before, during and after the fault exist at the next start.
-fn registrations_outlive(breaks: impl Fn(&Disk), mends: impl Fn(&Disk)) {
+/// Runs rsm on a disk that `fail` makes fail and `repair` repairs, and kills rsm after its finding
+/// has ended. The next start must have the registrations from before, during and after the failure.
+fn check_registrations_survive(fail: impl Fn(&Disk), repair: impl Fn(&Disk)) {
     let fabric = Managed::start(FABRIC);
     let Some(disk) = Disk::mount(fabric.state()) else {
         return;
     };
-    let mut asks = fabric.host(ASKS);
-    let rsm = fabric.rsm(&mut asks);
-    let mut registers = fabric.host(REGISTERS);
-    registers.ask_lid(fabric.lid(0));
-    register(&fabric, &mut registers, 1);
+    let mut requester = fabric.host(REQUESTER);
+    let rsm = fabric.rsm(&mut requester);
+    let mut registrant = fabric.host(REGISTRANT);
+    registrant.ask_lid(fabric.lid(0));
+    register(&fabric, &mut registrant, 1);
     wait_for_finding(&fabric.state(), false);
 
-    breaks(&disk);
+    fail(&disk);
     for id in 2..20 {
-        register(&fabric, &mut registers, id);
+        register(&fabric, &mut registrant, id);
     }
     wait_for_finding(&fabric.state(), true);
-    register(&fabric, &mut registers, 20);
-    assert_eq!(all::<ServiceRecord>(&mut asks).len(), 20, "while it fails");
+    register(&fabric, &mut registrant, 20);
+    assert_eq!(
+        all::<ServiceRecord>(&mut requester).len(),
+        20,
+        "while it fails"
+    );
 
-    mends(&disk);
+    repair(&disk);
     wait_for_finding(&fabric.state(), false);
-    register(&fabric, &mut registers, 21);
-    // A registration is on the disk within the time that the guarantees state.
+    register(&fabric, &mut registrant, 21);
+    // Longer than rsm takes to write a registration to the disk.
     std::thread::sleep(Duration::from_secs(1));
     rsm.kill().unwrap();
 
-    let _rsm = fabric.rsm(&mut asks);
-    let mut ids: Vec<u64> = all::<ServiceRecord>(&mut asks)
+    let _rsm = fabric.rsm(&mut requester);
+    let mut ids: Vec<u64> = all::<ServiceRecord>(&mut requester)
         .iter()
         .map(ServiceRecord::service_id)
         .collect();
@@ -148,13 +153,13 @@ fn registrations_outlive(breaks: impl Fn(&Disk), mends: impl Fn(&Disk)) {
 }
 
 #[test]
-fn disk_that_fills_below_a_running_rsm_costs_no_registration() {
-    registrations_outlive(Disk::fill, |disk| {
+fn no_registration_is_lost_if_the_disk_of_a_running_rsm_fills_up() {
+    check_registrations_survive(Disk::fill, |disk| {
         std::fs::remove_file(disk.filler()).unwrap();
     });
 }
 
 #[test]
-fn folder_that_turns_read_only_below_a_running_rsm_costs_no_registration() {
-    registrations_outlive(Disk::turn_read_only, Disk::turn_writable);
+fn no_registration_is_lost_if_the_folder_of_a_running_rsm_turns_read_only() {
+    check_registrations_survive(Disk::turn_read_only, Disk::turn_writable);
 }

@@ -17,12 +17,13 @@ use rsm_tests::sa_key::SA_KEY;
 /// A fabric of 20 switches and 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 
-/// A time longer than rsm's delay before, and work of, writing new registrations.
-const WRITTEN: Duration = Duration::from_secs(2);
+/// A time longer than rsm takes to write new registrations to its store, its delay included.
+const WRITE_TIME: Duration = Duration::from_secs(2);
 
 /// A time longer than rsm keeps the registrations of absent hosts.
 const FORGOTTEN: Duration = Duration::from_secs(12);
 
+/// The empty mask: a query with it selects all records.
 const ALL: ComponentMask = ComponentMask::NONE;
 
 /// A subscription to all generic notices of `trap`.
@@ -59,7 +60,8 @@ fn relink(hosted: &Managed, (node, port): (Guid, PortNum)) {
     done.expect("it runs").expect("there was a cable");
 }
 
-/// Receives reports until one of `trap` about `about` comes; confirms all of them.
+/// Receives reports until one of `trap` about the GID `about` comes; confirms all of them. `about`
+/// is `None` for a trap that is not about a GID.
 fn wait_report(host: &mut Host, trap: Trap, about: Option<Gid>) -> SaNotice {
     for _ in 0..100 {
         let report = host.report(LIMIT).expect("there is a report");
@@ -145,13 +147,13 @@ fn subscribers_get_reports_of_a_pulled_cable() {
 }
 
 #[test]
-fn after_sigkill_subscriptions_are_kept_without_reregistration() {
+fn subscriptions_survive_sigkill_and_a_lost_store_requests_reregistration_once() {
     let hosted = Managed::start(FABRIC);
     let mut host = hosted.host(1);
     let rsm = hosted.rsm(&mut host);
     subscribe(&mut host, Trap::GID_OUT_OF_SERVICE);
     subscribe(&mut host, Trap::GID_IN_SERVICE);
-    std::thread::sleep(WRITTEN);
+    std::thread::sleep(WRITE_TIME);
     let before = subscriptions(&mut host);
     // The first manager has requested reregistration once.
     assert_eq!(host.reregistrations(), 1);
@@ -186,7 +188,7 @@ fn after_sigkill_subscriptions_are_kept_without_reregistration() {
 }
 
 #[test]
-fn without_client_reregistration_no_host_is_asked_to_register_anew() {
+fn no_clients_rereg_keeps_rsm_from_requesting_reregistration() {
     let hosted = Managed::start(FABRIC);
     let mut host = hosted.host(1);
     let conf = hosted.fabric.directory().join("opensm.conf");
@@ -203,7 +205,7 @@ fn without_client_reregistration_no_host_is_asked_to_register_anew() {
 }
 
 #[test]
-fn only_a_host_cut_off_for_too_long_registers_anew() {
+fn only_a_host_cut_off_until_its_registrations_expire_is_asked_to_reregister() {
     let hosted = Managed::start(FABRIC);
     let mut near = hosted.host(1);
     let rsm = hosted.rsm(&mut near);
@@ -238,11 +240,11 @@ fn only_a_host_cut_off_for_too_long_registers_anew() {
         relink(&hosted, uplink);
     }
     wait_report(&mut near, Trap::GID_IN_SERVICE, about);
-    let told = wait_for_every(Duration::from_millis(50), LIMIT, || {
+    let requested = wait_for_every(Duration::from_millis(50), LIMIT, || {
         (far.reregistrations() > before.1).then_some(())
     });
-    assert!(told.is_some(), "{}", rsm.stderr_so_far());
-    std::thread::sleep(WRITTEN);
+    assert!(requested.is_some(), "{}", rsm.stderr_so_far());
+    std::thread::sleep(WRITE_TIME);
     let after = (near.reregistrations(), far.reregistrations());
     assert_eq!(after, (before.0, before.1 + 1));
     let left = subscriptions(&mut near);

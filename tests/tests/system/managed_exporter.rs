@@ -1,4 +1,5 @@
-//! The metrics of `infiniband_exporter`: names and labels are taken from its source.
+//! rsm serves the metrics of `infiniband_exporter`. This file lists their names and labels, taken
+//! from the exporter's source.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,7 +8,7 @@ use rsm_tests::clock::wait_for_every;
 use rsm_tests::web::{Site, get};
 
 const LIMIT: Duration = Duration::from_secs(90);
-const LOOK: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(200);
 
 const COUNTERS: &str =
     "[counters]\nenabled = true\ninterval_s = 1\nports_interval_s = 1\nadapters_interval_s = 1\n";
@@ -143,8 +144,8 @@ const ABSENT: [&str; 15] = [
     "infiniband_switch_fan_rpm",
 ];
 
-/// The causes of PortXmitDiscards and the counters of forward error correction, which the exporter
-/// does not read.
+/// The ends of the names of rsm's own metrics: the causes of PortXmitDiscards and the counters of
+/// forward error correction, which the exporter does not read.
 const OWN: [&str; 9] = [
     "sync_header_errors_total",
     "unknown_blocks_total",
@@ -157,10 +158,12 @@ const OWN: [&str; 9] = [
     "switch_hoq_lifetime_limit_discards_total",
 ];
 
-/// The label sets of each metric, and the values of each label.
+/// The metrics in an answer whose names begin with `infiniband_`.
 #[derive(Default)]
 struct Scraped {
+    /// For each metric, the sorted label names of its samples: one entry if all have the same.
     labels: BTreeMap<String, BTreeSet<Vec<String>>>,
+    /// The samples, each as its line.
     lines: Vec<String>,
 }
 
@@ -205,14 +208,14 @@ fn expected() -> BTreeMap<String, Vec<String>> {
 }
 
 #[test]
-fn names_and_labels_are_those_of_infiniband_exporter() {
+fn metrics_have_the_names_and_labels_of_infiniband_exporter() {
     let site = Site::start_with("fat-tree:k=4,levels=2", COUNTERS);
-    // Causes are read where these counters move.
+    // rsm reads the causes of errors only at ports whose error counters move.
     for port in ["leaf-01:1", "host-001"] {
         site.rsmctl(&["sim", "errors", port, "PortRcvErrors", "50"]);
     }
     let expected = expected();
-    let all = wait_for_every(LOOK, LIMIT, || {
+    let all = wait_for_every(POLL, LIMIT, || {
         let text = get(site.address(), "/metrics?detail=ports").text();
         let scraped = Scraped::of(&text);
         expected
@@ -251,7 +254,7 @@ fn names_and_labels_are_those_of_infiniband_exporter() {
     assert_eq!(unique.len(), series.len());
     collectors_and_guids(&site, &scraped);
     site.rsmctl(&["sim", "unlink", "leaf-01", "3"]);
-    let is_down = wait_for_every(LOOK, LIMIT, || {
+    let is_down = wait_for_every(POLL, LIMIT, || {
         let text = get(site.address(), "/metrics?detail=ports").text();
         let mut lines = text.lines();
         let is_down = |line: &str| {
@@ -264,7 +267,8 @@ fn names_and_labels_are_those_of_infiniband_exporter() {
     assert!(is_down.is_some());
 }
 
-/// Checks that collectors have the exporter's names, and HCAs the GUIDs of their ports.
+/// Checks that collectors have the exporter's names, that a device is either up or failed, that the
+/// state of active ports is 1, and that the label `guid` of an HCA is the GUID of one of its ports.
 fn collectors_and_guids(site: &Site, scraped: &Scraped) {
     let of = |name: &str| -> Vec<&String> {
         let start = format!("{name}{{");

@@ -1,5 +1,5 @@
-//! Filters that cannot match are refused or reported by every command, over HTTP and gRPC; the
-//! answer is never empty without an explanation.
+//! Filters that cannot match anything: HTTP routes and commands refuse them and say why, instead of
+//! giving an empty answer.
 
 use rsm_tests::web::{Site, get};
 
@@ -10,7 +10,7 @@ const FABRIC: &str = "pgft:2;4,4;1,2;1,1,vports=2";
 const FUTURE: &str = "4102444800000";
 
 #[test]
-fn every_route_refuses_what_it_does_not_know_with_field_and_value() {
+fn http_routes_refuse_unknown_fields_and_values_and_name_them() {
     let site = Site::start(FABRIC);
     let no_node = |path: &str, field: &str| (404, format!("{path}?{field}=nosuch"), vec!["nosuch"]);
     let mut cases = vec![
@@ -171,13 +171,13 @@ fn commands_refuse_filters_that_cannot_match() {
         assert_eq!(code, 1, "{arguments:?}: {output}");
         assert!(output.contains(text), "{arguments:?}: {output}");
     }
-    // A known node without events, or without virtual ports, gives an empty list.
+    // The list of a known node without events is empty.
     let (code, output) = site.told(&["events", "--node", "host-003", "--since", "0s"]);
     assert_eq!((code, output.as_str()), (0, ""));
 }
 
 #[test]
-fn a_list_of_a_feature_that_is_off_names_the_key_that_turns_it_on() {
+fn list_of_a_disabled_feature_names_the_key_that_enables_it() {
     let site = Site::start(FABRIC);
     for (command, key) in [
         ("vports", "`sm.virtualization = \"on\"`"),

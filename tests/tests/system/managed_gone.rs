@@ -1,4 +1,4 @@
-//! Nodes and cables that have gone, as every command, the API and the page's data show them.
+//! Nodes and cables that are gone, as commands, the API and the graph of the web page show them.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn wait_for_text(site: &Site, arguments: &[&str], text: &str) -> String {
 }
 
 #[test]
-fn every_command_says_where_a_host_was_that_is_off() {
+fn commands_about_a_host_without_power_say_where_it_was() {
     let site = Site::start(FABRIC);
     site.rsmctl(&["sim", "power-off", "host-007"]);
     wait_for_text(&site, &["status"], "up, 1 host missing");
@@ -65,7 +65,7 @@ fn every_command_says_where_a_host_was_that_is_off() {
 }
 
 #[test]
-fn a_dead_core_switch_stays_in_the_graph_and_the_state_counts_it() {
+fn spine_without_power_keeps_its_place_in_the_graph_and_counts_as_missing() {
     let site = Site::start(FABRIC);
     let graph = |site: &Site| get(site.address(), "/api/v1/graph").json();
     let places = |graph: &Value| {

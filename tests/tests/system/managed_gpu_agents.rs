@@ -13,7 +13,8 @@ use rsm_tests::web::{Site, get};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Creates a tree like /sys of a machine with GPUs, each with an adapter beside it.
+/// Creates a tree like `/sys` of a machine with `gpus` GPUs, each with an adapter beside it, and
+/// returns its path. `serial` makes the path and the GUIDs of the adapters unique.
 pub(crate) fn sys(directory: &Path, gpus: usize, serial: usize) -> PathBuf {
     let sys = directory.join(format!("sys-{serial}"));
     let put = |path: &str, text: &str| {
@@ -64,9 +65,10 @@ fn run(agent: &Invocation) -> (i32, String) {
     (finished.status.code().unwrap_or(-1), finished.stderr)
 }
 
+/// The exit code of an `rsmctl` command, and its standard output and standard error.
 fn rsmctl(site: &Site, arguments: &[&str]) -> (i32, String) {
-    let apart = tempfile::tempdir().expect("there is room");
-    let rsmctl = Invocation::new(binaries::rsmctl(), apart.path());
+    let folder = tempfile::tempdir().expect("there is room");
+    let rsmctl = Invocation::new(binaries::rsmctl(), folder.path());
     let rsmctl = rsmctl.args(["--server", &socket(site)]).args(arguments);
     let finished = rsmctl.run(LIMIT).expect("it ends");
     let code = finished.status.code().unwrap_or(-1);
@@ -121,7 +123,7 @@ fn agents_send_an_inventory_once_and_again_only_when_it_has_changed() {
         status.contains("a second machine reports as gpu-a"),
         "{status}"
     );
-    // The host is silent: one of all findings is about it, and the metrics show it.
+    // The host sends no report for longer than `gpu.max_age_s`: a finding and the metrics show it.
     let found = |text: &str| {
         let seen = || printed(&site, &["findings"]).contains(text).then_some(());
         assert!(wait_for(LIMIT, seen).is_some(), "{text}: {}", site.log());
@@ -138,7 +140,7 @@ fn agents_send_an_inventory_once_and_again_only_when_it_has_changed() {
     }
     let page = get(site.address(), "/api/v1/gpu-status").json();
     assert_eq!(page["stale"], 1, "{page}");
-    // It reports again.
+    // The finding ends when the host reports again.
     assert_eq!(run(&one).0, 0);
     let seen = || {
         let findings = printed(&site, &["findings"]);
@@ -147,7 +149,7 @@ fn agents_send_an_inventory_once_and_again_only_when_it_has_changed() {
     assert!(wait_for(Duration::from_secs(3), seen).is_some());
 }
 
-/// The prolog in the documentation, with the settings in another file.
+/// The Slurm prolog in the documentation, with `settings` as the file of the agent's settings.
 fn prolog(settings: &Path) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let page = fs::read_to_string(root.join("docs/gpus.md")).expect("a page of ours");
@@ -186,23 +188,23 @@ fn slurm_prolog_reports_with_the_settings_of_the_timer_and_never_drains_the_host
         let script = format!("PATH={path}\n{}", prolog(&settings));
         let shell = Invocation::new(Path::new("/bin/sh"), directory.path());
         let finished = shell.args(["-c", &script]).run(LIMIT).expect("it ends");
-        let told = fs::read_to_string(&logged).unwrap_or_default();
-        (finished.status.code(), told, finished.stderr)
+        let log = fs::read_to_string(&logged).unwrap_or_default();
+        (finished.status.code(), log, finished.stderr)
     };
-    let (code, told, text) = run(&format!("RSM_SERVER={}\n", socket(&site)));
-    assert_eq!((code, told.as_str()), (Some(0), ""), "{text}");
+    let (code, log, text) = run(&format!("RSM_SERVER={}\n", socket(&site)));
+    assert_eq!((code, log.as_str()), (Some(0), ""), "{text}");
     let hosts = printed(&site, &["gpu", "hosts"]);
     assert!(hosts.contains("gpu-p"), "{hosts}");
-    let (code, told, text) = run("RSM_SERVER=unix:/nowhere/rsm.sock\n");
+    let (code, log, text) = run("RSM_SERVER=unix:/nowhere/rsm.sock\n");
     assert_eq!(code, Some(0), "{text}");
-    assert!(told.ends_with("exit code 3\n"), "{told} {text}");
-    let (code, told, text) = run("");
+    assert!(log.ends_with("exit code 3\n"), "{log} {text}");
+    let (code, log, text) = run("");
     assert_eq!(code, Some(0), "{text}");
-    assert!(told.ends_with("exit code 2\n"), "{told} {text}");
+    assert!(log.ends_with("exit code 2\n"), "{log} {text}");
 }
 
 #[test]
-fn gpu_hosts_that_hang_or_have_no_gpu_do_not_stop_their_agents() {
+fn agent_ends_in_time_on_a_host_without_gpus_or_whose_nvidia_smi_hangs() {
     let site = Site::start("fat-tree:k=4,levels=2");
     let directory = tempfile::tempdir().expect("there is room");
     let server = socket(&site);
@@ -230,19 +232,19 @@ fn gpu_hosts_that_hang_or_have_no_gpu_do_not_stop_their_agents() {
         &sys(directory.path(), 2, 2),
     );
     let hung = hung.args(["--limit", "1"]).arg("--tools").arg(&tools);
-    let begun = Stopwatch::start();
+    let stopwatch = Stopwatch::start();
     let (code, text) = run(&hung);
     assert!(
         code == 0 && text.contains("did not end within"),
         "{code} {text}"
     );
-    assert!(begun.elapsed() < Duration::from_secs(60));
+    assert!(stopwatch.elapsed() < Duration::from_secs(60));
     let hosts = printed(&site, &["gpu", "hosts"]);
     assert!(
         hosts.contains("gpu-1") && !hosts.contains("cpu-1"),
         "{hosts}"
     );
-    // The library is not NVML.
+    // The file that is given as NVML is no library.
     let bad = Invocation::new(binaries::rsm_agent(), directory.path());
     let bad = bad.args(["--print", "--nvml", "/bin/sh", "--sys"]);
     let bad = bad
@@ -259,23 +261,23 @@ fn gpu_hosts_that_hang_or_have_no_gpu_do_not_stop_their_agents() {
 }
 
 #[test]
-fn gpu_agents_wait_for_a_manager_that_is_away() {
+fn agent_waits_for_an_absent_manager_until_its_patience_ends() {
     let directory = tempfile::tempdir().expect("there is room");
     let tree = sys(directory.path(), 2, 1);
     let nowhere = format!("unix:{}", directory.path().join("nowhere").display());
     let away = agent(directory.path(), &nowhere, "gpu-1", &tree).args(["--patience", "3"]);
-    let begun = Stopwatch::start();
+    let stopwatch = Stopwatch::start();
     let (code, text) = run(&away);
     assert!(
         code == 3 && text.contains("cannot connect"),
         "{code} {text}"
     );
-    assert!(begun.elapsed() < Duration::from_secs(30));
+    assert!(stopwatch.elapsed() < Duration::from_secs(30));
 
-    let apart = tempfile::tempdir().expect("there is room");
-    let place = apart.path().join("rsm.sock");
+    let other_folder = tempfile::tempdir().expect("there is room");
+    let place = other_folder.path().join("rsm.sock");
     let server = format!("unix:{}", place.display());
-    let staying = agent(apart.path(), &server, "gpu-1", &tree).args(["--every", "5"]);
+    let staying = agent(other_folder.path(), &server, "gpu-1", &tree).args(["--every", "5"]);
     let mut staying: Running = staying.spawn().expect("it can be started");
     let waits = || {
         staying
@@ -299,7 +301,7 @@ fn gpu_agents_wait_for_a_manager_that_is_away() {
 }
 
 #[test]
-fn gpu_folder_is_imported_in_one_call_and_with_a_bad_file_not_at_all() {
+fn folder_of_gpu_inventories_is_imported_completely_or_not_at_all() {
     let site = Site::start("fat-tree:k=4,levels=2");
     let folder = tempfile::tempdir().expect("there is room");
     let put = |name: &str, text: &str| {
@@ -317,7 +319,7 @@ fn gpu_folder_is_imported_in_one_call_and_with_a_bad_file_not_at_all() {
     put("gpu-17.json", &inventory(17));
     assert_eq!(printed(&site, &import), "40 hosts imported, 40 changed\n");
     put("gpu-18.json", &inventory(99));
-    // Another machine has one of the names: none of the 40 hosts is imported.
+    // One of the files is that of another machine: none of the 40 hosts is imported.
     let (code, text) = rsmctl(&site, &import);
     assert!(code == 1 && text.contains("gpu-18"), "{code} {text}");
     printed(&site, &["gpu", "forget", "gpu-18"]);
@@ -327,7 +329,7 @@ fn gpu_folder_is_imported_in_one_call_and_with_a_bad_file_not_at_all() {
 }
 
 #[test]
-fn inventories_of_newer_agents_are_kept_and_what_is_not_known_is_found() {
+fn inventory_with_unknown_members_is_imported_and_the_members_are_a_finding() {
     let site = Site::start("fat-tree:k=4,levels=2");
     let folder = tempfile::tempdir().expect("there is room");
     let file = folder.path().join("gpu-1.json");
@@ -361,7 +363,7 @@ fn inventories_of_newer_agents_are_kept_and_what_is_not_known_is_found() {
     assert!(wait_for(LIMIT, gone).is_some());
 }
 
-/// The inventory of a host with 8 GPUs, and 8 adapters with GUIDs of their own.
+/// The inventory of host `number`: 8 GPUs and 8 adapters, whose GUIDs no other host has.
 fn inventory(number: u64) -> String {
     let ports: Vec<serde_json::Value> = (0..8u64)
         .map(|port| {
@@ -382,24 +384,24 @@ fn inventory(number: u64) -> String {
 }
 
 /// The number of hosts of a large site.
-const SITE: u64 = 5_632;
+const LARGE_SITE: u64 = 5_632;
 
-/// The number of simultaneous connections, as many as the agents of one minute have if each takes a
-/// third of a second.
-const AT_ONCE: u64 = 32;
+/// The number of simultaneous connections: as many as [`LARGE_SITE`] agents have if they report
+/// within a minute and take a third of a second each.
+const CONNECTIONS: u64 = 32;
 
-/// Sends one report for each host, as agents do: a connection each, the digest, and the inventory
-/// if the digest is unknown. Returns the number of inventories sent.
+/// Sends one report for each host over a connection of its own, as agents do: the digest, then the
+/// inventory if the digest is unknown. Returns the number of inventories sent.
 async fn reports(server: &rsm_api::client::Endpoint, inventories: &[String]) -> usize {
     use rsm_proto::v1::gpu_service_client::GpuServiceClient;
     use rsm_proto::v1::{CheckGpuHostRequest, GpuFormat, ImportGpuHostRequest};
     use sha2::Digest as _;
 
     let mut tasks = tokio::task::JoinSet::new();
-    for first in 0..AT_ONCE {
+    for first in 0..CONNECTIONS {
         let own = inventories.iter().enumerate().skip(first as usize);
         let own: Vec<(usize, String)> = own
-            .step_by(AT_ONCE as usize)
+            .step_by(CONNECTIONS as usize)
             .map(|(number, json)| (number, json.clone()))
             .collect();
         let server = server.clone();
@@ -442,16 +444,16 @@ fn gpu_hosts_of_a_large_site_report_within_a_minute() {
     let config = "[api]\nchanges_per_s = 0\nreports_per_s = 0\nreads_per_s = 0\n";
     let site = Site::start_with("fat-tree:k=4,levels=2", config);
     let server = socket(&site).parse().expect("the address of a server");
-    let inventories: Vec<String> = (0..SITE).map(inventory).collect();
+    let inventories: Vec<String> = (0..LARGE_SITE).map(inventory).collect();
     let runtime = tokio::runtime::Runtime::new().expect("an event loop");
     for (round, sent) in [
-        ("first reports", SITE as usize),
+        ("first reports", LARGE_SITE as usize),
         ("reports without news", 0),
     ] {
-        let begun = Stopwatch::start();
+        let stopwatch = Stopwatch::start();
         assert_eq!(runtime.block_on(reports(&server, &inventories)), sent);
-        let took = begun.elapsed();
-        println!("{round} of {SITE} hosts: {took:?}");
+        let took = stopwatch.elapsed();
+        println!("{round} of {LARGE_SITE} hosts: {took:?}");
         assert!(took < Duration::from_secs(60), "{round}: {took:?}");
     }
     let folder = tempfile::tempdir().expect("there is room");
@@ -460,8 +462,11 @@ fn gpu_hosts_of_a_large_site_report_within_a_minute() {
         fs::write(file, json.replace("PIX", "PXB")).expect("there is room");
     }
     let path = folder.path().display().to_string();
-    let begun = Stopwatch::start();
+    let stopwatch = Stopwatch::start();
     let text = printed(&site, &["gpu", "import", &path]);
     assert_eq!(text, "5632 hosts imported, 5632 changed\n");
-    println!("bulk import of {SITE} hosts: {:?}", begun.elapsed());
+    println!(
+        "bulk import of {LARGE_SITE} hosts: {:?}",
+        stopwatch.elapsed()
+    );
 }

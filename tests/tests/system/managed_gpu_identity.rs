@@ -1,4 +1,5 @@
-//! The agent of GPU hosts with NVIDIA's library, and over TLS with an identity of its own.
+//! The agent of GPU hosts: how it reads NVIDIA's library, and how it reports over TLS with a
+//! certificate of its own.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +14,7 @@ use crate::managed_gpu_agents::sys;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Builds a library with the functions of NVIDIA's, for two GPUs with four NVLinks between them.
+/// Builds a library with the functions of NVML, for two GPUs with four NVLinks between them.
 fn library(directory: &Path) -> std::path::PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let source = root.join("routing/gdr/probe/tests/probe/nvml.c");
@@ -46,13 +47,13 @@ fn agent_reads_nvidias_library_in_a_process_of_its_own() {
     let library = library(directory.path());
     let alone = Invocation::new(binaries::rsm_agent(), directory.path());
     let alone = alone.arg("nvml").arg(&library).run(LIMIT).expect("it ends");
-    let told = alone.success().expect("the library starts").stdout;
+    let stdout = alone.success().expect("the library starts").stdout;
     for part in [
         "NVIDIA H100 80GB HBM3",
         "\"c2c_gbytes\": 89",
         "abababab-abab",
     ] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(stdout.contains(part), "{part}: {stdout}");
     }
     // The inventory is the same, plus what only /sys contains: adapters.
     let tree = sys(directory.path(), 2, 1);
@@ -71,8 +72,9 @@ fn agent_reads_nvidias_library_in_a_process_of_its_own() {
     assert!(!all.stderr.contains("NVML: "), "{}", all.stderr);
 }
 
-/// Starts a manager that serves TLS at a TCP address only, with its files in `directory`, and with
-/// more lines in the section `api` and in the file of roles.
+/// Starts a manager that serves TLS at a TCP address only, with its files in `directory`. `api` has
+/// more lines for the section `[api]`, and `roles` for the file of roles. Returns the process and
+/// its URL.
 pub(crate) fn manager(directory: &Path, api: &str, roles: &str) -> (Running, String) {
     let certificates = Certificates::at(directory);
     certificates.authority("ca").expect("openssl");
@@ -111,7 +113,7 @@ pub(crate) fn manager(directory: &Path, api: &str, roles: &str) -> (Running, Str
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs openssl")]
-fn agent_reports_over_tls_with_a_certificate_of_the_role_and_with_no_other() {
+fn agent_reports_over_tls_only_with_a_certificate_of_the_role_report() {
     let directory = tempfile::tempdir().expect("there is room");
     let (running, server) = manager(directory.path(), "", "");
     let tree = sys(directory.path(), 2, 1);
