@@ -26,7 +26,7 @@ struct Issuer {
 }
 
 impl Issuer {
-    /// Creates an issuer with a new key, which openssl makes.
+    /// Creates an issuer with a new key, which openssl generates.
     fn new() -> Issuer {
         let make = "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:prime256v1 | \
             openssl pkcs8 -topk8 -nocrypt -outform DER";
@@ -47,6 +47,7 @@ impl Issuer {
         json!({ "keys": [key] }).to_string()
     }
 
+    /// A token with these claims, signed with the issuer's key.
     fn sign(&self, claims: &Value) -> String {
         let mut header = Header::new(Algorithm::ES256);
         header.kid = Some(KEY.to_owned());
@@ -54,7 +55,8 @@ impl Issuer {
     }
 }
 
-/// The claims of a subject with a role, which expire this many seconds from now.
+/// The claims of a subject with a role. They expire `seconds` from now; if negative, they have
+/// expired.
 fn claims(subject: &str, role: &str, seconds: i64) -> Value {
     let since = SystemTime::UNIX_EPOCH.elapsed().expect("it is later");
     let now = i64::try_from(since.as_secs()).expect("it is not so late");
@@ -67,7 +69,7 @@ fn claims(subject: &str, role: &str, seconds: i64) -> Value {
     })
 }
 
-/// A manager that accepts tokens, with the folder of its files.
+/// A manager that accepts the tokens of one issuer, with the folder of its files.
 struct Site {
     directory: tempfile::TempDir,
     running: Running,
@@ -98,7 +100,8 @@ impl Site {
         self.directory.path().join(name).display().to_string()
     }
 
-    /// Prepares the agent of a host with a token in a file.
+    /// Prepares the agent of a host, which reads its token from the file `token` and its hardware
+    /// from `tree`.
     fn agent(&self, host: &str, token: &Path, tree: &Path) -> Invocation {
         let agent = Invocation::new(binaries::rsm_agent(), self.directory.path());
         let agent = agent.args(["--server", &self.server, "--host", host, "--nvml", "off"]);
@@ -114,6 +117,7 @@ impl Site {
         (finished.status.code(), finished.stderr)
     }
 
+    /// The output of `rsmctl gpu hosts`.
     fn hosts(&self) -> String {
         let rsmctl = Invocation::new(binaries::rsmctl(), self.directory.path());
         let socket = format!("unix:{}", self.path("state/rsm.sock"));
@@ -132,7 +136,7 @@ impl Site {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs openssl")]
-fn agent_reports_with_a_token_of_the_role_and_refusals_are_audited() {
+fn agent_reports_only_with_a_valid_token_of_its_role_and_refusals_are_audited() {
     let site = Site::start();
     let tree = sys(site.directory.path(), 2, 1);
     let foreign = Issuer::new();
@@ -171,7 +175,7 @@ fn agent_reports_with_a_token_of_the_role_and_refusals_are_audited() {
         assert_eq!(code, Some(1), "{host}: {text}");
         assert!(text.contains(reason), "{host}: {text}");
         assert!(!text.contains(&token), "{host}: {text}");
-        // Many refusals of one identity produce one line per second.
+        // The audit log has at most one line per second about refusals of one identity.
         let parts = [identity, "\"refused\"", "GpuService/", reason];
         site.wait_audited(&parts);
         std::thread::sleep(Duration::from_millis(1100));
@@ -190,13 +194,13 @@ fn agent_reports_with_a_token_of_the_role_and_refusals_are_audited() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs openssl")]
-fn agent_that_stays_reports_again_once_its_token_is_exchanged() {
+fn running_agent_reports_once_its_expired_token_is_replaced() {
     let site = Site::start();
     let tree = sys(site.directory.path(), 2, 1);
     let file = site.directory.path().join("token");
     let put = |seconds| {
         let token = site.issuer.sign(&claims("gpu-agent", "gpu-hosts", seconds));
-        // The token is replaced in one step, as programs that renew tokens do it.
+        // The token is replaced in one step, as programs that renew tokens do.
         let next = site.directory.path().join("token.next");
         std::fs::write(&next, token).expect("there is room");
         std::fs::rename(next, &file).expect("it is ours");

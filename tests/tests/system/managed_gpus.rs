@@ -12,20 +12,20 @@ use rsm_tests::process::{Invocation, Running};
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A daemon on a simulated fabric.
-struct Story {
+struct Daemon {
     directory: tempfile::TempDir,
     running: Option<Running>,
 }
 
-impl Story {
-    fn begin() -> Story {
+impl Daemon {
+    fn begin() -> Daemon {
         let directory = tempfile::tempdir().expect("there is room");
-        let mut story = Story {
+        let mut daemon = Daemon {
             directory,
             running: None,
         };
-        story.start();
-        story
+        daemon.start();
+        daemon
     }
 
     fn state(&self) -> PathBuf {
@@ -53,6 +53,7 @@ impl Story {
         running.terminate(LIMIT).expect("it ends");
     }
 
+    /// Prepares rsmctl to run in `directory` with this daemon as its server.
     fn program_in(&self, directory: &Path, arguments: &[&str]) -> Invocation {
         let rsmctl = Invocation::new(binaries::rsmctl(), directory);
         let socket = format!("unix:{}", self.state().join("rsm.sock").display());
@@ -73,6 +74,7 @@ impl Story {
         text
     }
 
+    /// Imports a matrix of `nvidia-smi` for the machine type `dgx`.
     fn import(&self, file: &Path) {
         let file = file.display().to_string();
         let import = ["gpu", "import", "--host", "dgx", "--machine-type"];
@@ -83,14 +85,14 @@ impl Story {
 
 #[test]
 fn one_matrix_describes_a_superpod_and_swapped_cables_are_findings() {
-    let mut story = Story::begin();
+    let mut daemon = Daemon::begin();
     // The harness keeps the output of programs in their folder.
-    let apart = tempfile::tempdir().expect("there is room");
-    let watch = story.program_in(apart.path(), &["gpu", "watch"]);
+    let folder = tempfile::tempdir().expect("there is room");
+    let watch = daemon.program_in(folder.path(), &["gpu", "watch"]);
     let mut watch = watch.spawn().expect("it can be started");
-    let file = story.directory.path().join("dgx.txt");
+    let file = daemon.directory.path().join("dgx.txt");
     std::fs::write(&file, gpu_matrix(&[])).expect("there is room");
-    story.import(&file);
+    daemon.import(&file);
     let watched = |text: &str| {
         let seen = || watch.stdout_so_far().contains(text).then_some(());
         assert!(
@@ -101,15 +103,15 @@ fn one_matrix_describes_a_superpod_and_swapped_cables_are_findings() {
     };
     watched("64 hosts changed, 0 findings");
     assert!(
-        story
+        daemon
             .printed(&["gpu", "check"])
             .contains("nothing is wrong")
     );
-    let hints = story.printed(&["gpu", "hints", "host-001"]);
+    let hints = daemon.printed(&["gpu", "hints", "host-001"]);
     assert!(hints.contains("GPU3  mlx5_3  PIX   3     yes"), "{hints}");
-    let pair = story.printed(&["gpu", "pair", "host-001:3", "host-040:3"]);
+    let pair = daemon.printed(&["gpu", "pair", "host-001:3", "host-040:3"]);
     assert!(pair.contains("across-units-same-rail"), "{pair}");
-    let plan = story.printed(&["gpu", "plan", "--pattern", "all-to-all", "--format", "json"]);
+    let plan = daemon.printed(&["gpu", "plan", "--pattern", "all-to-all", "--format", "json"]);
     let plan: serde_json::Value = serde_json::from_str(&plan).expect("JSON");
     assert_eq!(plan["load"]["worst_link"], 1, "{plan}");
 
@@ -122,16 +124,16 @@ fn one_matrix_describes_a_superpod_and_swapped_cables_are_findings() {
         "host-002 mlx5_3",
         "1",
     ];
-    let done = story.printed(&swap);
+    let done = daemon.printed(&swap);
     assert!(done.contains("are exchanged"), "{done}");
-    // The check right after the swap has read the ports first.
-    let (code, text) = story.rsmctl(&["gpu", "check"]);
+    // A check right after the swap reads the ports before it answers.
+    let (code, text) = daemon.rsmctl(&["gpu", "check"]);
     assert_eq!(code, 1, "{text}");
     for part in ["rail-cables-swapped", "host-001", "mlx5_0"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     watched("changed: host-001 host-002, ");
-    let metrics = story.printed(&["gpu", "export", "metrics"]);
+    let metrics = daemon.printed(&["gpu", "export", "metrics"]);
     for line in [
         "rsm_gdr_gpus{tier=\"PIX\"} 512",
         "rsm_gdr_misaligned_ports 2",
@@ -140,25 +142,25 @@ fn one_matrix_describes_a_superpod_and_swapped_cables_are_findings() {
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
-    story.printed(&swap);
-    let (code, text) = story.rsmctl(&["gpu", "check"]);
+    daemon.printed(&swap);
+    let (code, text) = daemon.rsmctl(&["gpu", "check"]);
     assert_eq!(code, 0, "{text}");
 
-    let nccl = story.printed(&["gpu", "export", "nccl-env", "--host", "host-001"]);
+    let nccl = daemon.printed(&["gpu", "export", "nccl-env", "--host", "host-001"]);
     assert!(
         nccl.contains("NCCL_IB_HCA==mlx5_0:1:0:0,mlx5_1:1:1:0"),
         "{nccl}"
     );
-    let slurm = story.printed(&["gpu", "export", "slurm-tree"]);
+    let slurm = daemon.printed(&["gpu", "export", "slurm-tree"]);
     assert!(
         slurm.contains(" Nodes=host-[001-032]\n") && slurm.contains("SwitchName=su-"),
         "{slurm}"
     );
     assert!(watch.is_running());
     // The inventories survive a restart.
-    story.stop();
-    story.start();
-    let again = story.printed(&["gpu", "hints", "host-001"]);
+    daemon.stop();
+    daemon.start();
+    let again = daemon.printed(&["gpu", "hints", "host-001"]);
     let end = |text: &str| {
         text.split_once("\nhints\n")
             .map(|(_, hints)| hints.to_owned())
@@ -168,13 +170,13 @@ fn one_matrix_describes_a_superpod_and_swapped_cables_are_findings() {
 
 #[test]
 fn exported_files_are_the_same_with_and_without_a_manager() {
-    let story = Story::begin();
-    let file = story.directory.path().join("dgx.txt");
+    let daemon = Daemon::begin();
+    let file = daemon.directory.path().join("dgx.txt");
     std::fs::write(&file, gpu_matrix(&[])).expect("there is room");
-    story.import(&file);
+    daemon.import(&file);
     let inventory = file.display().to_string();
     let offline = |arguments: &[&str]| {
-        let rsm = Invocation::new(binaries::rsm(), story.directory.path());
+        let rsm = Invocation::new(binaries::rsm(), daemon.directory.path());
         let rsm = rsm.args(arguments).args(["--inventory", &inventory]);
         let finished = rsm.run(LIMIT).expect("it ends");
         assert!(
@@ -205,8 +207,8 @@ fn exported_files_are_the_same_with_and_without_a_manager() {
     let hosts = of_host.map(|format| (format, &["--host", "host-001"][..]));
     let all = of_all.map(|format| (format, &[][..]));
     for (format, host) in hosts.into_iter().chain(all) {
-        let online = story.program_in(
-            story.directory.path(),
+        let online = daemon.program_in(
+            daemon.directory.path(),
             &[&["gpu", "export", format], host].concat(),
         );
         let online = online.run(LIMIT).expect("it ends");
@@ -217,8 +219,8 @@ fn exported_files_are_the_same_with_and_without_a_manager() {
     }
     for format in ["ompi-hostfile", "ports", "rank-gpus"] {
         let hosts = ["--hosts", "host-[001,020]", "--file", format];
-        let online = story.program_in(
-            story.directory.path(),
+        let online = daemon.program_in(
+            daemon.directory.path(),
             &[&["gpu", "plan"][..], &hosts].concat(),
         );
         let online = online.run(LIMIT).expect("it ends");
@@ -228,9 +230,9 @@ fn exported_files_are_the_same_with_and_without_a_manager() {
 }
 
 #[test]
-fn stream_of_many_hosts_becomes_a_file_of_settings_for_each() {
-    let mut story = Story::begin();
-    let folder = story.directory.path().to_owned();
+fn pdsh_output_of_64_hosts_is_imported_and_exported_as_one_file_per_host() {
+    let mut daemon = Daemon::begin();
+    let folder = daemon.directory.path().to_owned();
     let names: Vec<String> = (1..=64).map(|number| format!("host-{number:03}")).collect();
     let mut stream = String::new();
     for line in gpu_matrix(&[]).lines() {
@@ -239,14 +241,14 @@ fn stream_of_many_hosts_becomes_a_file_of_settings_for_each() {
             .for_each(|name| stream += &format!("{name}: {line}\n"));
     }
     std::fs::write(folder.join("pdsh.txt"), stream).expect("there is room");
-    let imported = story.printed(&["gpu", "import", "pdsh.txt"]);
+    let imported = daemon.printed(&["gpu", "import", "pdsh.txt"]);
     assert_eq!(imported, "64 hosts imported, 64 changed\n");
-    let written = story.printed(&["gpu", "export", "nccl-env", "--all", "--dir", "settings"]);
+    let written = daemon.printed(&["gpu", "export", "nccl-env", "--all", "--dir", "settings"]);
     assert_eq!(written, "64 files in settings\n");
     for name in &names {
         let file = std::fs::read_to_string(folder.join("settings").join(name));
-        let single = story.printed(&["gpu", "export", "nccl-env", "--host", name]);
+        let single = daemon.printed(&["gpu", "export", "nccl-env", "--host", name]);
         assert_eq!(file.expect("a file of the host"), single);
     }
-    story.stop();
+    daemon.stop();
 }

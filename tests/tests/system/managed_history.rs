@@ -1,4 +1,5 @@
-//! The history as operators use it the next morning: a daemon with faults and drains, restarted.
+//! The history as operators use it the next morning, after faults, a refused drain and a restart of
+//! the daemon.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -68,7 +69,7 @@ impl Daemon {
         serde_json::from_str(&text).expect("it is JSON")
     }
 
-    /// Waits until the output of a command contains `text`.
+    /// Waits until a command succeeds and its output contains `text`; returns the output.
     fn wait_for(&self, arguments: &[&str], text: &str) -> String {
         let found = wait_for(LIMIT, || {
             let (code, output) = self.rsmctl(arguments);
@@ -84,7 +85,7 @@ impl Daemon {
         rsm_api::timestamp(at.expect("it has a time") + 1)
     }
 
-    /// A leaf and its port, as `leaf:port`, with a host other than the manager's.
+    /// A host other than the manager's, its leaf, and the leaf's port with the cable of the host.
     fn last_host(&self) -> (String, String, String) {
         let links = self.json(&["links"]);
         let links = links.as_array().expect("it is a list");
@@ -104,27 +105,27 @@ impl Daemon {
 }
 
 #[test]
-fn a_generation_has_one_number_in_log_status_history_and_events() {
+fn number_of_a_generation_is_the_same_in_log_status_history_and_events() {
     let mut daemon = Daemon::begin();
     let (_, leaf, port) = daemon.last_host();
     daemon.printed(&["sim", "unlink", &leaf, &port]);
-    let of = |value: &Value| value["generation"].as_u64().expect("it has a number");
+    let generation = |value: &Value| value["generation"].as_u64().expect("it has a number");
     let list = |arguments: &[&str]| -> Vec<u64> {
         let all = daemon.json(arguments);
         all.as_array()
             .expect("it is a list")
             .iter()
-            .map(of)
+            .map(generation)
             .collect()
     };
     // A convergence may end between two answers.
     let numbers = wait_for(LIMIT, || {
         let numbers = list(&["history", "--newest", "10"]);
-        let status = of(&daemon.json(&["status"]));
+        let status = generation(&daemon.json(&["status"]));
         let events = daemon.printed(&["events", "--format", "json"]);
         let events: Vec<u64> = events
             .lines()
-            .map(|line| of(&serde_json::from_str(line).expect("it is JSON")))
+            .map(|line| generation(&serde_json::from_str(line).expect("it is JSON")))
             .collect();
         let is_one = numbers.last() == Some(&status) && events.contains(&numbers[0]);
         (numbers.len() > 1 && is_one).then_some(numbers)
@@ -144,7 +145,7 @@ fn a_generation_has_one_number_in_log_status_history_and_events() {
 }
 
 #[test]
-fn the_history_tells_what_changed_last_night_after_a_restart() {
+fn events_history_and_diff_still_show_a_lost_host_after_a_restart() {
     let mut daemon = Daemon::begin();
     let before = daemon.moment();
     let (host, leaf, port) = daemon.last_host();
@@ -163,24 +164,27 @@ fn the_history_tells_what_changed_last_night_after_a_restart() {
     let here = daemon.printed(&["diff", "now"]);
     assert!(!here.contains("node-vanished"), "{here}");
 
-    // The question: who drained what? A refused request has its reason.
+    // The question: who drained what? The event of a refused request has the reason.
     let (code, refused) = daemon.rsmctl(&["drain", &leaf]);
     assert_eq!(code, 1, "{refused}");
-    let acts = daemon.wait_for(&["events", "--kind", "operator"], "was refused");
-    assert!(acts.contains(&format!("drain {short}")), "{acts}");
-    assert!(acts.contains("unix uid "), "{acts}");
+    let operations = daemon.wait_for(&["events", "--kind", "operator"], "was refused");
+    assert!(
+        operations.contains(&format!("drain {short}")),
+        "{operations}"
+    );
+    assert!(operations.contains("unix uid "), "{operations}");
 
     let kept = daemon.json(&["history"]).as_array().map(Vec::len);
     let log = daemon.stop();
     let lost = format!("host {host} lost at {leaf}:{port}");
     assert_eq!(log.matches(&lost).count(), 1, "{log}");
 
-    // The next run knows everything, and the host, which the new simulation has again, is back.
+    // The next run has the history. The new simulation has the host again, so that it is back.
     daemon.start();
     let again = daemon.wait_for(&events, "node vanished");
     assert!(again.contains(&gone), "{again}");
-    let acts = daemon.printed(&["events", "--kind", "operator"]);
-    assert!(acts.contains("was refused"), "{acts}");
+    let operations = daemon.printed(&["events", "--kind", "operator"]);
+    assert!(operations.contains("was refused"), "{operations}");
     let starts = daemon.printed(&["events", "--kind", "manager", "--since", "1h"]);
     assert_eq!(starts.matches("manager started").count(), 2, "{starts}");
     let all = daemon.json(&["history"]).as_array().map(Vec::len);
@@ -189,7 +193,7 @@ fn the_history_tells_what_changed_last_night_after_a_restart() {
     assert!(of_start.lines().count() >= 3, "{of_start}");
     let difference = daemon.printed(&["diff", &before, "--wide"]);
     assert!(!difference.contains("node-vanished"), "{difference}");
-    // The host's link went down in between; the restart of the manager was no loss of others.
+    // Only the host's link went down; the restart of the manager counts as no loss of other links.
     assert_eq!(
         difference.matches("link-flapped").count(),
         1,
@@ -201,7 +205,7 @@ fn the_history_tells_what_changed_last_night_after_a_restart() {
     let (code, text) = daemon.rsmctl(&["diff", "tomorrow"]);
     assert_eq!(code, 2, "{text}");
     assert!(text.contains("is no time"), "{text}");
-    // A time before the history stands for its first state, and the first line says so.
+    // A time before the history means its first state, and the first line says so.
     let text = daemon.printed(&["diff", "1980-01-01"]);
     assert!(text.starts_with("the history begins at "), "{text}");
     daemon.stop();

@@ -1,4 +1,5 @@
-//! A log that takes no lines delays nothing, and says how many are missing once it goes on.
+//! A log that nobody reads delays nothing. Once somebody reads it again, it says how many lines are
+//! missing.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read as _};
@@ -17,14 +18,15 @@ use serde_json::Value;
 /// A fabric of four leaves with four hosts each (ports 1 to 4) below two spines (ports 5 and 6).
 const FABRIC: &str = "sim:pgft:2;4,4;1,2;1,1";
 
-/// A log filter that admits all lines of the libraries too: one request fills pages.
+/// A log filter that admits all lines, also those of libraries: one request produces pages of them.
 const LOUDEST: &str = "trace,rsm=trace";
 const LIMIT: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 
-/// A pipe that takes 64 KiB of rsm's log unless it is read.
+/// A pipe for rsm's log. While it is not read, it takes 64 KiB.
 struct Log {
     pipe: File,
+    /// The lines read so far.
     text: String,
 }
 
@@ -32,7 +34,7 @@ impl Log {
     fn create(path: &Path) -> Log {
         rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let flags = OFlags::NONBLOCK.bits().cast_signed();
-        // With a writing end of its own the pipe has no end.
+        // The pipe is also open for writing here, so that a read never reports its end.
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).custom_flags(flags);
         Log {
@@ -68,7 +70,7 @@ struct Site {
 }
 
 impl Site {
-    /// Starts rsm with its most talkative log, and reads the log until the subnet is up.
+    /// Starts rsm with the filter [`LOUDEST`], and reads the log until the subnet is up.
     fn start() -> Site {
         let directory = tempfile::tempdir().unwrap();
         let mut log = Log::create(&directory.path().join("log"));
@@ -79,12 +81,12 @@ impl Site {
         let rsm = rsm.args(["--log", LOUDEST, "--fabric", FABRIC, "--listen", "off"]);
         let rsm = rsm.args(["--http", "127.0.0.1:0", "--state-dir", "state"]);
         let rsm = rsm.spawn().unwrap();
-        let address = wait_for_every(LOOK, LIMIT, || {
+        let address = wait_for_every(POLL, LIMIT, || {
             let (_, rest) = log.read().split_once("metrics at http://")?;
             Some(rest.split_once('\n')?.0.trim().to_owned())
         });
         let address = address.expect("the log has the address");
-        let up = wait_for_every(LOOK, LIMIT, || {
+        let up = wait_for_every(POLL, LIMIT, || {
             log.read();
             let status = get(&address, "/api/v1/status").json();
             (status["status"]["state"] == "up").then_some(())
@@ -105,7 +107,7 @@ impl Site {
         done.success().unwrap().stdout
     }
 
-    /// Causes faults, which rsm logs, until `is_so`.
+    /// Unplugs a cable and plugs it in again, which rsm logs, until `is_so`.
     fn fault_until(&self, is_so: impl Fn(&Site) -> bool) {
         let found = wait_for_every(Duration::ZERO, LIMIT, || {
             self.rsmctl(&["sim", "unlink", "leaf-01:5"]);
@@ -115,7 +117,7 @@ impl Site {
         found.expect("rsm logs its faults");
     }
 
-    /// Number of lines that the log has dropped, by the metric.
+    /// The number of lines that the log has dropped, from rsm's metrics.
     fn dropped(&self) -> u64 {
         let metrics = get(&self.address, "/metrics").text();
         let mut lines = metrics.lines();
@@ -125,14 +127,14 @@ impl Site {
 }
 
 #[test]
-fn log_that_nobody_reads_delays_nothing_and_says_what_is_missing() {
+fn unread_log_delays_nothing_and_then_says_how_many_lines_are_missing() {
     let mut site = Site::start();
     let status = |site: &Site| -> Value {
         serde_json::from_str(&site.rsmctl(&["status", "--format", "json"])).unwrap()
     };
     let links = |site: &Site| status(site)["links"].as_u64().unwrap();
     let settled = |site: &Site, links: u64| {
-        let found = wait_for_every(LOOK, LIMIT, || {
+        let found = wait_for_every(POLL, LIMIT, || {
             let status = status(site);
             (status["state"] == "up" && status["links"] == links).then_some(status)
         });
@@ -146,7 +148,7 @@ fn log_that_nobody_reads_delays_nothing_and_says_what_is_missing() {
     assert!(after["last_convergence"]["lft_blocks"].as_u64().unwrap() > 0);
 
     site.fault_until(|site| site.dropped() > 0);
-    let said = wait_for_every(LOOK, LIMIT, || {
+    let said = wait_for_every(POLL, LIMIT, || {
         let (_, rest) = site
             .log
             .read()
@@ -155,7 +157,7 @@ fn log_that_nobody_reads_delays_nothing_and_says_what_is_missing() {
     });
     assert!(said.is_some(), "{} are missing", site.dropped());
 
-    // A stop waits for no reader either.
+    // rsm also ends while nobody reads its log.
     let before = site.dropped();
     site.fault_until(|site| site.dropped() > before);
     let ended = site.rsm.terminate(LIMIT).unwrap().success();
@@ -163,7 +165,7 @@ fn log_that_nobody_reads_delays_nothing_and_says_what_is_missing() {
 }
 
 #[test]
-fn the_last_lines_of_the_log_are_written_before_the_end() {
+fn last_lines_of_the_log_are_written_before_rsm_ends() {
     let directory = tempfile::tempdir().unwrap();
     let rsm = Invocation::new(binaries::rsm(), directory.path());
     let rsm = rsm.args(["--once", "--log", "info", "--fabric", FABRIC]);

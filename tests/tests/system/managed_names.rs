@@ -1,5 +1,5 @@
-//! A real rsm with the operator's names of nodes: every report has them, and hosts that query the
-//! SA still see NodeDescription.
+//! A real rsm with the operator's names of nodes: commands, findings and dumps for OpenSM's tools
+//! have them, and a dumped topology keeps NodeDescription.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,10 +10,11 @@ use rsm_tests::clock::wait_for_every;
 use rsm_tests::process::{Invocation, Running};
 
 const LIMIT: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(200);
 
-/// The GUIDs of `leaf-01` and `host-001` in the generated tree.
+/// The GUID of `leaf-01` in the generated tree.
 const LEAF: u64 = 0x1070_fd03_0000_0040;
+/// The GUID of `host-001`.
 const HOST: u64 = 0xe09d_7303_0000_0008;
 
 struct Daemon {
@@ -22,7 +23,8 @@ struct Daemon {
 }
 
 impl Daemon {
-    /// Starts rsm with an `opensm.conf` that names the map `names`.
+    /// Starts rsm with an `opensm.conf` that refers to a node name map with the text `names`, and
+    /// waits until the subnet is up.
     fn start(names: &str) -> Daemon {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
@@ -40,7 +42,7 @@ impl Daemon {
             .arg(directory.path());
         let process = rsm.spawn().unwrap();
         let daemon = Daemon { process, directory };
-        let up = wait_for_every(LOOK, LIMIT, || {
+        let up = wait_for_every(POLL, LIMIT, || {
             let status = daemon.rsmctl(&["status", "--format", "json"])?;
             status.contains("\"up\"").then_some(())
         });
@@ -52,6 +54,7 @@ impl Daemon {
         self.directory.path().join(name)
     }
 
+    /// The output of an `rsmctl` command; `None` if it fails.
     fn rsmctl(&self, arguments: &[&str]) -> Option<String> {
         let socket = format!("unix:{}", self.path("rsm.sock").display());
         let rsmctl = Invocation::new(binaries::rsmctl(), self.directory.path());
@@ -63,7 +66,7 @@ impl Daemon {
     /// Waits until `rsmctl ARGUMENTS` prints `text`.
     fn wait_for(&self, arguments: &[&str], text: &str) {
         let mut last = None;
-        let found = wait_for_every(LOOK, LIMIT, || {
+        let found = wait_for_every(POLL, LIMIT, || {
             last = self.rsmctl(arguments);
             last.as_ref()?.contains(text).then_some(())
         });
@@ -73,7 +76,7 @@ impl Daemon {
 }
 
 #[test]
-fn names_of_the_map_are_shown_everywhere_and_a_reload_changes_them() {
+fn names_of_the_map_are_shown_except_in_topologies_and_a_reload_changes_them() {
     let names =
         format!("{LEAF:#018x} \"rack A top\" # a comment\n{HOST:#018x} \"head node\"\nslip\n");
     let rsm = Daemon::start(&names);
@@ -94,8 +97,8 @@ fn names_of_the_map_are_shown_everywhere_and_a_reload_changes_them() {
         assert!(rsm.rsmctl(&["lft", name]).is_some(), "{name}");
     }
 
-    // Files for other programs: OpenSM's dumps have the operator's names, and a topology has
-    // descriptions.
+    // Of the files for other programs, OpenSM's dumps have the operator's names, and a topology has
+    // NodeDescription.
     let dump = fs::read_to_string(rsm.path("dumps/opensm-lfts.dump")).unwrap();
     assert!(
         dump.contains("rack A top") && !dump.contains("leaf-01"),
@@ -118,7 +121,7 @@ fn names_of_the_map_are_shown_everywhere_and_a_reload_changes_them() {
         "{nodes}"
     );
 
-    // If the map is gone, the one in force stays, with a finding.
+    // If the file is gone, rsm keeps the names that it has read, and makes a finding.
     fs::remove_file(rsm.path("names")).unwrap();
     rsm.process.hang_up();
     rsm.wait_for(&["findings"], "names");

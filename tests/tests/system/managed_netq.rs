@@ -49,9 +49,9 @@ fn graph(site: &Site) -> Answer {
 }
 
 #[test]
-fn topograph_reads_units_of_gpu_hosts_as_it_reads_a_netq_server() {
+fn netq_calls_of_topograph_return_the_gpu_hosts_and_their_units() {
     let site = Site::start("superpod:su=2");
-    // Without a host there is no graph, and the reason is told.
+    // Without GPU hosts there is no graph, and the answer says why.
     let refused = graph(&site);
     assert_eq!(refused.status, 409, "{}", refused.text());
     assert!(refused.json()["error"].is_string());
@@ -77,7 +77,7 @@ fn topograph_reads_units_of_gpu_hosts_as_it_reads_a_netq_server() {
         .map(|(tier, names)| (*tier, names.len()))
         .collect();
     assert_eq!(sizes, [(-1, 64), (0, 2), (1, 1)], "{answer}");
-    // Each host and each unit has one link up.
+    // Each host and each unit has one link to the next tier.
     let links = answer[0]["links"].as_array().expect("links");
     assert_eq!(links.len(), 66, "{answer}");
 

@@ -17,15 +17,16 @@ use serde_json::Value;
 /// A fabric of four leaves with four hosts each (ports 1 to 4) below two spines (ports 5 and 6).
 const FABRIC: &str = "pgft:2;4,4;1,2;1,1";
 const LIMIT: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(100);
 
-/// A time longer than an event takes to the webhook.
+/// A time longer than an event takes to reach the webhook.
 const LATER: Duration = Duration::from_secs(3);
 
-/// Two managers that send to one webhook, and the leaves.
+/// A fabric, and the webhook to which its managers send events.
 struct Site {
     hosted: Hosted,
     webhook: Webhook,
+    /// The GUIDs of the leaves, in the order of the netlist.
     leaves: Vec<Guid>,
 }
 
@@ -48,7 +49,8 @@ impl Site {
         }
     }
 
-    /// Starts a manager in a folder of its own, or in that of an earlier run.
+    /// Starts a manager at `host`, or at the first host if that is empty. Managers of one priority
+    /// share a folder, so that a second start continues the first run.
     fn manager(&self, host: &str, priority: u8) -> Manager {
         let directory = self.hosted.directory().join(format!("rsm-{priority}"));
         std::fs::create_dir_all(&directory).unwrap();
@@ -57,7 +59,7 @@ impl Site {
         std::fs::write(&config, text).unwrap();
         let socket = self.hosted.directory().join("fabric.sock");
         let rsm = served::client(self.hosted.directory(), &socket, host, binaries::rsm()).unwrap();
-        // The configuration's receivers are the site's, and not used on a simulated fabric.
+        // On a simulated fabric, rsm ignores the receivers in its configuration.
         let rsm = rsm.args(["--webhook", &self.webhook.url(), "--listen", "off"]);
         let rsm = rsm.args(["--fabric", "umad", "--config"]);
         let rsm = rsm.arg(config).arg("--state-dir").arg(&directory);
@@ -67,34 +69,37 @@ impl Site {
         }
     }
 
-    /// Cuts a cable of a leaf and waits until the webhook knows; then restores it the same way.
+    /// Unplugs port 5 of the leaf at an index, and plugs it in again; waits for the event of each
+    /// change.
     fn flap(&self, leaf: usize) {
         let (guid, port) = (self.leaves[leaf], PortNum(5));
         let cut = self.hosted.sim.with(move |sim| sim.unlink(guid, port));
         cut.unwrap().unwrap();
         self.wait("the lost link", |site| {
-            site.links("link_vanished", leaf) > 0
+            site.link_events("link_vanished", leaf) > 0
         });
         let joined = self.hosted.sim.with(move |sim| sim.relink(guid, port));
         joined.unwrap().unwrap();
-        self.wait("the link", |site| site.links("link_appeared", leaf) > 0);
+        self.wait("the link", |site| {
+            site.link_events("link_appeared", leaf) > 0
+        });
     }
 
-    /// Number of events of this change about the cable of a leaf that was cut.
-    fn links(&self, change: &str, leaf: usize) -> usize {
+    /// The number of events of this change about the cable at port 5 of a leaf.
+    fn link_events(&self, change: &str, leaf: usize) -> usize {
         let guid = self.leaves[leaf].to_string();
         let is_end =
             |end: &Value| end["port"]["node_guid"] == guid.as_str() && end["port"]["number"] == 5;
         let events = self.webhook.events();
         let of_change = events.iter().filter(|event| event["change"] == change);
-        let links = of_change.map(|event| &event["event"][change]);
-        links
+        let link_events = of_change.map(|event| &event["event"][change]);
+        link_events
             .filter(|link| is_end(&link["a"]) || is_end(&link["b"]))
             .count()
     }
 
     fn wait(&self, what: &str, is_so: impl Fn(&Site) -> bool) {
-        let found = wait_for_every(LOOK, LIMIT, || is_so(self).then_some(()));
+        let found = wait_for_every(POLL, LIMIT, || is_so(self).then_some(()));
         assert!(found.is_some(), "{what}: {:#?}", self.webhook.events());
     }
 }
@@ -109,14 +114,14 @@ impl Manager {
             let status: Value = serde_json::from_str(&answer.stdout).ok()?;
             Some(status["state"].as_str()?.to_lowercase())
         };
-        let found = wait_for_every(LOOK, LIMIT, || state()?.contains(expected).then_some(()));
+        let found = wait_for_every(POLL, LIMIT, || state()?.contains(expected).then_some(()));
         let log = self.process.stderr_so_far();
         assert!(found.is_some(), "not {expected}: {:?}\n{log}", state());
     }
 }
 
 #[test]
-fn managers_that_hand_over_send_each_event_once() {
+fn managers_that_hand_the_subnet_over_send_each_event_once() {
     let site = Site::start();
     let first = site.manager("", 8);
     first.wait_state("up");
@@ -137,7 +142,7 @@ fn managers_that_hand_over_send_each_event_once() {
         for change in ["link_vanished", "link_appeared"] {
             let events = site.webhook.events();
             assert_eq!(
-                site.links(change, leaf),
+                site.link_events(change, leaf),
                 1,
                 "{change} of leaf {leaf}: {events:#?}"
             );
@@ -149,7 +154,7 @@ fn managers_that_hand_over_send_each_event_once() {
         .filter_map(|event| event["id"].as_str())
         .collect();
     assert_eq!(ids.len(), events.len(), "an event came twice: {events:#?}");
-    // A standby sends nothing; a master that ends to be one says so.
+    // A standby sends nothing, but a master that becomes a standby sends an event about that.
     let texts = events
         .iter()
         .filter(|event| event["change"] == "state_changed");

@@ -11,7 +11,7 @@ use rsm_tests::served;
 
 const FABRIC: &str = "fat-tree:k=4,levels=2";
 const LIMIT: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(100);
 
 /// An rsm with a priority at a host, and the address of its API.
 struct Manager {
@@ -49,18 +49,23 @@ impl Manager {
         status["state"].as_str().unwrap_or_default().to_lowercase()
     }
 
+    /// Waits until the manager is a standby if `standby`, otherwise the master.
     fn wait_role(&self, standby: bool) {
-        let there = wait_for_every(LOOK, LIMIT, || {
+        let reached = wait_for_every(POLL, LIMIT, || {
             let expected = if standby { "standby" } else { "up" };
             self.role().contains(expected).then_some(())
         });
         let log = self.process.stderr_so_far();
-        assert!(there.is_some(), "standby {standby}: {}\n{log}", self.role());
+        assert!(
+            reached.is_some(),
+            "standby {standby}: {}\n{log}",
+            self.role()
+        );
     }
 }
 
 #[test]
-fn a_resumed_master_with_precedence_gets_the_subnet_back() {
+fn resumed_master_of_higher_priority_gets_the_subnet_back() {
     let netlist = generate(FABRIC).unwrap();
     let hosted = Hosted::start(&netlist).unwrap();
     let hosts: Vec<String> = netlist

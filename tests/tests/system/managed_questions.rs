@@ -1,5 +1,5 @@
-//! `docs/questions.md`: each of its commands is run in the situation in which an operator asks the
-//! question, and the output has the answer.
+//! Runs each command of `docs/questions.md` in a situation in which an operator asks the question:
+//! the output has the answer.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -86,10 +86,10 @@ impl Manager {
 
     /// Waits until a line of the output contains all of `texts`, and returns it.
     fn line(&self, command: &str, texts: &[&str]) -> String {
-        let holds = |line: &&str| texts.iter().all(|text| line.contains(text));
+        let matches = |line: &&str| texts.iter().all(|text| line.contains(text));
         let found = wait_for(LIMIT, || {
             let (_, output) = self.run(&format!("{command} --wide"));
-            output.lines().find(holds).map(str::to_owned)
+            output.lines().find(matches).map(str::to_owned)
         });
         found.unwrap_or_else(|| {
             let log = self.process.stderr_so_far();
@@ -98,14 +98,14 @@ impl Manager {
     }
 }
 
-/// A fabric with a master and a standby, and the commands of the page by question.
+/// A fabric with a master and a standby, and the questions of the page.
 struct Site {
     hosted: Hosted,
     master: Manager,
     standby: Manager,
     netlist: Netlist,
-    /// The rows of the page's table that have not been asked yet: question and command.
-    open: BTreeSet<(String, String)>,
+    /// The rows of the page's table that the test has not used yet: question and command.
+    unused: BTreeSet<(String, String)>,
 }
 
 impl Site {
@@ -121,15 +121,15 @@ impl Site {
             master,
             standby,
             netlist,
-            open: page(),
+            unused: page(),
         }
     }
 
-    /// The command that answers a question.
+    /// The command that answers a question; removes the row from [`Site::unused`].
     fn command(&mut self, question: &str) -> String {
-        let row = self.open.iter().find(|row| row.0 == question).cloned();
+        let row = self.unused.iter().find(|row| row.0 == question).cloned();
         let row = row.unwrap_or_else(|| panic!("`{question}` is not in docs/questions.md"));
-        self.open.remove(&row);
+        self.unused.remove(&row);
         row.1
     }
 
@@ -182,7 +182,7 @@ impl Site {
     }
 }
 
-/// The rows of the table in `docs/questions.md`.
+/// The rows of the table in `docs/questions.md`: question and command.
 fn page() -> BTreeSet<(String, String)> {
     let path = binaries::workspace().join("docs/questions.md");
     let text = fs::read_to_string(path).expect("the page is there");
@@ -213,7 +213,7 @@ fn each_question_of_the_page_is_answered_by_its_command() {
     let verdict = site.master.line(&command, &["Verdict"]);
     assert!(verdict.contains(" balanced: none of 16 link"), "{verdict}");
 
-    // `managed_design` has a design.
+    // This fabric has no design; `managed_design` tests one that has.
     let command = site.command("How far is the installation?");
     let (code, answer) = site.master.run(&command);
     assert_ne!(code, 0);
@@ -233,7 +233,7 @@ fn each_question_of_the_page_is_answered_by_its_command() {
 
     let command = site.command("Which hosts use this link?");
     let hosts = site.master.printed(&command);
-    // The hosts of the leaf send over the cable to half of all other hosts.
+    // The hosts of the leaf send over the cable to half of the 12 hosts of the other leaves.
     for host in ["host-009", "host-010", "host-011", "host-012"] {
         let row = hosts.lines().find(|line| line.starts_with(host));
         let row = row.unwrap_or_else(|| panic!("no {host} in {hosts}"));
@@ -282,7 +282,7 @@ fn each_question_of_the_page_is_answered_by_its_command() {
     ] {
         let command = site.command(question);
         let (code, report) = site.master.run(&command);
-        // A finding of the questions before may stand.
+        // A finding from an earlier question may still exist.
         assert!([0, 4, 5].contains(&code), "{code}: {report}");
         for check in checks {
             assert!(report.contains(check), "{check}: {report}");
@@ -367,7 +367,7 @@ fn each_question_of_the_page_is_answered_by_its_command() {
     site.master.line(&command, &["finding-raised"]);
 
     assert_eq!(
-        site.open,
+        site.unused,
         BTreeSet::new(),
         "questions that are not asked here"
     );

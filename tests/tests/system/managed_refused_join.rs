@@ -1,5 +1,5 @@
-//! A real rsm whose broadcast group is faster than its hosts: each refused join becomes a finding,
-//! an event and a line of the log, and was foreseen.
+//! A real rsm whose broadcast group is faster than its hosts: a finding predicts that joins will be
+//! refused, and a refused join becomes a finding, an event and a line of the log.
 
 use std::fs;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use rsm_tests::managed::Managed;
 use rsm_tests::process::Invocation;
 
 const LIMIT: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(200);
 
 /// The broadcast group of the default partition: ff12:401b:ffff::ffff:ffff.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 
-/// Joins the broadcast group as IP over InfiniBand does.
+/// Joins host `number` to the broadcast group as IP over InfiniBand does; returns the SA's status.
 fn join(managed: &Managed, host: &mut Host, number: usize) -> rsm_mad::wire::header::Status {
     let mut record = McMemberRecord::default();
     record
@@ -37,7 +37,7 @@ fn join(managed: &Managed, host: &mut Host, number: usize) -> rsm_mad::wire::hea
 }
 
 #[test]
-fn refused_join_of_a_slow_host_is_foreseen_and_then_a_finding_an_event_and_a_line() {
+fn refused_join_of_a_slow_host_is_predicted_and_then_is_a_finding_event_and_log_line() {
     let managed = Managed::start("fat-tree:k=4,levels=2");
     let file = managed.fabric.directory().join("partitions.conf");
     let partitions = |rate| format!("Default=0x7fff, ipoib{rate} : ALL=full ;\n");
@@ -54,7 +54,7 @@ fn refused_join_of_a_slow_host_is_foreseen_and_then_a_finding_an_event_and_a_lin
     };
     let wait_for = |arguments: &[&str], is_so: &dyn Fn(&str) -> bool| {
         let mut last = String::new();
-        let found = wait_for_every(LOOK, LIMIT, || {
+        let found = wait_for_every(POLL, LIMIT, || {
             last = run(arguments);
             is_so(&last).then_some(())
         });
@@ -69,7 +69,7 @@ fn refused_join_of_a_slow_host_is_foreseen_and_then_a_finding_an_event_and_a_lin
 
     assert_eq!(join(&managed, &mut host, 1), SaStatus::REQ_INVALID);
     let refused = |text: &str| {
-        // The place of the finding, and its text below it.
+        // The line below the finding's kind has its text.
         let mut lines = text.lines();
         lines.any(|line| line.contains("join-refused"))
             && lines.next().is_some_and(|line| {
@@ -90,7 +90,7 @@ fn refused_join_of_a_slow_host_is_foreseen_and_then_a_finding_an_event_and_a_lin
     fs::write(&file, partitions("")).expect("there is room");
     rsm.hang_up();
     wait_for(&["findings"], &|text| !text.contains("partition-too-fast"));
-    let joined = wait_for_every(LOOK, LIMIT, || {
+    let joined = wait_for_every(POLL, LIMIT, || {
         join(&managed, &mut host, 1).is_ok().then_some(())
     });
     assert!(joined.is_some(), "{}", rsm.stderr_so_far());

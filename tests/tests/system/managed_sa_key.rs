@@ -1,5 +1,5 @@
-//! A host that shows generally known keys through umad reads no M_Key, and changes nothing of other
-//! hosts.
+//! A host that sends SA requests with well-known keys reads no M_Key, and changes no registration
+//! of another host.
 
 use std::time::Duration;
 
@@ -15,22 +15,23 @@ use rsm_tests::clock::wait_for_every;
 use rsm_tests::managed::Managed;
 use rsm_tests::sa_key::{self, SA_KEY};
 
-/// A fabric of two switches, with hosts at both.
+/// A fabric of four leaves with two hosts each, and two spines.
 const FABRIC: &str = "fat-tree:k=4,levels=2";
 
 /// The broadcast group of IP over InfiniBand in the default partition.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 
-/// The key of OpenSM's and rsm's defaults.
-const KNOWN: u64 = 1;
+/// The default SM_Key of OpenSM and rsm.
+const DEFAULT_KEY: u64 = 1;
 
-/// An SM_Key of the site's own, which SMInfo shows.
+/// An SM_Key that the site has chosen, which SMInfo shows to every host.
 const SM_KEY: u64 = 0x77;
 
 /// The index of the host that is attacked.
 const VICTIM: usize = 2;
 
-const NAMED: ComponentMask = McMemberRecord::MGID
+/// The components that identify a membership: MGID, PortGID and JoinState.
+const MEMBERSHIP: ComponentMask = McMemberRecord::MGID
     .with(McMemberRecord::PORT_GID)
     .with(McMemberRecord::JOIN_STATE);
 
@@ -46,16 +47,16 @@ struct Attacked {
 }
 
 impl Attacked {
-    /// Starts the fabric. `sm_key` is the SM_Key of the managers, and `has_own` says whether the SA
-    /// has a key of its own.
-    fn start(m_keys: &str, sm_key: u64, has_own: bool) -> Attacked {
+    /// Starts the fabric. `m_keys` is the setting of M_Keys, `sm_key` is the SM_Key of the
+    /// managers, and `has_sa_key` says whether the SA has a key of its own.
+    fn start(m_keys: &str, sm_key: u64, has_sa_key: bool) -> Attacked {
         let managed = Managed::start(FABRIC);
         let folder = managed.fabric.directory().join("conf");
         let config = sa_key::configuration(&folder);
         let secret = folder.join("m-key-secret");
         std::fs::copy(folder.join("sa.key"), &secret).unwrap();
         std::fs::write(&secret, "07".repeat(32)).unwrap();
-        if !has_own {
+        if !has_sa_key {
             std::fs::remove_file(folder.join("sa.key")).unwrap();
         }
         let text = format!(
@@ -74,7 +75,8 @@ impl Attacked {
         }
     }
 
-    /// The M_Keys that the attacker reads with `key`; `None` without an answer.
+    /// The M_Keys of all ports as the attacker reads them with `key`, 0 if hidden; `None` without
+    /// an answer.
     fn m_keys(&mut self, key: u64) -> Option<Vec<u64>> {
         let question = (Method::GET_TABLE, ComponentMask::NONE, key);
         let template = PortInfoRecord::default();
@@ -93,13 +95,13 @@ impl Attacked {
     /// Joins the victim to the broadcast group, and registers a service for it.
     fn register(&mut self) {
         let (member, service) = (self.membership(), self.service());
-        let joined = self.victim.ask(Method::SET, NAMED, &member);
+        let joined = self.victim.ask(Method::SET, MEMBERSHIP, &member);
         assert_eq!(joined.status(), Status::OK);
         let mask = ServiceRecord::SERVICE_ID | ServiceRecord::SERVICE_GID;
-        let named = self
-            .victim
-            .ask(Method::SET, mask | ServiceRecord::SERVICE_LEASE, &service);
-        assert_eq!(named.status(), Status::OK);
+        let registered =
+            self.victim
+                .ask(Method::SET, mask | ServiceRecord::SERVICE_LEASE, &service);
+        assert_eq!(registered.status(), Status::OK);
     }
 
     fn membership(&self) -> McMemberRecord {
@@ -121,8 +123,8 @@ impl Attacked {
         record
     }
 
-    /// Tries to change registrations of the victim with `key`; returns the statuses of the answers,
-    /// `None` without one.
+    /// Tries to delete the victim's membership and service and to assign it an alias GUID, each
+    /// with `key`. Returns the statuses of the answers, `None` without an answer.
     fn attack(&mut self, key: u64) -> [Option<Status>; 3] {
         let (member, service) = (self.membership(), self.service());
         let mut alias = GuidInfoRecord::default();
@@ -132,10 +134,10 @@ impl Attacked {
         let of_service = ServiceRecord::SERVICE_ID | ServiceRecord::SERVICE_GID;
         let patience = Duration::from_secs(1);
         let host = &mut self.attacker;
-        let leave = host.try_ask(patience, (Method::DELETE, NAMED, key), &member);
+        let leave = host.try_ask(patience, (Method::DELETE, MEMBERSHIP, key), &member);
         let forget = host.try_ask(patience, (Method::DELETE, of_service, key), &service);
-        let name = host.try_ask(patience, (Method::SET, of_alias, key), &alias);
-        [leave, forget, name].map(|answer| answer.map(|answer| answer.status()))
+        let assign = host.try_ask(patience, (Method::SET, of_alias, key), &alias);
+        [leave, forget, assign].map(|answer| answer.map(|answer| answer.status()))
     }
 
     /// Whether the victim's membership, service and alias GUIDs are as the victim left them.
@@ -161,12 +163,12 @@ impl Attacked {
 }
 
 #[test]
-fn keys_that_everybody_knows_read_no_m_key_and_change_nothing_of_others() {
+fn well_known_keys_read_no_m_key_and_change_nothing_of_other_hosts() {
     for m_keys in M_KEYS {
-        for sm_key in [KNOWN, SM_KEY] {
+        for sm_key in [DEFAULT_KEY, SM_KEY] {
             let mut attacked = Attacked::start(m_keys, sm_key, false);
             attacked.register();
-            for key in [0, KNOWN, SM_KEY] {
+            for key in [0, DEFAULT_KEY, SM_KEY] {
                 let read = attacked.m_keys(key).expect("it is answered");
                 assert!(
                     read.len() > 4 && read.iter().all(|key| *key == 0),
@@ -183,19 +185,20 @@ fn keys_that_everybody_knows_read_no_m_key_and_change_nothing_of_others() {
 }
 
 #[test]
-fn the_own_key_of_the_sa_opens_what_no_other_key_does() {
-    // Both wait for answers that do not come.
+fn only_the_key_of_the_sa_reads_m_keys_and_changes_other_hosts() {
+    // Both settings wait for answers that do not come: they are tested at the same time.
     std::thread::scope(|scope| {
         for m_keys in M_KEYS {
-            scope.spawn(move || assert_only_the_own_key_opens(m_keys));
+            scope.spawn(move || assert_only_the_sa_key_is_trusted(m_keys));
         }
     });
 }
 
-fn assert_only_the_own_key_opens(m_keys: &str) {
+/// Asserts that only [`SA_KEY`] reads M_Keys and changes registrations of another host.
+fn assert_only_the_sa_key_is_trusted(m_keys: &str) {
     let mut attacked = Attacked::start(m_keys, SM_KEY, true);
     attacked.register();
-    for key in [0, KNOWN] {
+    for key in [0, DEFAULT_KEY] {
         let read = attacked.m_keys(key).expect("it is answered");
         assert!(read.iter().all(|key| *key == 0), "{key:#x}: {read:x?}");
         assert!(
