@@ -1,5 +1,5 @@
-//! Sign-on for the page by a proxy: a real nginx asks for users, and rsm shows them what their
-//! roles permit.
+//! Sign-on to the web page through a proxy: a real nginx asks for a user and a password, and rsm
+//! shows a user what the user's roles permit.
 
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -19,10 +19,12 @@ const POLL: Duration = Duration::from_millis(50);
 /// The address of the proxy, as rsm sees it: the tests themselves come from 127.0.0.1.
 const PROXY: &str = "127.0.0.2";
 
-/// The `authorization` of `user` with the password `secret`, for each of the users.
+/// The header `authorization` of alice with the password `secret`. alice has the role read.
 const ALICE: &str = "authorization: Basic YWxpY2U6c2VjcmV0\r\n";
+/// The header `authorization` of dave with the password `secret`. dave has no role.
 const DAVE: &str = "authorization: Basic ZGF2ZTpzZWNyZXQ=\r\n";
 
+/// An rsm, and an nginx that passes requests of known users on to it.
 struct Site {
     _rsm: Running,
     _nginx: Running,
@@ -95,13 +97,14 @@ impl Site {
         asked(stream, path, head)
     }
 
-    /// The answer to a request past the proxy.
+    /// The status and the body of the answer to a request that bypasses the proxy.
     fn ask_directly(&self, path: &str, head: &str) -> (u16, Value) {
         asked(TcpStream::connect(&self.address).unwrap(), path, head)
     }
 }
 
-/// The configuration of a proxy that asks for passwords.
+/// The configuration of an nginx that asks for passwords and passes requests on to rsm at the
+/// address `rsm`.
 fn proxy(folder: &Path, rsm: &str) -> String {
     let folder = folder.display();
     format!(
@@ -128,7 +131,7 @@ fn asked(mut stream: impl std::io::Read + std::io::Write, path: &str, head: &str
         .split(' ')
         .nth(1)
         .and_then(|status| status.parse().ok());
-    // Long answers come in chunks; the tests read short ones.
+    // A chunked body has numbers around the object. A short answer is one chunk.
     let body = body.find('{').map_or("", |at| &body[at..]);
     let body = body.rfind('}').map_or("", |at| &body[..=at]);
     (
@@ -139,7 +142,7 @@ fn asked(mut stream: impl std::io::Read + std::io::Write, path: &str, head: &str
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs nginx")]
-fn users_of_a_real_nginx_see_what_their_roles_permit_and_nobody_else_does() {
+fn users_of_a_proxy_see_what_their_roles_permit_and_all_others_are_refused() {
     if !require_peer("nginx") {
         return;
     }
@@ -148,7 +151,7 @@ fn users_of_a_real_nginx_see_what_their_roles_permit_and_nobody_else_does() {
     assert_eq!(site.ask(me, "").0, 401, "nginx asks for a user");
     let alice = json!({"name": "alice", "roles": "read"});
     assert_eq!(site.ask(me, ALICE), (200, alice.clone()));
-    // Headers of the client are not those of the proxy.
+    // The proxy replaces these headers of a client.
     let forged = format!("{ALICE}x-forwarded-user: root\r\nx-forwarded-groups: ib-ops\r\n");
     assert_eq!(site.ask(me, &forged), (200, alice));
     for path in ["/", "/main.js", "/metrics", "/api/v1/status"] {
@@ -157,7 +160,7 @@ fn users_of_a_real_nginx_see_what_their_roles_permit_and_nobody_else_does() {
         assert_eq!(status, 403, "{path}");
         let refusal = refusal["error"].as_str().unwrap_or_default();
         assert!(refusal.starts_with("dave has no role"), "{refusal}");
-        // Past the proxy the header counts nothing.
+        // rsm ignores the header in a request that bypasses the proxy.
         let forged = "x-forwarded-user: alice\r\n";
         assert_eq!(site.ask_directly(path, forged).0, 401, "{path}");
         assert_eq!(site.ask_directly(path, "").0, 401, "{path}");

@@ -11,7 +11,7 @@ use rsm_tests::clock::wait_for;
 use rsm_tests::process::{Finished, Invocation};
 use rsm_tests::served::Served;
 
-/// A fabric that is quickly served.
+/// A fabric small enough to be served quickly.
 const FABRIC: &str = "ring:4";
 
 /// The file name of the library.
@@ -20,8 +20,8 @@ const LIBRARY: &str = "librsm_sim_preload.so";
 /// The beginning of every refusal that concerns the program itself.
 const REFUSED: &str = "it would run on the umad devices of this machine";
 
-/// Runs `rsm sim run` with `options` on `served`. Second, whether the program has run, which it
-/// shows by creating the file `ran`.
+/// Runs `program` with `rsm sim run` and `options` on `served`. Also returns whether the program
+/// has created the file `ran`.
 fn run(rsm: &Path, served: &Served, options: &[&str], program: &[&str]) -> (Finished, bool) {
     let trace = served.directory().join("ran");
     let _ = fs::remove_file(&trace);
@@ -38,7 +38,7 @@ fn run(rsm: &Path, served: &Served, options: &[&str], program: &[&str]) -> (Fini
     (finished, trace.exists())
 }
 
-/// A program that leaves a file where it runs.
+/// A program that creates the file `ran` and prints the board ID of its adapter.
 const TOUCH: &[&str] = &[
     "sh",
     "-c",
@@ -51,7 +51,8 @@ fn assert_refused((finished, ran): (Finished, bool), reason: &str) {
     assert!(finished.stderr.contains(reason), "{}", finished.stderr);
 }
 
-/// A link to rsm in a folder of its own, without the library beside it.
+/// A link to rsm in a folder without the library; returns the folder, which has the link in `bin`,
+/// and the link.
 fn rsm_alone() -> (tempfile::TempDir, std::path::PathBuf) {
     let rsm = binaries::rsm();
     // A hard link requires the same file system.
@@ -70,7 +71,7 @@ fn program_on_a_served_fabric_sees_the_simulated_adapter() {
     let finished = finished.success().unwrap();
     assert!(ran);
     assert_eq!(finished.stdout.trim(), "RSM_SIM");
-    // A script runs in its interpreter, which the library reaches.
+    // The interpreter of a script also loads the library.
     let script = served.directory().join("script");
     fs::write(
         &script,
@@ -110,7 +111,7 @@ fn relative_socket_serves_programs_that_change_their_directory() {
 }
 
 #[test]
-fn missing_library_refuses_and_the_program_never_starts() {
+fn without_its_library_sim_run_fails_and_starts_no_program() {
     let served = Served::start(FABRIC).unwrap();
     let (dir, rsm) = rsm_alone();
     assert_refused(run(&rsm, &served, &[], TOUCH), LIBRARY);
@@ -129,13 +130,13 @@ fn missing_library_refuses_and_the_program_never_starts() {
 }
 
 #[test]
-fn library_that_the_loader_ignores_refuses_and_the_program_never_starts() {
+fn with_a_library_that_the_loader_ignores_sim_run_fails_and_starts_no_program() {
     let served = Served::start(FABRIC).unwrap();
     let (_dir, rsm) = rsm_alone();
     let beside = rsm.with_file_name(LIBRARY);
     fs::write(&beside, "no library").unwrap();
     assert_refused(run(&rsm, &served, &[], TOUCH), "not simulated");
-    // The library loads and is a different one.
+    // The loader accepts this library, but it is a different one.
     fs::remove_file(&beside).unwrap();
     let libc = fs::read_to_string("/proc/self/maps").unwrap();
     let mut libc = libc
@@ -158,7 +159,7 @@ fn library_that_the_loader_ignores_refuses_and_the_program_never_starts() {
 }
 
 #[test]
-fn absent_fabric_or_node_refuses_and_the_program_never_starts() {
+fn without_its_fabric_or_node_sim_run_fails_and_starts_no_program() {
     let served = Served::start(FABRIC).unwrap();
     let rsm = binaries::rsm();
     let node = ["--node", "nobody"];
@@ -234,7 +235,7 @@ fn statically_linked_program_is_refused() {
     let program = served.directory().join("static");
     fs::write(&program, static_program()).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    // The program runs if nothing prevents it.
+    // Without `rsm sim run`, the program runs.
     let runs = Invocation::new(&program, served.directory());
     assert_eq!(runs.run(LIMIT).unwrap().success().unwrap().stdout, "ran\n");
     let (finished, ran) = run(&binaries::rsm(), &served, &[], &[program.to_str().unwrap()]);
@@ -243,7 +244,7 @@ fn statically_linked_program_is_refused() {
 }
 
 #[test]
-fn plain_cargo_build_builds_the_library() {
+fn default_members_of_the_workspace_include_the_preloaded_library() {
     let manifest = fs::read_to_string(binaries::workspace().join("Cargo.toml")).unwrap();
     let mut lines = manifest.lines();
     let members = lines.find(|line| line.starts_with("default-members"));

@@ -8,7 +8,7 @@ use rsm_tests::process::Invocation;
 use rsm_tests::served::Served;
 
 #[test]
-fn rsm_below_sim_run_writes_nothing_that_the_sites_configuration_names() {
+fn rsm_started_by_sim_run_writes_to_no_path_of_the_sites_configuration() {
     let served = Served::start("ring:4").unwrap();
     let directory = served.directory();
     let site = directory.join("site");

@@ -10,8 +10,8 @@ use rsm_tests::peer::require_peers;
 use rsm_tests::web::{Browser, Colours, PEERS, Site, get, write};
 use serde_json::Value;
 
-/// The slow links of [`netlist`]: the node and port of each end, and the siblings with which
-/// `rsmctl slow` compares it.
+/// The slow links of [`netlist`]: the nodes at the ends, and why the link is slow in the text of
+/// `rsmctl slow`.
 const SLOW: [([&str; 2], &str); 2] = [
     (
         ["leaf-04", "spine-02"],
@@ -51,6 +51,7 @@ fn netlist() -> Netlist {
     Netlist::new(nodes, cables).expect("it is a fabric")
 }
 
+/// An rsm on the fabric of [`netlist`].
 fn site() -> Site {
     let directory = tempfile::tempdir().expect("there is room for a folder");
     let file = directory.path().join("fabric.txt");
@@ -60,6 +61,7 @@ fn site() -> Site {
     Site::start(&file.display().to_string())
 }
 
+/// The JSON output of an `rsmctl` command.
 fn json(site: &Site, arguments: &[&str]) -> Value {
     let arguments = [arguments, &["--format", "json"]].concat();
     serde_json::from_str(&site.printed(&arguments)).expect("it is JSON")
@@ -79,7 +81,7 @@ fn guids(link: &Value) -> [String; 2] {
 }
 
 #[test]
-fn findings_the_commands_and_the_page_name_the_same_slow_links() {
+fn findings_commands_and_graph_name_the_same_slow_links() {
     let site = site();
     let links = json(&site, &["links"]);
     let links = links.as_array().expect("a list");
@@ -168,7 +170,7 @@ fn findings_the_commands_and_the_page_name_the_same_slow_links() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
-fn the_page_lists_slow_links_when_asked_for_them() {
+fn page_lists_only_the_slow_links_if_they_are_selected() {
     if !require_peers(PEERS) {
         return;
     }

@@ -17,7 +17,7 @@ const FABRIC: &str = "fat-tree:k=4,levels=2";
 const LIMIT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
 
-/// GUIDs that no port has, as of future virtual functions.
+/// GUIDs that no port has, such as those of future virtual functions.
 const VIRTUAL: [&str; 3] = ["02f1000000000001", "02f1000000000002", "02f1000000000003"];
 
 /// An rsm with the interface, and a file of tokens.
@@ -51,6 +51,7 @@ fn rsmctl_token(arguments: &[&str]) -> String {
 }
 
 impl Ufm {
+    /// Starts rsm with the interface, a token with the role operate, and `more` configuration.
     fn start(more: &str) -> Ufm {
         let folder = tempfile::tempdir().expect("there is room for a folder");
         let file = token_file(&folder);
@@ -66,7 +67,7 @@ impl Ufm {
         }
     }
 
-    /// Makes another token, which rsm accepts after the next SIGHUP.
+    /// Creates another token, which rsm accepts after the next SIGHUP.
     fn new_token(&self, name: &str, roles: &str) -> String {
         rsmctl_token(&["new", name, roles, "--file", &token_file(&self.folder)])
     }
@@ -164,7 +165,7 @@ fn calls_of_ib_kubernetes_are_answered_as_it_expects() {
         .filter_map(|one| one["guid"].as_str())
         .collect();
     assert_eq!(guids, VIRTUAL);
-    // The P_Key has the bit of full membership, as it may.
+    // The P_Key of a request may have the bit of full membership.
     let remove = |guids: &[&str]| json!({"pkey": "0x8005", "guids": guids});
     for guids in [&VIRTUAL[..1], &VIRTUAL[..], &VIRTUAL[..]] {
         call("POST", "/actions/remove_guids_from_pkey", &remove(guids));
@@ -173,7 +174,8 @@ fn calls_of_ib_kubernetes_are_answered_as_it_expects() {
     assert_eq!(all.get("0x5"), None, "it went with its last member: {all}");
 }
 
-/// Clients of UFM know no confirmation: the change is made, and the logs record its effect.
+/// Clients of UFM cannot confirm a change, so rsm makes it at once and logs how many ports it cuts
+/// off.
 #[test]
 fn ports_that_a_deletion_cuts_off_are_counted_in_the_audit_log() {
     let ufm = Ufm::start("");
@@ -309,8 +311,8 @@ fn calls_of_volcano_slurm_and_other_clients_are_answered() {
         &Value::Null,
     );
     assert_eq!(members("0x20")[0]["guid"], guid_of(3));
-    // An empty partition comes first, then a set of members, each with its membership, then another
-    // set.
+    // The partition is created empty, then gets a set of members, each with its membership, then
+    // another set in place of the first one.
     let empty =
         json!({"pkey": "0x21", "ip_over_ib": true, "index0": false, "partition_name": "green"});
     ufm.change("POST", &v2("/resources/pkeys/add"), &empty);
@@ -321,20 +323,23 @@ fn calls_of_volcano_slurm_and_other_clients_are_answered() {
     let set = |guids: &[&str], memberships: &[&str]| {
         let body = json!({"pkey": "0x21", "guids": guids, "memberships": memberships});
         ufm.change("PUT", &v2("/resources/pkeys/"), &body);
-        let held = members("0x21").into_iter().map(|one| {
+        let set_members = members("0x21").into_iter().map(|one| {
             let text = |field: &str| one[field].as_str().unwrap_or_default().to_owned();
             (text("guid"), text("membership"))
         });
-        held.collect::<Vec<_>>()
+        set_members.collect::<Vec<_>>()
     };
     let pair = |guid: &str, membership: &str| (guid.to_owned(), membership.to_owned());
-    let held = set(&VIRTUAL[..2], &["full", "limited"]);
+    let set_members = set(&VIRTUAL[..2], &["full", "limited"]);
     assert_eq!(
-        held,
+        set_members,
         [pair(VIRTUAL[0], "full"), pair(VIRTUAL[1], "limited")]
     );
-    let held = set(&VIRTUAL[1..], &["both", "full"]);
-    assert_eq!(held, [pair(VIRTUAL[1], "both"), pair(VIRTUAL[2], "full")]);
+    let set_members = set(&VIRTUAL[1..], &["both", "full"]);
+    assert_eq!(
+        set_members,
+        [pair(VIRTUAL[1], "both"), pair(VIRTUAL[2], "full")]
+    );
     let list = format!(
         "/resources/pkeys/0x21/guids/{},0x{}",
         VIRTUAL[1], VIRTUAL[0]
@@ -356,7 +361,7 @@ fn calls_of_volcano_slurm_and_other_clients_are_answered() {
 }
 
 #[test]
-fn requests_without_right_or_sense_are_refused_and_change_nothing() {
+fn invalid_requests_are_refused_with_a_reason_and_change_nothing() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let partitions = folder.path().join("partitions.conf");
     let text = "Default=0x7fff : ALL=full ;\nBlue=0x30 : 0x5=full ;\n";
@@ -494,7 +499,7 @@ fn requests_without_right_or_sense_are_refused_and_change_nothing() {
 }
 
 #[test]
-fn tokens_have_roles_and_end_and_every_request_is_in_the_audit_log() {
+fn tokens_permit_what_their_roles_do_until_they_expire_and_requests_are_audited() {
     let ufm = Ufm::start("");
     let path = "/ufmRestV3/resources/pkeys";
     let reader = ufm.new_token("reader", "read");
@@ -572,7 +577,7 @@ fn tokens_have_roles_and_end_and_every_request_is_in_the_audit_log() {
 }
 
 #[test]
-fn interface_is_off_unless_switched_on() {
+fn ufm_interface_is_off_by_default() {
     let site = Site::start(FABRIC);
     for method in ["GET", "POST"] {
         let request = format!(
@@ -583,7 +588,7 @@ fn interface_is_off_unless_switched_on() {
 }
 
 #[test]
-fn file_of_tokens_is_for_its_owner_and_wrong_files_are_left_alone() {
+fn token_file_is_private_and_refused_commands_do_not_change_it() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let file = token_file(&folder);
@@ -674,8 +679,8 @@ fn scripts_of_the_sdk_read_links_systems_unhealthy_ports_and_events() {
     assert_eq!(down["name"], "Link is Down");
 }
 
-/// ufmfabric and the scripts of UFM's SDK take the job from the answer, or from its header Location,
-/// and ask for it until it is complete.
+/// ufmfabric and the scripts of UFM's SDK take the job from the answer or from its header Location,
+/// and query the job until it is complete.
 #[test]
 fn hosts_are_added_by_a_job_that_clients_wait_for() {
     let ufm = Ufm::start("");

@@ -18,8 +18,8 @@ const FABRIC: &str = "fat-tree:k=4,levels=2";
 const LIMIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
 
-/// Makes an authority and certificates that it signs: of the server at 127.0.0.1, and of a client
-/// with this URI as its name.
+/// Creates two authorities. `ca` signs the certificates of the server at 127.0.0.1 and of a client
+/// with the name `uri`; `other-ca` signs that of a stranger with the same name.
 fn certify(directory: &Path, uri: &str) {
     let certificates = Certificates::at(directory);
     for authority in ["ca", "other-ca"] {
@@ -94,8 +94,8 @@ impl Ufm {
         }
     }
 
-    /// Sends a request by a client with these arguments for TLS; returns the status and body of the
-    /// answer, or the client's output if there is none.
+    /// Sends a request through `openssl s_client` with the options `tls`. `head` has more header
+    /// lines. Returns the status and body of the answer, or the client's errors if there is none.
     fn ask(
         &self,
         tls: &[&str],
@@ -114,7 +114,7 @@ impl Ufm {
             body.len()
         );
         let mut input = client.take_stdin().expect("it was asked for");
-        // A client that does not trust the server has ended.
+        // A client that does not trust the server has ended before the request.
         let _ = input.write_all(request.as_bytes());
         let done = client.wait(LIMIT).map_err(|error| error.to_string())?;
         drop(input);
@@ -132,6 +132,7 @@ impl Ufm {
     }
 }
 
+/// The options of a client without a certificate that trusts rsm's.
 const TRUST: &[&str] = &["-CAfile", "ca.pem"];
 const PORTS: &str = "/resources/ports?sys_type=Computer";
 

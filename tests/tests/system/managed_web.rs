@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
 
 #[test]
-fn json_is_that_of_grpc_and_the_graph_holds_every_switch_and_host() {
+fn json_api_lists_nodes_in_pages_and_the_graph_has_every_switch_and_host() {
     let site = Site::start(FABRIC);
     let status = get(site.address(), "/api/v1/status").json();
     assert_eq!(status["status"]["switches"], 20);
@@ -45,7 +45,7 @@ fn json_is_that_of_grpc_and_the_graph_holds_every_switch_and_host() {
 }
 
 #[test]
-fn report_trends_of_ports_and_partitions_of_a_port_are_json_as_well() {
+fn json_api_has_the_report_port_trends_and_the_partitions_of_a_port() {
     let config = "[counters]\nenabled = true\ninterval_s = 1\nports_interval_s = 1\n";
     let site = Site::start_with(FABRIC, config);
     let report = get(site.address(), "/api/v1/report").json();
@@ -100,7 +100,7 @@ fn report_trends_of_ports_and_partitions_of_a_port_are_json_as_well() {
 }
 
 #[test]
-fn requests_that_are_none_are_refused_with_a_reason() {
+fn invalid_requests_of_the_json_api_are_refused_with_a_reason() {
     let site = Site::start(FABRIC);
     for (path, status) in [
         ("/api/v1/nodes?kind=hub", 400),
@@ -123,7 +123,7 @@ fn requests_that_are_none_are_refused_with_a_reason() {
 }
 
 #[test]
-fn every_answer_forbids_other_sites_to_use_it() {
+fn every_answer_has_a_strict_policy_and_foreign_host_names_are_refused() {
     let site = Site::start(FABRIC);
     for path in ["/", "/main.js", "/metrics", "/api/v1/status", "/nothing"] {
         let answer = get(site.address(), path);
@@ -145,7 +145,7 @@ fn every_answer_forbids_other_sites_to_use_it() {
 }
 
 #[test]
-fn bytes_that_are_no_request_end_the_connection_and_nothing_else() {
+fn malformed_requests_end_their_connection_and_rsm_serves_on() {
     let site = Site::start(FABRIC);
     let long = format!(
         "GET /{} HTTP/1.1\r\nhost: localhost\r\n\r\n",
@@ -173,7 +173,7 @@ fn bytes_that_are_no_request_end_the_connection_and_nothing_else() {
 }
 
 #[test]
-fn connections_beyond_the_limit_close_and_the_place_of_an_ended_one_is_free_again() {
+fn connections_beyond_the_limit_are_closed_until_others_end() {
     let site = Site::start(FABRIC);
     let open: Vec<TcpStream> = (0..rsm_web::limits::MAX_CONNECTIONS)
         .map(|_| TcpStream::connect(site.address()).unwrap())
@@ -193,7 +193,7 @@ fn connections_beyond_the_limit_close_and_the_place_of_an_ended_one_is_free_agai
 }
 
 #[test]
-fn a_cable_that_goes_is_told_to_those_that_follow_and_is_counted() {
+fn lost_cable_is_in_the_stream_of_changes_and_in_the_metrics() {
     let site = Site::start(FABRIC);
     let mut stream = TcpStream::connect(site.address()).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
@@ -204,14 +204,14 @@ fn a_cable_that_goes_is_told_to_those_that_follow_and_is_counted() {
     let end = &links["links"][0]["a"]["port"];
     let (node, port) = (end["node_guid"].as_str().unwrap(), &end["number"]);
     site.rsmctl(&["sim", "unlink", node, &port.to_string()]);
-    let mut told = String::new();
+    let mut received = String::new();
     let mut buffer = [0; 4096];
-    while !told.contains("\"link\":") {
+    while !received.contains("\"link\":") {
         let length = stream.read(&mut buffer).expect("the change is told");
-        assert!(length > 0, "{told}");
-        told += &String::from_utf8_lossy(&buffer[..length]);
+        assert!(length > 0, "{received}");
+        received += &String::from_utf8_lossy(&buffer[..length]);
     }
-    assert!(told.contains("text/event-stream"));
+    assert!(received.contains("text/event-stream"));
     let counted = wait_for_every(POLL, LIMIT, || {
         let metrics = get(site.address(), "/metrics").text();
         let trap = metrics
@@ -265,7 +265,7 @@ fn the_dashboard_names_only_metrics_that_are_served() {
     }
 }
 
-/// Metrics that only managers with a shared store, or with a receiver of events, have.
+/// Metrics that rsm serves only with a shared store or with a receiver of events.
 const OF_OTHERS: &[&str] = &[
     "rsm_shared_store_ok",
     "rsm_standby_ready",

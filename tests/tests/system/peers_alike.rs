@@ -1,5 +1,5 @@
-//! Compares the simulator behind its shim with ibsim: the same fabric, the same manager, the same
-//! programs.
+//! Compares rsm's simulator, which programs reach through its preloaded library, with ibsim: the
+//! same fabric, the same manager, the same programs.
 //!
 //! The two differ in their devices: ibsim makes up the GUIDs of ports, and has other MTUs, table
 //! sizes and capabilities. All results that depend on cables and the manager are equal.
@@ -22,16 +22,17 @@ const FABRIC: &str = "fat-tree:k=4,levels=2";
 
 const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
 
-/// Both simulators, with programs at the same host.
+/// Both simulators. The functions run a program with arguments at the same host of each.
 struct Sides<'a> {
-    there: &'a dyn Fn(&str, &[&str]) -> Finished,
-    here: &'a dyn Fn(&str, &[&str]) -> Finished,
-    /// Pairs of the GUIDs that ibsim makes up for ports, and those in the file.
+    on_ibsim: &'a dyn Fn(&str, &[&str]) -> Finished,
+    on_rsm_sim: &'a dyn Fn(&str, &[&str]) -> Finished,
+    /// Pairs of a text with a GUID that ibsim makes up for a port, and with that in the file.
     names: Vec<(String, String)>,
 }
 
 impl Sides<'_> {
-    /// Compares the output on both simulators, without the lines that `shown` removes.
+    /// Compares the output on both simulators after `shown`, which changes or removes a line;
+    /// returns the lines.
     fn compare(
         &self,
         program: &str,
@@ -42,19 +43,22 @@ impl Sides<'_> {
             let output = finished.success().unwrap().stdout;
             output.lines().filter_map(&shown).collect()
         };
-        let mut there = lines((self.there)(program, arguments));
-        for line in &mut there {
+        let mut on_ibsim = lines((self.on_ibsim)(program, arguments));
+        for line in &mut on_ibsim {
             for (made_up, name) in &self.names {
                 *line = line.replace(made_up, name);
             }
         }
-        let here = lines((self.here)(program, arguments));
-        assert_eq!(here, there, "{program} {arguments:?}");
-        assert!(!here.is_empty(), "{program} {arguments:?} prints nothing");
-        here
+        let on_rsm_sim = lines((self.on_rsm_sim)(program, arguments));
+        assert_eq!(on_rsm_sim, on_ibsim, "{program} {arguments:?}");
+        assert!(
+            !on_rsm_sim.is_empty(),
+            "{program} {arguments:?} prints nothing"
+        );
+        on_rsm_sim
     }
 
-    /// Compares the named fields of the output on both simulators.
+    /// Compares the fields `names` of the output on both simulators.
     fn fields(&self, program: &str, arguments: &[&str], names: &[&str]) {
         let shown = |line: &str| {
             let name = line.trim().split([':', '.']).next()?;
@@ -176,7 +180,7 @@ fn programs_agree(sides: &Sides<'_>, rsm: &Rsm) {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs ibsim-utils and infiniband-diags")]
-fn programs_see_the_same_on_both_simulators() {
+fn diagnostics_print_the_same_on_both_simulators() {
     let peers = [
         "ibsim",
         "ibsim-run",
@@ -214,20 +218,20 @@ fn programs_see_the_same_on_both_simulators() {
     let names = names.collect();
     let (manager, asker) = (&hosts[0].id, &hosts[1].id);
     let state = directory.path().join("there");
-    let there = Rsm::start(&ibsim, None, manager, &state, LIMIT).unwrap();
+    let on_ibsim = Rsm::start(&ibsim, None, manager, &state, LIMIT).unwrap();
     let state: &Path = &directory.path().join("here");
     let rsm = served.client(&guid(manager), binaries::rsm()).unwrap();
-    let here = Rsm::run(rsm, state, &[], LIMIT).unwrap();
+    let on_rsm_sim = Rsm::run(rsm, state, &[], LIMIT).unwrap();
 
     let sides = Sides {
-        there: &|program, arguments| ibsim.diagnose(asker, program, arguments).unwrap(),
-        here: &|program, arguments| {
+        on_ibsim: &|program, arguments| ibsim.diagnose(asker, program, arguments).unwrap(),
+        on_rsm_sim: &|program, arguments| {
             let host = guid(asker);
             served.diagnose(&host, program, arguments).unwrap()
         },
         names,
     };
-    programs_agree(&sides, &here);
-    there.stop().unwrap().success().unwrap();
-    here.stop().unwrap().success().unwrap();
+    programs_agree(&sides, &on_rsm_sim);
+    on_ibsim.stop().unwrap().success().unwrap();
+    on_rsm_sim.stop().unwrap().success().unwrap();
 }

@@ -1,4 +1,5 @@
-//! The bar of attacks, `tests/attacks/bar.py`: raw datagrams of a host against a resident rsm.
+//! Runs `tests/attacks/bar.py`, the bar of attacks: a host sends raw datagrams against a running
+//! rsm.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,11 +8,12 @@ use rsm_tests::binaries;
 use rsm_tests::peer::{PYTHON, require_python_module};
 use rsm_tests::process::Invocation;
 
-/// Time for the whole bar in all modes: an attack without M_Keys may take a minute to be mended.
+/// The maximum time for the whole bar in all modes: without M_Keys, the repair after an attack may
+/// take a minute.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// Runs attacks, all of them if none is named, in the modes. The bar ends with an error where an
-/// attack does what it tries, or its host is not named.
+/// Runs the attacks `only`, or all if that is empty, in each of the modes. The bar fails if what an
+/// attack changes stays, or if no finding names its host.
 fn attack(modes: &[&str], only: &[&str]) {
     if !require_python_module("ctypes", "python3") {
         return;
@@ -40,7 +42,7 @@ fn attack(modes: &[&str], only: &[&str]) {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs libibumad3 and python3")]
-fn a_tenant_with_root_changes_nothing_of_others_and_is_named() {
+fn tenant_with_root_changes_nothing_of_other_hosts_and_is_named() {
     attack(
         &["keys"],
         &[
@@ -62,13 +64,13 @@ fn a_tenant_with_root_changes_nothing_of_others_and_is_named() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs libibumad3 and python3")]
-fn sets_of_a_tenant_without_m_keys_are_put_right_within_a_minute() {
+fn without_m_keys_the_sets_of_a_tenant_are_corrected_within_a_minute() {
     attack(&["enforce"], &["set_anothers_lid", "drop_anothers_p_keys"]);
 }
 
 /// The whole bar: `cargo test -p rsm-tests --test system peers_attacks -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes half an hour"]
-fn whole_bar() {
+fn no_attack_of_the_bar_succeeds() {
     attack(&["enforce", "keys"], &[]);
 }
