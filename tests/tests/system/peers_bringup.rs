@@ -1,4 +1,4 @@
-//! Runs `rsm --fabric umad --once` on ibsim, checked by infiniband-diags and ibdmchk.
+//! Runs `rsm --fabric umad --once` on ibsim; infiniband-diags and ibdmchk check the result.
 
 use rsm_tests::bringup::{
     PEERS, assert_diagnostics_agree, assert_routes_are_good, ca_ports, generated, once_with_dumps,
@@ -8,7 +8,7 @@ use rsm_tests::ibsim::Ibsim;
 use rsm_tests::peer::require_peers;
 
 /// Brings the subnet up and checks it with every diagnostic. Returns the engine in force.
-fn comes_up(ibsim: &Ibsim) -> String {
+fn bring_up(ibsim: &Ibsim) -> String {
     let host = ibsim.hosts()[0];
     let (report, dumps) = once_with_dumps(ibsim, host);
     assert_diagnostics_agree(ibsim, host, &report);
@@ -21,15 +21,15 @@ fn comes_up(ibsim: &Ibsim) -> String {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn the_examples_of_ibsim_come_up() {
+fn examples_of_ibsim_come_up() {
     if !require_peers(PEERS) {
         return;
     }
     let examples = fabrics::ibsim_examples().unwrap();
     assert!(!examples.is_empty());
     for net in examples {
-        // One or two switches have no ranks.
-        let engine = comes_up(&Ibsim::start(&net).unwrap());
+        // Up*/down* routes the examples with one or two switches, which have no ranks.
+        let engine = bring_up(&Ibsim::start(&net).unwrap());
         assert!(["fabric-tree", "updn"].contains(&&*engine), "{engine}");
     }
 }
@@ -39,13 +39,13 @@ fn the_examples_of_ibsim_come_up() {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn a_generated_fat_tree_comes_up() {
+fn fat_tree_of_128_hosts_comes_up_with_fabric_tree() {
     if !require_peers(PEERS) {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
     assert_eq!(
-        comes_up(&generated("fat-tree:k=8,levels=3", directory.path())),
+        bring_up(&generated("fat-tree:k=8,levels=3", directory.path())),
         "fabric-tree"
     );
 }
@@ -56,13 +56,13 @@ fn a_generated_fat_tree_comes_up() {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn a_large_generated_fat_tree_comes_up() {
+fn fat_tree_of_3456_hosts_comes_up_with_fabric_tree() {
     if !require_peers(PEERS) {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
     assert_eq!(
-        comes_up(&generated("fat-tree:k=24,levels=3", directory.path())),
+        bring_up(&generated("fat-tree:k=24,levels=3", directory.path())),
         "fabric-tree"
     );
 }

@@ -1,7 +1,7 @@
 //! The commands of infiniband-diags on one simulated fabric, first under OpenSM and then under rsm:
-//! exit codes are equal, and output is but for the differences in a table.
+//! exit codes are equal, and so is the output, except for the differences in [`DIFFERENCES`].
 //!
-//! rsm keeps the LIDs that OpenSM has given, so that they are the same in both.
+//! rsm keeps the LIDs that OpenSM has assigned, so that they are the same under both.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,19 +17,21 @@ use rsm_tests::sm::{OpenSm, Rsm};
 
 const FABRIC: &str = "fat-tree:k=4,levels=2";
 
-/// The host of the managers, and the one where commands run.
+/// The host of the managers.
 const MANAGER: &str = "host-001 mlx5_0";
+/// The host where commands run.
 const ASKER: &str = "host-002 mlx5_0";
 
-/// Nodes that commands name, with the words for their LID and GUID.
-const NAMED: [(&str, &str); 4] = [
+/// The nodes that commands name: the word for each in [`COMMANDS`], and its NodeDescription.
+const NODES: [(&str, &str); 4] = [
     ("sm", MANAGER),
     ("host", "host-003 mlx5_0"),
     ("other", "host-007 mlx5_0"),
     ("leaf", "MF0;leaf-01:MQM8700/U1"),
 ];
 
-/// The commands, one a line. `{host}` is the LID of a node in [`NAMED`], `{host_guid}` its port's GUID.
+/// The commands, one a line. `{host}` stands for the LID of the node `host` in [`NODES`], and
+/// `{host_guid}` for the GUID of its port.
 const COMMANDS: &str = "\
 ibstat
 ibstat -l
@@ -202,12 +204,13 @@ dump_lfts
 dump_mfts
 ";
 
-/// A difference of output that has a cause.
+/// A known difference of the output of some commands.
 struct Difference {
-    /// How the commands begin.
+    /// The beginnings of the commands.
     commands: &'static [&'static str],
-    /// The line as it is compared; `None` if it is not.
+    /// The part of a line that is compared; `None` if the line is not compared.
     compared: fn(&str) -> Option<String>,
+    /// Why the output differs.
     cause: &'static str,
 }
 
@@ -302,8 +305,8 @@ fn without(line: &str, words: &[&str]) -> Option<String> {
     (!is_named).then(|| line.to_owned())
 }
 
-/// The output without process ids, times and `TIMED_OUT`, and with the records of the SA in one
-/// order.
+/// The lines of the output, without process IDs, times and [`TIMED_OUT`]. The records of the SA are
+/// sorted.
 fn normalised(command: &str, finished: &Finished) -> Vec<String> {
     let lines = finished.stdout.lines().chain(finished.stderr.lines());
     let lines = lines.filter(|line| !line.starts_with("# Topology file: generated on"));
@@ -333,7 +336,7 @@ fn normalised(command: &str, finished: &Finished) -> Vec<String> {
     records.concat()
 }
 
-/// Runs all commands with the names filled in.
+/// Runs all commands. Returns the result by the command as it is in [`COMMANDS`].
 fn run_all(served: &Served) -> BTreeMap<&'static str, Finished> {
     // A manager that has brought the subnet up answers hosts a moment later.
     let nodes = wait_for(LIMIT, || {
@@ -342,7 +345,7 @@ fn run_all(served: &Served) -> BTreeMap<&'static str, Finished> {
     });
     let nodes = nodes.expect("the SA answers");
     let mut words = BTreeMap::new();
-    for (word, description) in NAMED {
+    for (word, description) in NODES {
         let mut nodes = nodes.iter();
         let node = nodes.find(|node| node.text("NodeDescription").unwrap() == description);
         let node = node.unwrap_or_else(|| panic!("no {description}"));
@@ -377,25 +380,34 @@ fn commands_of_infiniband_diags_print_the_same_under_opensm_and_rsm() {
     let served = Served::start(FABRIC).unwrap();
     let opensm = served.client(MANAGER, "opensm").unwrap();
     let opensm = OpenSm::run(opensm, &[], LIMIT).unwrap();
-    let there = run_all(&served);
+    let under_opensm = run_all(&served);
     opensm.stop().unwrap();
     let state: &Path = &served.directory().join("state");
     let rsm = served.client(MANAGER, binaries::rsm()).unwrap();
     let rsm = Rsm::run(rsm, state, &[], LIMIT).unwrap();
-    let here = run_all(&served);
+    let under_rsm = run_all(&served);
     rsm.stop().unwrap().success().unwrap();
 
-    assert!(here.len() >= 158, "{}", here.len());
+    assert!(under_rsm.len() >= 158, "{}", under_rsm.len());
     let mut seen = vec![false; DIFFERENCES.len()];
     let mut failures = Vec::new();
-    for (command, here) in &here {
-        let there = &there[command];
-        if here.status.code() != there.status.code() || here.timed_out || there.timed_out {
-            failures.push(format!("{command}: {} and {}", there.status, here.status));
+    for (command, under_rsm) in &under_rsm {
+        let under_opensm = &under_opensm[command];
+        if under_rsm.status.code() != under_opensm.status.code()
+            || under_rsm.timed_out
+            || under_opensm.timed_out
+        {
+            failures.push(format!(
+                "{command}: {} and {}",
+                under_opensm.status, under_rsm.status
+            ));
             continue;
         }
-        let (there, here) = (normalised(command, there), normalised(command, here));
-        if there == here {
+        let (under_opensm, under_rsm) = (
+            normalised(command, under_opensm),
+            normalised(command, under_rsm),
+        );
+        if under_opensm == under_rsm {
             continue;
         }
         let known = DIFFERENCES.iter().position(|difference| {
@@ -403,7 +415,7 @@ fn commands_of_infiniband_diags_print_the_same_under_opensm_and_rsm() {
             commands.any(|start| command.starts_with(start))
         });
         let Some(known) = known else {
-            failures.push(format!("{command}: {there:#?} and {here:#?}"));
+            failures.push(format!("{command}: {under_opensm:#?} and {under_rsm:#?}"));
             continue;
         };
         seen[known] = true;
@@ -413,11 +425,11 @@ fn commands_of_infiniband_diags_print_the_same_under_opensm_and_rsm() {
                 .filter_map(|line| (DIFFERENCES[known].compared)(line))
                 .collect()
         };
-        let (there, here) = (compared(&there), compared(&here));
-        if there != here {
+        let (under_opensm, under_rsm) = (compared(&under_opensm), compared(&under_rsm));
+        if under_opensm != under_rsm {
             let cause = DIFFERENCES[known].cause;
             failures.push(format!(
-                "{command}, beside that {cause}: {there:#?} and {here:#?}"
+                "{command}, beside that {cause}: {under_opensm:#?} and {under_rsm:#?}"
             ));
         }
     }

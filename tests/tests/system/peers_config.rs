@@ -8,7 +8,7 @@ use rsm_tests::peer::{program_path, require_peers};
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm")]
-fn every_key_that_opensm_writes_is_known_and_its_defaults_ask_for_nothing_more() {
+fn every_key_that_opensm_writes_is_known_and_its_defaults_give_two_warnings() {
     if !require_peers(&["opensm"]) {
         return;
     }
@@ -21,7 +21,7 @@ fn every_key_that_opensm_writes_is_known_and_its_defaults_ask_for_nothing_more()
         .output()
         .unwrap();
     let text = std::fs::read_to_string(&file).unwrap_or_else(|_| panic!("{output:?}"));
-    // None of OpenSM's default files may exist, whatever this host has.
+    // The paths of OpenSM's default files are replaced, because this host may have such files.
     let text = text.replace("/etc/opensm/", "/absent/opensm/");
     std::fs::write(&file, &text).unwrap();
     let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -36,7 +36,7 @@ fn every_key_that_opensm_writes_is_known_and_its_defaults_ask_for_nothing_more()
     let known: BTreeSet<&str> = known.map(|outcome| outcome.key.as_str()).collect();
     let missing: Vec<_> = written.difference(&known).collect();
     assert!(missing.is_empty(), "{missing:?}");
-    // The SA's default key has no effect here, and a missing partition file is reported.
+    // rsm warns that the SA's default key has no effect, and that there is no partition file.
     let warnings = report
         .findings
         .iter()

@@ -11,7 +11,7 @@ use rsm_tests::sm::Rsm;
 use rsm_tests::web::write;
 use serde_json::Value;
 
-const LOOK: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(200);
 
 /// perfquery's name of a counter, rsm's name, and a value to set.
 const ERRORS: [(&str, &str, u64); 6] = [
@@ -41,13 +41,12 @@ fn value(output: &str, counter: &str) -> u64 {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs ibsim-utils and infiniband-diags")]
-fn counters_of_switches_and_hosts_are_those_of_perfquery() {
+fn error_counters_of_switches_and_hosts_equal_those_of_perfquery() {
     if !require_peers(&["ibsim", "ibsim-run", "perfquery"]) {
         return;
     }
     let ibsim = Ibsim::start(&ibsim_example(SMALL)).unwrap();
-    // ibsim's own management traffic moves the data counters of hosts and switches; these counters
-    // it does not move.
+    // Management traffic moves the data counters of ibsim's ports, but not these error counters.
     for (node, port) in [("Switch1", 1), ("Hca2", 1)] {
         for (counter, _, value) in ERRORS {
             let set = format!("PerformanceSet \"{node}\"[{port}] PortCounters.{counter}={value}");
@@ -64,7 +63,7 @@ fn counters_of_switches_and_hosts_are_those_of_perfquery() {
     let rsm = Rsm::start_with(&ibsim, None, "Hca1", &state, &options, LIMIT).unwrap();
     for (node, port) in [("Switch1", "1"), ("Hca2", "1")] {
         let name = format!("{node}:{port}");
-        let read = wait_for_every(LOOK, LIMIT, || {
+        let read = wait_for_every(POLL, LIMIT, || {
             let ports = rsm.ask(&["counters", &name]).ok()?;
             let port = ports.get(0)?.clone();
             (port["errors"].as_array()?.len() >= ERRORS.len()).then_some(port)
@@ -74,13 +73,17 @@ fn counters_of_switches_and_hosts_are_those_of_perfquery() {
         let nodes = guid.as_array().unwrap();
         let of_node = nodes.iter().find(|one| one["description"] == node);
         let lid = of_node.expect("it is there")["lids"][0].to_string();
-        let told = ibsim.diagnose("Hca3", "perfquery", &[&lid, port]).unwrap();
-        let told = told.success().unwrap().stdout;
+        let output = ibsim.diagnose("Hca3", "perfquery", &[&lid, port]).unwrap();
+        let output = output.success().unwrap().stdout;
         for (theirs, ours, expected) in ERRORS {
             let errors = read["errors"].as_array().unwrap();
             let shown = errors.iter().find(|error| error["name"] == ours);
             let shown = shown.map(|error| error["total"].as_u64().unwrap());
-            assert_eq!(shown, Some(value(&told, theirs)), "{name} {theirs}\n{told}");
+            assert_eq!(
+                shown,
+                Some(value(&output, theirs)),
+                "{name} {theirs}\n{output}"
+            );
             assert_eq!(shown, Some(expected));
         }
     }

@@ -1,5 +1,5 @@
-//! Runs `rsm --dry-run` beside a running OpenSM: the subnet stays unchanged, and rsm lists the Sets
-//! of a takeover.
+//! Runs `rsm --dry-run`, among others beside a running OpenSM: the subnet stays unchanged, and rsm
+//! lists the Sets that it would send if it took over.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,11 +23,12 @@ use rsm_tests::tap::{Tap, attribute, method};
 use rsm_tests::{binaries, served};
 use serde_json::Value;
 
-/// The exit codes of `--dry-run`.
-const NOTHING: i32 = 0;
-const SOMETHING: i32 = 3;
+/// The exit code of `--dry-run` if rsm would set nothing.
+const NOTHING_TO_SET: i32 = 0;
+/// The exit code of `--dry-run` if rsm would send Sets.
+const SETS_LISTED: i32 = 3;
 
-/// Runs `rsm --dry-run --format json`, which must exit with `expected`.
+/// The report of `rsm --dry-run --format json`, which must exit with the code `expected`.
 fn dry_run(rsm: Invocation, arguments: &[&str], expected: i32) -> Value {
     let rsm = rsm.args(["--fabric", "umad", "--dry-run", "--format", "json"]);
     let finished = rsm.args(arguments).run(LIMIT).unwrap();
@@ -48,7 +49,7 @@ fn listed(report: &Value) -> Vec<(String, u64)> {
     listed
 }
 
-/// OpenSM's own dump of its tables, after it has read and routed the whole subnet again.
+/// Has OpenSM read and route the whole subnet again; returns its dump of the forwarding tables.
 fn dump(opensm: &mut OpenSm) -> String {
     let sweeps = opensm.sweeps();
     opensm.hang_up();
@@ -65,7 +66,7 @@ fn tables(directory: &Path) -> String {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn beside_opensm_nothing_changes_and_the_sets_of_a_takeover_are_listed() {
+fn dry_run_beside_opensm_changes_nothing_and_lists_the_sets_of_a_takeover() {
     if !require_peers(PEERS) {
         return;
     }
@@ -78,9 +79,9 @@ fn beside_opensm_nothing_changes_and_the_sets_of_a_takeover_are_listed() {
     let rsm = ibsim
         .client_through(tap.socket_name(), "Hca2", binaries::rsm())
         .unwrap();
-    let report = dry_run(rsm, &[], SOMETHING);
-    for of in ["held", "planned"] {
-        let paths = report["routes"][of]["fullest_link"].as_f64();
+    let report = dry_run(rsm, &[], SETS_LISTED);
+    for tables in ["held", "planned"] {
+        let paths = report["routes"][tables]["fullest_link"].as_f64();
         assert!(paths.is_some_and(|paths| paths > 0.0), "{report}");
     }
     assert!(tap.wait_quiet(QUIET, LIMIT));
@@ -118,7 +119,7 @@ fn beside_opensm_nothing_changes_and_the_sets_of_a_takeover_are_listed() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm")]
-fn with_opensms_own_tables_planned_exactly_the_block_broken_by_hand_is_listed() {
+fn dry_run_with_opensms_tables_as_plan_lists_the_one_block_that_was_broken_by_hand() {
     if !require_peers(&["opensm"]) {
         return;
     }
@@ -146,7 +147,7 @@ fn with_opensms_own_tables_planned_exactly_the_block_broken_by_hand_is_listed() 
     // The dry run is on OpenSM's own host, where OpenSM holds the management classes.
     let before = sets();
     let rsm = hosted.client(binaries::rsm()).unwrap();
-    let report = dry_run(rsm, &["--config", &config], SOMETHING);
+    let report = dry_run(rsm, &["--config", &config], SETS_LISTED);
     let (unbroken, others) = blocks(&report);
     // OpenSM leaves a spine without a path to another one; the engine adds these entries, and
     // changes none.
@@ -186,7 +187,7 @@ fn with_opensms_own_tables_planned_exactly_the_block_broken_by_hand_is_listed() 
     broken.copy_from_slice(&table[..64]);
     let entry = broken.iter().rposition(|&port| port != 255).unwrap();
     broken[entry] = 255;
-    let mut hand = hosted
+    let mut transport = hosted
         .sim
         .attach(
             host,
@@ -206,9 +207,9 @@ fn with_opensms_own_tables_planned_exactly_the_block_broken_by_hand_is_listed() 
         mad: *smp.as_bytes(),
         remote: RemoteAddress::smi(lid),
     };
-    hand.send(&set, Duration::from_secs(1)).unwrap();
+    transport.send(&set, Duration::from_secs(1)).unwrap();
     assert!(hosted.wait_quiet(Duration::from_secs(1), LIMIT).unwrap());
-    drop(hand);
+    drop(transport);
 
     let rsm = served::client(
         hosted.directory(),
@@ -216,7 +217,7 @@ fn with_opensms_own_tables_planned_exactly_the_block_broken_by_hand_is_listed() 
         &host.to_string(),
         binaries::rsm(),
     );
-    let report = dry_run(rsm.unwrap(), &["--config", &config], SOMETHING);
+    let report = dry_run(rsm.unwrap(), &["--config", &config], SETS_LISTED);
     let (mut found, rest) = blocks(&report);
     assert_eq!(rest, others);
     assert!(unbroken.iter().all(|set| found.contains(set)));
@@ -232,13 +233,13 @@ fn with_opensms_own_tables_planned_exactly_the_block_broken_by_hand_is_listed() 
 }
 
 #[test]
-fn after_rsm_brought_the_subnet_up_nothing_is_listed() {
+fn dry_run_after_a_bring_up_by_rsm_lists_nothing() {
     let netlist = generate("fat-tree:k=4,levels=2").unwrap();
     let hosted = Hosted::start(&netlist).unwrap();
     let rsm = || hosted.client(binaries::rsm()).unwrap();
     let once = rsm().args(["--fabric", "umad", "--once"]);
     once.run(LIMIT).unwrap().success().unwrap();
-    let report = dry_run(rsm(), &[], NOTHING);
+    let report = dry_run(rsm(), &[], NOTHING_TO_SET);
     assert_eq!(report["would_set"], 0);
     let text = rsm().args(["--fabric", "umad", "--dry-run"]);
     let text = text.run(LIMIT).unwrap().success().unwrap().stdout;
@@ -246,14 +247,14 @@ fn after_rsm_brought_the_subnet_up_nothing_is_listed() {
 }
 
 #[test]
-fn registrations_that_a_first_start_asks_for_are_foreseen() {
+fn dry_run_predicts_the_number_of_reregistration_sets_of_a_first_start() {
     let netlist = generate("fat-tree:k=4,levels=2").unwrap();
     let hosted = Hosted::start(&netlist).unwrap();
     let once = hosted.client(binaries::rsm()).unwrap();
     let once = once.args(["--fabric", "umad", "--once", "--state-dir", "first"]);
     once.run(LIMIT).unwrap().success().unwrap();
     let rsm = hosted.client(binaries::rsm()).unwrap();
-    let report = dry_run(rsm, &[], NOTHING);
+    let report = dry_run(rsm, &[], NOTHING_TO_SET);
     assert_eq!(report["would_set"], 0, "{report}");
     let takeover = &report["takeover"];
     assert_eq!(takeover["new_master_lids"], 0, "{takeover}");

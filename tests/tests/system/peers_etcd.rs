@@ -21,6 +21,7 @@ use rsm_tests::web;
 
 const LIMIT: Duration = Duration::from_secs(30);
 const PREFIX: &str = "/rsm/fe80000000000000";
+/// The GUIDs of two managers.
 const ONE: Guid = Guid(0x0002_c903_0000_0001);
 const OTHER: Guid = Guid(0x0002_c903_0000_0002);
 
@@ -36,6 +37,7 @@ fn store(etcd: &Etcd) -> EtcdStore {
     EtcdStore::new(&options(etcd)).unwrap()
 }
 
+/// A store whose epoch `holder` has claimed.
 fn claimed(etcd: &Etcd, holder: Guid) -> EtcdStore {
     let mut store = store(etcd);
     let seen = store.observe().unwrap();
@@ -51,7 +53,8 @@ fn table(name: &str) -> Namespace {
     Namespace::new(name).unwrap()
 }
 
-/// Changes with the claims of `ports` ports, and as many rows in each of two tables.
+/// Changes with the LID claims of `ports` ports, and as many rows in each of two tables. `value` is
+/// that of the rows in one of them.
 fn changes(ports: u16, value: &[u8]) -> ChangeSet {
     let mut changes = ChangeSet::new();
     for number in 1..=ports {
@@ -72,6 +75,7 @@ fn changes(ports: u16, value: &[u8]) -> ChangeSet {
     changes
 }
 
+/// The state after `changes` to an empty store.
 fn state(changes: &ChangeSet) -> Persisted {
     let mut state = Persisted::default();
     state.apply(changes);
@@ -99,6 +103,7 @@ fn next<T>(
     }
 }
 
+/// The epoch of a granted claim, and the state that the claimant must load.
 fn granted(event: &ReplicaEvent) -> Option<(Epoch, Option<Persisted>)> {
     match event {
         ReplicaEvent::Granted { epoch, state, .. } => Some((*epoch, state.as_deref().cloned())),
@@ -106,6 +111,7 @@ fn granted(event: &ReplicaEvent) -> Option<(Epoch, Option<Persisted>)> {
     }
 }
 
+/// The claim of a standby with an empty state on the epoch of `over`.
 fn claim(own: Guid, over: Option<Guid>) -> Claim {
     Claim {
         own,
@@ -195,7 +201,7 @@ fn requests(etcd: &Etcd) -> u64 {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-fn a_standby_that_follows_has_the_epoch_and_the_last_state_after_two_requests() {
+fn standby_that_follows_needs_at_most_three_requests_to_claim_the_epoch_and_load_the_state() {
     if !require_peers(PEERS) {
         return;
     }
@@ -206,7 +212,7 @@ fn a_standby_that_follows_has_the_epoch_and_the_last_state_after_two_requests() 
     let mut second = store(&etcd);
     second.follow().unwrap();
     let seen = second.observe().unwrap();
-    // Changes after the last look: new rows, and rows and a page that have gone.
+    // Changes after the observation: new rows, and rows and a page that are removed.
     let mut later = changes(5, b"later");
     for port in 6..=10 {
         later.remove_claim(Guid(0x0002_c903_0010_0000 + port));
@@ -223,8 +229,8 @@ fn a_standby_that_follows_has_the_epoch_and_the_last_state_after_two_requests() 
     let asked = requests(&etcd) - before;
     assert_eq!(epoch.map(|epoch| epoch.holder), Some(OTHER));
     assert_eq!(second.state(), state(&stored));
-    // The requests are the claim, the changes since the last look, and one for the names of keys,
-    // because some have gone.
+    // The requests are the claim, the changes since the observation, and one for the names of keys,
+    // because some keys were removed.
     assert_eq!(asked, 3);
 
     // Nothing changes until the next claim.
@@ -241,7 +247,7 @@ fn a_standby_that_follows_has_the_epoch_and_the_last_state_after_two_requests() 
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-fn a_claim_fails_after_a_sign_of_life_or_another_format_since_the_last_look() {
+fn claim_fails_after_a_beat_or_a_change_of_format_since_the_observation() {
     if !require_peers(PEERS) {
         return;
     }
@@ -276,7 +282,7 @@ fn a_claim_fails_after_a_sign_of_life_or_another_format_since_the_last_look() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-fn keys_of_other_programs_and_damaged_pages_are_refused_and_stay_as_they_are() {
+fn keys_of_other_programs_and_damaged_pages_are_refused_and_not_overwritten() {
     if !require_peers(PEERS) {
         return;
     }
@@ -347,7 +353,7 @@ fn keys_of_other_programs_and_damaged_pages_are_refused_and_stay_as_they_are() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-fn one_member_of_three_may_die_and_after_all_died_the_changes_of_meanwhile_follow() {
+fn changes_are_stored_by_two_members_of_three_and_those_of_an_outage_after_it() {
     if !require_peers(PEERS) {
         return;
     }
@@ -427,7 +433,7 @@ fn a_store_that_hangs_delays_no_caller_and_gets_every_change() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-fn beside_a_member_that_hangs_the_others_are_asked() {
+fn managers_use_the_other_members_if_one_hangs() {
     if !require_peers(PEERS) {
         return;
     }
@@ -457,7 +463,7 @@ fn beside_a_member_that_hangs_the_others_are_asked() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-fn an_epoch_ends_with_its_holder_or_at_the_claim_over_a_silent_master() {
+fn epoch_of_a_holder_that_beats_passes_on_only_to_an_insistent_claim_or_by_release() {
     if !require_peers(PEERS) {
         return;
     }
@@ -469,7 +475,7 @@ fn an_epoch_ends_with_its_holder_or_at_the_claim_over_a_silent_master() {
     first.put(stored.clone());
     assert!(wait_for(LIMIT, || (first.lag().rows == 0).then_some(())).is_some());
 
-    // The holder lives: a claim over another manager, or over none, is refused.
+    // The holder beats: a claim on the epoch of another manager, or of any one, is refused.
     let (second, others) = replica(&etcd);
     let refused = |event: &ReplicaEvent| match event {
         ReplicaEvent::Refused(holder) => Some(*holder),
@@ -486,10 +492,10 @@ fn an_epoch_ends_with_its_holder_or_at_the_claim_over_a_silent_master() {
     );
     second.release();
 
-    // The holder does not answer in the fabric and shows signs of life: it is busy.
+    // The holder does not answer in the fabric, but beats: it is busy.
     second.claim(claim(OTHER, Some(ONE)));
     assert_eq!(next(&others, refused), epoch);
-    // The holder has been silent for long.
+    // The claimant insists, because the holder has not answered in the fabric for long.
     let mut insisting = claim(OTHER, Some(ONE));
     insisting.insists = true;
     second.claim(insisting);
@@ -504,8 +510,8 @@ fn an_epoch_ends_with_its_holder_or_at_the_claim_over_a_silent_master() {
     first.put(changes(20, b"late"));
     assert_eq!(first.lag().rows, 0, "a deposed manager keeps no changes");
 
-    // The second manager ends in order and releases its epoch. The state with which the first was
-    // master in the meantime, without the store, is applied on top.
+    // The second manager ends and releases its epoch. The first one was master in the meantime,
+    // without the store: its state replaces that of the store.
     second.close();
     let mut own = claim(ONE, None);
     own.state = state(&changes(12, b"mine"));
@@ -534,7 +540,7 @@ fn an_epoch_ends_with_its_holder_or_at_the_claim_over_a_silent_master() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-fn etcd_with_certificates_and_users_is_used_and_strangers_are_told_why_not() {
+fn store_uses_certificates_and_users_of_etcd_and_says_why_access_fails() {
     if !require_peers(PEERS) {
         return;
     }
@@ -614,7 +620,7 @@ fn etcd_with_certificates_and_users_is_used_and_strangers_are_told_why_not() {
     assert!(error.to_string().contains("none.pem"), "{error}");
 }
 
-/// Makes an authority, and certificates of a server at 127.0.0.1 and of a client.
+/// Creates an authority, and certificates of a server and of a client at 127.0.0.1.
 fn certify(directory: &Path) {
     let certificates = Certificates::at(directory);
     certificates.authority("ca").unwrap();
@@ -627,11 +633,11 @@ fn certify(directory: &Path) {
 /// and alias GUIDs.
 ///
 /// Run with `cargo test -p rsm-tests --test system -- --ignored --nocapture
-/// a_standby_loads_45056_hosts`.
+/// standby_loads_the_state_of_45056_hosts_within_ten_seconds`.
 #[test]
 #[ignore = "a measurement: writes and reads some 30 MB"]
 #[expect(clippy::print_stdout, reason = "a measurement shows its figures")]
-fn a_standby_loads_45056_hosts() {
+fn standby_loads_the_state_of_45056_hosts_within_ten_seconds() {
     if !require_peers(PEERS) {
         return;
     }

@@ -18,7 +18,7 @@ fn example() -> String {
     example.to_owned()
 }
 
-/// The C core derives its `:authority` from the socket's path, percent-encoded, which h2 refuses.
+/// The C core sends the percent-encoded path of the socket as `:authority`, which h2 refuses.
 #[test]
 fn the_python_example_of_the_api_page_gets_an_answer() {
     if !require_python_module("grpc", "python3-grpcio") {

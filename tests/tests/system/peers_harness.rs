@@ -16,7 +16,7 @@ use rsm_tests::tap::{Packet, Tally, Tap, attribute, method};
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn the_tap_counts_what_ibsim_prints() {
+fn tap_counts_the_requests_that_ibsim_prints() {
     if !require_peers(&["ibsim", "ibsim-run", "opensm"]) {
         return;
     }
@@ -58,6 +58,7 @@ fn printed_requests(output: &str) -> Tally {
     tally
 }
 
+/// The bytes in a line of the dump, which begins with their hexadecimal digits.
 fn dumped_bytes(line: &str) -> Vec<u8> {
     let digits: String = line
         .chars()
@@ -144,7 +145,7 @@ fn the_output_of_all_diagnostics_parses() {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn the_console_breaks_and_mends_links() {
+fn console_commands_unlink_and_relink_cables() {
     if !require_peers(&["ibsim", "opensm", "iblinkinfo"]) {
         return;
     }
@@ -173,7 +174,7 @@ fn the_console_breaks_and_mends_links() {
     );
     assert_eq!(check_states(&ibsim, "Hca2").unwrap().links, 6);
 
-    // A killed client stays attached until it is detached; after that its node is free again.
+    // A killed client stays attached until it is detached. Then another one can use its node.
     drop(opensm);
     assert_eq!(
         ibsim.command("Attached").unwrap().matches("Client").count(),
@@ -233,7 +234,7 @@ fn a_file_that_is_no_fabric_is_refused() {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn a_client_follows_a_killed_one_while_other_processes_start() {
+fn client_attaches_after_a_killed_one_while_other_processes_start() {
     if !require_peers(&["ibsim", "opensm"]) {
         return;
     }
