@@ -14,10 +14,10 @@ use serde_json::Value;
 
 const FABRIC: &str = "fat-tree:k=4,levels=2,devices=congestion-control";
 
-/// A host that is not the manager's.
+/// The host where `ibccquery` runs, which is not the manager's.
 const HOST: &str = "host-002 mlx5_0";
 
-/// A host that is asked.
+/// The host whose adapter is queried.
 const ADAPTER: &str = "host-003 mlx5_0";
 
 const POLL: Duration = Duration::from_millis(100);
@@ -39,7 +39,7 @@ const CONFIG: &str = "[congestion]\n\
 /// The key in the configuration, as `ibccquery` takes it.
 const KEY: [&str; 2] = ["-c", "0x1122334455667788"];
 
-/// A query with its operation and the further arguments after the LID, and lines of the answer.
+/// A query: the operation, the arguments after the LID, and lines that the answer must have.
 type Query = (
     &'static str,
     &'static [&'static str],
@@ -95,6 +95,7 @@ const SWITCH: &[Query] = &[
     ),
 ];
 
+/// Queries to an adapter.
 const ADAPTERS: &[Query] = &[
     (
         "CongestionInfo",
@@ -128,7 +129,8 @@ const ADAPTERS: &[Query] = &[
     ),
 ];
 
-/// Queries that do not fit the device.
+/// Queries that a device of this kind refuses: whether it is a switch, the operation, and the
+/// arguments after the LID.
 const REFUSED: &[(bool, &str, &[&str])] = &[
     (true, "CACongestionSetting", &[]),
     (true, "CongestionControlTable", &[]),
@@ -137,7 +139,7 @@ const REFUSED: &[(bool, &str, &[&str])] = &[
     (false, "SwitchPortCongestionSetting", &[]),
 ];
 
-/// The LIDs of a switch and of the adapter that is asked.
+/// The LIDs of a switch and of [`ADAPTER`].
 fn lids(rsm: &Rsm) -> (String, String) {
     let nodes = rsm.ask(&["nodes"]).unwrap();
     let lid = |is_asked: &dyn Fn(&Value) -> bool| {
@@ -151,7 +153,7 @@ fn lids(rsm: &Rsm) -> (String, String) {
     )
 }
 
-/// Waits until all devices but the manager's own host hold the settings.
+/// Waits until rsm has set 13 of the 14 devices: all but the manager's own host.
 fn wait_until_set(rsm: &Rsm) {
     let set = wait_for_every(POLL, LIMIT, || {
         let agents = rsm.ask(&["congestion"]).unwrap();
@@ -162,6 +164,7 @@ fn wait_until_set(rsm: &Rsm) {
     assert!(set.is_some(), "{}", rsm.ask(&["congestion"]).unwrap());
 }
 
+/// The timestamp in the answer to the operation Timestamp.
 fn timestamp(finished: Finished) -> u64 {
     let answer = finished.success().unwrap().stdout;
     let line = answer.lines().find(|line| line.starts_with("Timestamp:"));

@@ -1,5 +1,5 @@
-//! Tables of rsm's engines are also checked by ibdmchk: all paths, no credit loops. Conversely,
-//! ibdmchk finds the loops that rsm's proof finds.
+//! ibdmchk agrees with rsm's proof: about tables of rsm's engines, which have all paths and no
+//! credit loop, and about tables with a loop or without some paths.
 
 use rsm_routing::engine::{EngineKind, Options, Ranking, route};
 use rsm_routing::generate::{fail, generate};
@@ -31,8 +31,8 @@ const ENGINES: [EngineKind; 4] = [
     EngineKind::Nue,
 ];
 
-/// Asserts that routes by `engine`, with `earlier` as the previous ranking, pass both checks;
-/// returns their ranking.
+/// Asserts that the routes of `engine`, with `earlier` as the previous ranking, pass rsm's proof and
+/// ibdmchk; returns their ranking.
 fn assert_proved(
     netlist: &Netlist,
     engine: EngineKind,
@@ -63,7 +63,7 @@ fn assert_proved(
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs ibutils")]
-fn a_sample_passes_ibdmchk_too() {
+fn routes_of_loop_free_engines_pass_ibdmchk_and_the_proof() {
     if !require_peers(&["ibdmchk"]) {
         return;
     }
@@ -78,7 +78,7 @@ fn a_sample_passes_ibdmchk_too() {
         for engine in ENGINES {
             let ranking = assert_proved(&intact, engine, None);
             assert_proved(&broken, engine, None);
-            // The repaired tables are proved, too.
+            // The routes of a repair, which keep the previous ranking, pass as well.
             assert_proved(&broken, engine, ranking.as_ref());
         }
     }
@@ -86,7 +86,7 @@ fn a_sample_passes_ibdmchk_too() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs ibutils")]
-fn ibdmchk_finds_the_loops_that_our_proof_finds() {
+fn ibdmchk_and_the_proof_find_the_credit_loops_of_shortest_paths() {
     if !require_peers(&["ibdmchk"]) {
         return;
     }
@@ -104,7 +104,7 @@ fn ibdmchk_finds_the_loops_that_our_proof_finds() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs ibutils")]
-fn ibdmchk_misses_the_paths_that_our_proof_misses() {
+fn ibdmchk_and_the_proof_report_missing_paths() {
     if !require_peers(&["ibdmchk"]) {
         return;
     }

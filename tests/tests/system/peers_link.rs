@@ -1,4 +1,5 @@
-//! A link between switches goes down and comes back under a resident rsm.
+//! Links that go down and come back under a resident rsm: one between switches, and that of its own
+//! port.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -32,7 +33,7 @@ fn link_between_switches(ibsim: &Ibsim) -> (String, u8, [String; 2]) {
         .unwrap()
 }
 
-/// The LFT blocks, Gets and Sets of the newest convergence.
+/// The number of convergences, and the LFT blocks, Gets and Sets of the newest one.
 fn newest(rsm: &Rsm) -> (usize, u64, u64, u64) {
     let history = rsm.history().unwrap();
     let last = history.last().unwrap();
@@ -54,7 +55,7 @@ fn newest(rsm: &Rsm) -> (usize, u64, u64, u64) {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn a_lost_link_costs_its_two_switches_and_the_changed_blocks() {
+fn after_a_lost_link_rsm_reads_only_its_two_switches_and_sets_only_tables() {
     if !require_peers(PEERS) {
         return;
     }
@@ -128,7 +129,8 @@ fn a_lost_link_costs_its_two_switches_and_the_changed_blocks() {
     rsm.stop().unwrap().success().unwrap();
 }
 
-/// The ID of the target node of a request.
+/// The ID of the node to which a request goes. `host` is the sender, and `lids` has the LID of each
+/// GUID.
 fn target(
     ibsim: &Ibsim,
     host: &str,
@@ -151,7 +153,7 @@ fn target(
     format!("S-{guid:016x}")
 }
 
-/// Whether rsm has a finding about its own port.
+/// Whether rsm has the finding that its own port is down.
 fn finds_own_port_down(rsm: &Rsm) -> bool {
     let findings = rsm.ask(&["findings"]).unwrap_or_default();
     let mut findings = findings.as_array().into_iter().flatten();
@@ -163,7 +165,7 @@ fn finds_own_port_down(rsm: &Rsm) -> bool {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn local_port_that_is_down_at_the_start_is_waited_for() {
+fn rsm_waits_for_a_local_port_that_is_down_at_the_start() {
     if !require_peers(PEERS) {
         return;
     }

@@ -20,8 +20,9 @@ const ATTRIBUTES: [u16; 6] = [
     attribute::LINEAR_FORWARDING_TABLE,
 ];
 
-/// Brings the subnet up with loss. Returns the report and the number of lost MADs.
-fn brought_up_with_loss(ibsim: &Ibsim, attribute: Option<u16>) -> (OnceReport, usize) {
+/// Brings the subnet up while MADs of `attribute`, or all MADs if `None`, are lost. Returns the
+/// report and the number of lost MADs.
+fn bring_up_with_loss(ibsim: &Ibsim, attribute: Option<u16>) -> (OnceReport, usize) {
     let host = ibsim.hosts()[0];
     let tap = Tap::open(ibsim).unwrap();
     ibsim.lose(PERCENT, attribute).unwrap();
@@ -55,7 +56,7 @@ fn loss_of_any_one_attribute_does_not_stop_bring_up() {
     let mut lost = 0;
     for attribute in ATTRIBUTES {
         let ibsim = generated("fat-tree:k=4,levels=3", directory.path());
-        lost += brought_up_with_loss(&ibsim, Some(attribute)).1;
+        lost += bring_up_with_loss(&ibsim, Some(attribute)).1;
     }
     assert!(lost > 0, "ibsim lost nothing");
 }
@@ -72,7 +73,7 @@ fn loss_on_every_hop_does_not_stop_bring_up() {
         return;
     }
     let ibsim = Ibsim::start(&ibsim_example(SMALL)).unwrap();
-    let (report, lost) = brought_up_with_loss(&ibsim, None);
+    let (report, lost) = bring_up_with_loss(&ibsim, None);
     assert!(lost > 0, "ibsim lost nothing");
     // rsm notices each loss. It retries most requests; it requests again after the last retry, and
     // for requests that were overdue when all others were answered.

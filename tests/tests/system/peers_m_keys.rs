@@ -1,4 +1,5 @@
-//! M_Keys of ports with real programs: first OpenSM's key and its files, then rsm's keys of ports.
+//! M_Keys of ports with real programs: OpenSM sets one key at all ports, then rsm takes over with a
+//! key for each port.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -18,7 +19,7 @@ use rsm_tests::sm::OpenSm;
 const FABRIC: &str = "fat-tree:k=4,levels=2";
 const OPENSM_KEY: u64 = 0x00c0_ffee;
 
-/// The keys that ports hold.
+/// The M_Keys of all end ports.
 fn keys(managed: &Managed) -> BTreeMap<(Guid, PortNum), u64> {
     let keys = managed.fabric.sim.with(|sim| {
         let key = |(node, port)| sim.port_info(node, port).map(|info| info.m_key());
@@ -31,7 +32,7 @@ fn keys(managed: &Managed) -> BTreeMap<(Guid, PortNum), u64> {
     keys.expect("it runs")
 }
 
-/// The keys that ports should hold in this generation.
+/// The M_Keys of all end ports that rsm derives from its secret in this generation.
 fn own_keys(managed: &Managed, generation: u64) -> BTreeMap<(Guid, PortNum), u64> {
     let secret = Secret::new([7; SECRET_BYTES]);
     let ports = keys(managed).into_keys();
@@ -47,7 +48,7 @@ fn own_keys(managed: &Managed, generation: u64) -> BTreeMap<(Guid, PortNum), u64
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm")]
-fn guarded_ports_of_opensm_get_keys_of_their_own_and_new_ones_by_rsmctl() {
+fn ports_with_the_key_of_opensm_get_own_keys_and_new_ones_at_each_rotation() {
     if !require_peers(&["opensm"]) {
         return;
     }

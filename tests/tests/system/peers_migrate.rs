@@ -55,6 +55,7 @@ qos_swe_sl2vl 0,1,2,3,0,1,2,3,0,1,2,3,0,1,2,3
 struct Port {
     lid: Lid,
     lmc: u8,
+    /// MasterSMLID.
     manager: Lid,
     state: PortState,
     operational_vls: VlCap,
@@ -62,10 +63,11 @@ struct Port {
     p_keys: Vec<PKey>,
     /// The SL-to-VL rows, by the port where packets come in.
     virtual_lanes: Vec<[u8; 16]>,
-    /// The four blocks of the VLArbitrationTable.
+    /// The four blocks of the VLArbitrationTable, as pairs of VL and weight.
     weights: Vec<Vec<(u8, u8)>>,
 }
 
+/// The settings of ports, by node GUID and port number.
 type Fabric = BTreeMap<(Guid, PortNum), Port>;
 
 /// All ports that have a link or a LID.
@@ -130,7 +132,7 @@ impl Site {
         site.write("opensm.conf", CONF);
         site.write("partitions.conf", &partitions(netlist));
         let cores = netlist.nodes().iter();
-        let cores = cores.filter(|node| described(node).contains("core"));
+        let cores = cores.filter(|node| description(node).contains("core"));
         let roots: String = cores
             .map(|core| format!("0x{:016x}\n", core.guid.0))
             .collect();
@@ -145,14 +147,14 @@ impl Site {
         fs::write(self.root.join("etc/opensm").join(name), text).unwrap();
     }
 
-    /// Lets OpenSM bring the fabric up and end; its tables and registrations are then on the disk.
-    /// Returns the records of its SA.
+    /// Runs OpenSM until it has brought the fabric up and written its tables and registrations to
+    /// files. Returns the records of its SA.
     fn opensm(&self) -> BTreeSet<String> {
         let client = self.hosted.client("opensm").unwrap();
-        // The site's file names files at their paths on the site; here they are below `root`.
+        // CONF has the paths of the site. In this test the files are below `root`.
         let conf = self.hosted.directory().join("opensm.conf");
-        let here = self.root.join("etc/opensm");
-        fs::write(&conf, CONF.replace("/etc/opensm", here.to_str().unwrap())).unwrap();
+        let folder = self.root.join("etc/opensm");
+        fs::write(&conf, CONF.replace("/etc/opensm", folder.to_str().unwrap())).unwrap();
         let opensm = OpenSm::run(client, &["-F", conf.to_str().unwrap()], LIMIT).unwrap();
         assert!(self.hosted.wait_quiet(QUIET, LIMIT).unwrap());
         let records = records(self, OPENSM_KEY);
@@ -199,7 +201,8 @@ impl Site {
     }
 }
 
-fn described(node: &Node) -> String {
+/// The NodeDescription of a node.
+fn description(node: &Node) -> String {
     String::from_utf8_lossy(&node.description).into_owned()
 }
 
@@ -219,8 +222,8 @@ fn partitions(netlist: &Netlist) -> String {
     )
 }
 
-/// The answers of infiniband-diags about tables, at a host and at a switch.
-fn queried(site: &Site) -> Vec<String> {
+/// The output of smpquery about tables of a host and of a switch.
+fn query_tables(site: &Site) -> Vec<String> {
     let queries = [
         &["pkeys", "-D", "0", "1"][..],
         &["sl2vl", "-D", "0", "1"],
@@ -325,14 +328,14 @@ fn assert_only_adds_paths(journal: &SetJournal, before: &BTreeMap<Guid, Vec<u8>>
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
-fn after_a_migration_nothing_is_set_that_was_right() {
+fn after_a_migration_rsm_only_adds_missing_paths() {
     if !require_peers(&["opensm", "smpquery", "saquery"]) {
         return;
     }
     let netlist = generate(FABRIC).unwrap();
     let site = Site::new(&netlist);
     let records_before = site.opensm();
-    let (before, answers) = (site.ports(), queried(&site));
+    let (before, answers) = (site.ports(), query_tables(&site));
     let tables = site.hosted.sim.with(routes).unwrap();
     let is_up = |port: &Port| port.state == PortState::Active || port.lid.0 > 0;
     assert!(before.values().all(is_up), "{before:?}");
@@ -348,8 +351,8 @@ fn after_a_migration_nothing_is_set_that_was_right() {
     assert_eq!(report.count("/switches").unwrap(), 20);
     assert_only_adds_paths(&journal, &tables);
     assert_eq!(site.ports(), before);
-    assert_eq!(queried(&site), answers);
-    // The entries that rsm added exist: now rsm sends nothing at all.
+    assert_eq!(query_tables(&site), answers);
+    // The entries that rsm has added exist now: a second start sends no Set at all.
     let (_, journal) = site.rsm(&config);
     assert_eq!(journal.len(), 0);
     // The SA has the same records.
@@ -375,7 +378,7 @@ fn assert_same(before: &BTreeSet<String>, after: &BTreeSet<String>) {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
-fn after_a_loss_of_power_a_migration_gives_every_port_its_lid_and_tables_again() {
+fn after_a_migration_and_loss_of_power_ports_get_their_lids_and_tables_back() {
     if !require_peers(&["opensm", "smpquery", "saquery"]) {
         return;
     }

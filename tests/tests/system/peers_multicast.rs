@@ -1,4 +1,4 @@
-//! Multicast for programs written against OpenSM.
+//! Multicast of rsm's SA for osmtest, which is written against OpenSM.
 
 use rsm_tests::bringup::LIMIT;
 use rsm_tests::osmtest;
@@ -8,8 +8,11 @@ use rsm_tests::served::Served;
 /// A fabric of 20 switches and 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 
+/// The host of rsm.
 const FIRST: &str = "host-001 mlx5_0";
+/// The host where osmtest creates its inventory.
 const SECOND: &str = "host-006 mlx5_0";
+/// The host where osmtest runs its multicast flow.
 const THIRD: &str = "host-011 mlx5_0";
 
 #[test]

@@ -1,7 +1,7 @@
 //! Runs osmtest in the flows that consist of single datagrams, and several runs at one host.
 //!
 //! ibsim carries only single datagrams, of which it delivers 224 bytes: flows with longer answers
-//! run on the shim's fabric (`peers_osmtest_whole`).
+//! run on rsm's simulator (`peers_osmtest_whole`).
 
 use rsm_tests::bringup::{LIMIT, SMALL};
 use rsm_tests::fabrics::ibsim_example;
@@ -23,7 +23,7 @@ const FLOWS: [(&str, &str); 5] = [
 
 #[test]
 #[cfg_attr(not(peers), ignore = "a peer is not installed")]
-fn the_flows_of_single_datagrams_pass_under_ibsim() {
+fn osmtest_flows_of_single_datagrams_pass_on_ibsim() {
     if !require_peers(&["ibsim", "ibsim-run", "osmtest"]) {
         return;
     }
@@ -41,7 +41,7 @@ fn the_flows_of_single_datagrams_pass_under_ibsim() {
 /// Each run begins with the transaction ID with which the previous run began.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
-fn run_after_run_at_one_host_passes() {
+fn repeated_runs_of_osmtest_at_one_host_pass() {
     if !require_peers(&["osmtest", "saquery"]) {
         return;
     }

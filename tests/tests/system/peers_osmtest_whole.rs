@@ -1,4 +1,4 @@
-//! Runs osmtest in all its flows, on a fabric that carries whole messages.
+//! Runs the flows of osmtest with long answers, on a fabric that carries whole messages.
 
 use rsm_tests::bringup::LIMIT;
 use rsm_tests::osmtest;
@@ -8,7 +8,9 @@ use rsm_tests::served::Served;
 /// A fabric of 20 switches and 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 
+/// The host of rsm.
 const FIRST: &str = "host-001 mlx5_0";
+/// The host of osmtest.
 const SECOND: &str = "host-006 mlx5_0";
 
 /// Runs `flows` one after the other, with a common inventory.
@@ -26,18 +28,18 @@ fn pass(flows: &[(&str, &str)]) {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
-fn services_are_registered_found_and_expire() {
+fn osmtest_registers_finds_and_expires_services() {
     pass(&[("s", "Services Registration")]);
 }
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
-fn the_inventory_is_validated() {
+fn osmtest_validates_its_inventory() {
     pass(&[("c", "Create Inventory"), ("v", "Validate Inventory")]);
 }
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
-fn everything_is_validated() {
+fn osmtest_passes_all_validations() {
     pass(&[("c", "Create Inventory"), ("a", "All Validations")]);
 }

@@ -1,4 +1,4 @@
-//! Partitions on ibsim: rsm's plan matches smpquery, and OpenSM's keys from the same file.
+//! Partitions on ibsim: smpquery reads the same P_Keys under rsm and under OpenSM with one file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,10 +14,10 @@ use rsm_tests::sm::{OnceReport, Rsm, check_states, opensm_once, rsm_once};
 use rsm_tests::tap::Tap;
 use serde_json::Value;
 
-/// The polling interval for a resident rsm's reload of its file.
-const REPORT_INTERVAL: Duration = Duration::from_millis(100);
+/// The interval at which a test reads rsm's findings and partitions after a reload.
+const POLL: Duration = Duration::from_millis(100);
 
-/// The P_Keys of every end port, by port GUID and index.
+/// The P_Keys of every end port in the order of their indices, by port GUID.
 fn p_keys(ibsim: &Ibsim, host: &str) -> BTreeMap<u64, Vec<u16>> {
     let lids = check_states(ibsim, host).unwrap().lids;
     let read = |lid: u16| {
@@ -39,7 +39,7 @@ fn sets(p_keys: &BTreeMap<u64, Vec<u16>>) -> BTreeMap<u64, BTreeSet<u16>> {
         .collect()
 }
 
-/// Runs `rsm --once` with these partitions to its end.
+/// Runs `rsm --once` with the file `partitions`; returns its report.
 fn once(ibsim: &Ibsim, tap: Option<&Tap>, host: &str, partitions: &Path) -> OnceReport {
     let state = ibsim.directory().join("state");
     let invocation = rsm_once(ibsim, tap, host, &state).unwrap();
@@ -121,7 +121,7 @@ fn rsm_and_opensm_set_the_same_keys_from_a_file() {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn without_a_file_every_port_holds_the_default_key() {
+fn without_a_file_every_port_has_only_the_default_key() {
     if !require_peers(PEERS) || !require_peer("smpquery") {
         return;
     }
@@ -137,7 +137,7 @@ fn without_a_file_every_port_holds_the_default_key() {
     );
 }
 
-/// The P_Key and the members of every partition that rsmctl shows.
+/// The partitions that rsmctl shows: P_Key, number of full members, number of limited members.
 fn shown(rsm: &Rsm) -> Vec<(u64, u64, u64)> {
     let list = rsm.ask(&["partitions"]).unwrap();
     let number = |one: &Value, key: &str| one[key].as_u64().unwrap();
@@ -157,7 +157,7 @@ fn shown(rsm: &Rsm) -> Vec<(u64, u64, u64)> {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn a_reload_with_an_error_changes_nothing_and_one_without_does() {
+fn reload_of_a_partition_file_with_an_error_changes_nothing() {
     if !require_peers(PEERS) || !require_peer("smpquery") {
         return;
     }
@@ -171,7 +171,7 @@ fn a_reload_with_an_error_changes_nothing_and_one_without_does() {
     let mut rsm = Rsm::start_with(&ibsim, None, &host, &state, &arguments, LIMIT).unwrap();
     let findings = |rsm: &Rsm| rsm.ask(&["findings", "--kind", "config-refused"]).unwrap();
     let wait = |rsm: &Rsm, condition: &dyn Fn(&Rsm) -> bool| {
-        wait_for_every(REPORT_INTERVAL, LIMIT, || condition(rsm).then_some(())).unwrap();
+        wait_for_every(POLL, LIMIT, || condition(rsm).then_some(())).unwrap();
     };
     let before = [(0x10, 4, 0), (0x7fff, 1, 5)];
     assert_eq!(shown(&rsm), before);
@@ -212,7 +212,7 @@ fn a_reload_with_an_error_changes_nothing_and_one_without_does() {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn a_file_with_an_error_is_refused_at_the_start() {
+fn partition_file_with_an_error_is_refused_at_the_start() {
     if !require_peers(PEERS) {
         return;
     }

@@ -1,6 +1,6 @@
 //! Foreign programs on a fabric that `rsm sim serve` simulates.
 //!
-//! OpenSM and its own test program are the reference: they run against real kernels.
+//! OpenSM and its own test program are the reference, because they also run on real kernels.
 
 use std::time::Duration;
 
@@ -15,7 +15,9 @@ use rsm_tests::{binaries, fabrics, osmtest};
 
 /// A fabric of 20 switches, 16 hosts with a port each, and 48 links.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
+/// The number of nodes.
 const NODES: usize = 36;
+/// The number of ports with a link.
 const LINK_ENDS: usize = 96;
 
 /// The hosts of the programs.
@@ -29,8 +31,8 @@ const FIRST_GUID: u64 = 0xe09d_7303_0000_0008;
 /// takes far less.
 const SETTLED: Duration = Duration::from_millis(1500);
 
-/// Starts a resident OpenSM, and waits until it has settled. It logs that the subnet is up while
-/// the links of hosts still train, which it took down to change their MTU; their traps make it
+/// Starts a resident OpenSM, and waits until it has settled. OpenSM takes the links of hosts down
+/// to change their MTU, and logs that the subnet is up while they still train. Their traps make it
 /// sweep again, and its answer about a switch (the port of the query) may change once more.
 fn opensm(served: &Served, host: &str) -> OpenSm {
     let opensm = OpenSm::run(served.client(host, "opensm").unwrap(), &[], LIMIT).unwrap();
@@ -49,6 +51,7 @@ fn opensm(served: &Served, host: &str) -> OpenSm {
     opensm
 }
 
+/// The output of a program at a host, which must succeed.
 fn asked(served: &Served, host: &str, program: &str, arguments: &[&str]) -> String {
     let answer = served.diagnose(host, program, arguments).unwrap();
     answer.success().unwrap().stdout
@@ -131,7 +134,7 @@ fn perfquery_reads_and_resets_counters_of_switches_and_hosts() {
         let reset = read(&with(&[]), "PortRcvPkts:");
         assert!(reset < second, "{reset} {second}");
     }
-    // The queries cover all ports of the leaf together, and the own host.
+    // perfquery also adds up all ports of the leaf, and reads the host where it runs.
     assert!(read(&["-a", &leaf], "PortRcvPkts:") > 0);
     assert!(read(&[&lid_of("0"), "1"], "PortXmitPkts:") > 0);
     opensm.stop().unwrap();
@@ -139,7 +142,7 @@ fn perfquery_reads_and_resets_counters_of_switches_and_hosts() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm")]
-fn osmtest_passes_whole_against_opensm() {
+fn osmtest_passes_all_validations_against_opensm() {
     if !require_peers(&["opensm", "osmtest"]) {
         return;
     }
@@ -179,7 +182,7 @@ fn many_clients_at_once_get_the_same_answers() {
 /// The role of the manager ends with its process, even if SIGKILL ends it.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
-fn a_killed_manager_frees_is_sm_and_its_class() {
+fn killed_manager_clears_is_sm_and_frees_its_management_class() {
     if !require_peers(&["opensm", "smpquery", "iblinkinfo"]) {
         return;
     }
@@ -266,16 +269,25 @@ fn ibnetdiscover_prints_the_same_as_on_ibsim() {
     let directory = tempfile::tempdir().unwrap();
     let net = fabrics::generate(FABRIC, directory.path()).unwrap();
     let ibsim = Ibsim::start(&net).unwrap();
-    let there = ibsim.diagnose(&format!("H-{FIRST_GUID:016x}"), "ibnetdiscover", &[]);
+    let on_ibsim = ibsim.diagnose(&format!("H-{FIRST_GUID:016x}"), "ibnetdiscover", &[]);
     let served = Served::start(net.to_str().unwrap()).unwrap();
-    let here = topology(&asked(&served, FIRST, "ibnetdiscover", &[]));
-    assert_eq!(here, topology(&there.unwrap().success().unwrap().stdout));
-    assert!(here.iter().filter(|line| line.starts_with('[')).count() >= LINK_ENDS);
+    let on_rsm_sim = topology(&asked(&served, FIRST, "ibnetdiscover", &[]));
+    assert_eq!(
+        on_rsm_sim,
+        topology(&on_ibsim.unwrap().success().unwrap().stdout)
+    );
+    assert!(
+        on_rsm_sim
+            .iter()
+            .filter(|line| line.starts_with('['))
+            .count()
+            >= LINK_ENDS
+    );
 }
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs infiniband-diags")]
-fn an_unknown_node_is_reported() {
+fn program_at_an_unknown_node_fails_with_the_reason() {
     if !require_peers(&["smpquery"]) {
         return;
     }

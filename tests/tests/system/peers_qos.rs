@@ -23,14 +23,15 @@ use rsm_tests::sm::{OnceReport, OpenSm, Rsm, opensm_once, rsm_once};
 /// A fabric of 6 switches and 8 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=2";
 
-/// The host of the managers, and the host of the diagnostics.
+/// The host of the managers.
 const MANAGER: &str = "host-001 mlx5_0";
+/// The host of the diagnostics.
 const ASKER: &str = "host-002 mlx5_0";
 
-/// The description of a switch.
+/// The NodeDescription of a switch.
 const LEAF: &str = "MF0;leaf-01:MQM8700/U1";
 
-/// The programs that are needed beside ibsim.
+/// The programs that a test on rsm's simulator needs.
 const SERVED_PEERS: &[&str] = &["opensm", "iblinkinfo", "smpquery"];
 
 /// The time without a sweep after which OpenSM counts as settled.
@@ -43,7 +44,7 @@ const ONE_REQUEST: &str = "one request for all inputs";
 const PORT_0_OF_ONE_REQUEST: &str =
     "ports: in  0, out  0: | 0| 0| 0| 0| 0| 0| 0| 0| 0| 0| 0| 0| 0| 0| 0| 0|";
 
-/// The cases, each with its keys in opensm.conf.
+/// The cases: a name, and the keys in opensm.conf.
 const CASES: &[(&str, &str)] = &[
     ("defaults", "qos TRUE\n"),
     (
@@ -87,7 +88,7 @@ const CASES: &[(&str, &str)] = &[
     ),
 ];
 
-/// The tables of every port, by port GUID and port number.
+/// The lines about tables in the output of smpquery, by port GUID and port number.
 type Tables = BTreeMap<(u64, u8), Vec<String>>;
 
 /// Reads the tables of all ports with a link; `ask` runs a program to its end.
@@ -103,7 +104,7 @@ fn tables(ask: &dyn Fn(&str, &[&str]) -> Finished) -> Tables {
     let switches = lines.iter().filter(|line| line.port > 1);
     let ports0 = switches.map(|line| (line.guid, line.lid, 0));
     let ports: BTreeSet<(u64, u16, u8)> = all.chain(ports0).collect();
-    let of = |&(guid, lid, port): &(u64, u16, u8)| {
+    let rows_of = |&(guid, lid, port): &(u64, u16, u8)| {
         let arguments = [lid.to_string(), port.to_string()];
         let asked = |attribute: &str| {
             let arguments = [attribute, arguments[0].as_str(), arguments[1].as_str()];
@@ -120,18 +121,18 @@ fn tables(ask: &dyn Fn(&str, &[&str]) -> Finished) -> Tables {
         // No packet leaves by the port on which it arrived, and none arrives at a port without a
         // link. For port 0, OpenSM applies the table of that port (`sw0`) only to the switch's own
         // packets, and the table of external ports to all others; rsm applies it to all.
-        let taken = |line: &&str| match input(line) {
+        let is_compared = |line: &&str| match input(line) {
             Some(input) => input == 0 || (port != 0 && input != port && up.contains(&(lid, input))),
             None => true,
         };
         let kept = ["OperVLs", "VLHighLimit"];
         let is_kept = |line: &&str| kept.iter().any(|name| line.starts_with(name));
-        let rows = sl2vl.lines().filter(content).filter(taken);
+        let rows = sl2vl.lines().filter(content).filter(is_compared);
         let rows = rows.chain(weights.lines().filter(content));
         let rows = rows.chain(info.lines().filter(is_kept));
         ((guid, port), rows.map(str::to_owned).collect())
     };
-    ports.iter().map(of).collect()
+    ports.iter().map(rows_of).collect()
 }
 
 /// The input port in a line of `smpquery sl2vl`.
@@ -140,6 +141,7 @@ fn input(line: &str) -> Option<u8> {
     input.trim().parse().ok()
 }
 
+/// Asserts that rsm's tables equal OpenSM's.
 fn assert_same(case: &str, ours: &Tables, theirs: &Tables) {
     assert!(!ours.is_empty(), "{case}");
     assert!(ours.keys().eq(theirs.keys()), "{case}");
@@ -166,7 +168,8 @@ fn settle(opensm: &OpenSm) {
     assert!(settled.is_some(), "{}", opensm.log());
 }
 
-fn served_by_opensm(file: &Path) -> Tables {
+/// The tables of the simulated fabric under OpenSM with the configuration `file`.
+fn tables_of_opensm(file: &Path) -> Tables {
     let served = Served::start(FABRIC).unwrap();
     let ask =
         |program: &str, arguments: &[&str]| served.diagnose(ASKER, program, arguments).unwrap();
@@ -178,7 +181,8 @@ fn served_by_opensm(file: &Path) -> Tables {
     tables
 }
 
-fn served_by_rsm(file: &Path) -> Tables {
+/// The tables of the simulated fabric under rsm with the configuration `file`.
+fn tables_of_rsm(file: &Path) -> Tables {
     let served = Served::start(FABRIC).unwrap();
     let ask =
         |program: &str, arguments: &[&str]| served.diagnose(ASKER, program, arguments).unwrap();
@@ -199,7 +203,7 @@ fn served_by_rsm(file: &Path) -> Tables {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
-fn a_file_of_opensm_gives_every_simulated_port_the_tables_that_opensm_gives_it() {
+fn opensm_conf_gives_simulated_ports_the_same_qos_tables_under_rsm_and_opensm() {
     if !require_peers(SERVED_PEERS) {
         return;
     }
@@ -207,7 +211,7 @@ fn a_file_of_opensm_gives_every_simulated_port_the_tables_that_opensm_gives_it()
     let file = directory.path().join("opensm.conf");
     for (case, text) in CASES {
         std::fs::write(&file, text).unwrap();
-        let mut theirs = served_by_opensm(&file);
+        let mut theirs = tables_of_opensm(&file);
         if *case == ONE_REQUEST {
             // A sweep that finds a link back up sends the table for all ports again, and not the
             // one of port 0, which that overwrites. How often OpenSM sweeps depends on how long
@@ -218,12 +222,12 @@ fn a_file_of_opensm_gives_every_simulated_port_the_tables_that_opensm_gives_it()
                 *overwritten.unwrap() = PORT_0_OF_ONE_REQUEST.to_owned();
             }
         }
-        assert_same(case, &served_by_rsm(&file), &theirs);
+        assert_same(case, &tables_of_rsm(&file), &theirs);
     }
 }
 
-/// Checks all cases, each with the file of its keys, at the same time: most of the time OpenSM
-/// waits.
+/// Checks all cases at the same time, because OpenSM mostly waits. `check` gets the name of a case
+/// and its opensm.conf.
 fn for_each_case_at_once(check: impl Fn(&str, &Path) + Sync) {
     let directory = tempfile::tempdir().unwrap();
     std::thread::scope(|scope| {
@@ -243,7 +247,7 @@ fn for_each_case_at_once(check: impl Fn(&str, &Path) + Sync) {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn a_file_of_opensm_gives_every_port_of_ibsim_the_tables_that_opensm_gives_it() {
+fn opensm_conf_gives_ports_of_ibsim_the_same_qos_tables_under_rsm_and_opensm() {
     if !require_peers(PEERS) || !require_peer("smpquery") {
         return;
     }
@@ -361,11 +365,12 @@ const QUERIES: &[&[&str]] = &[
     &["--service_id", "0x6234", "--pkey", "0x8010"],
 ];
 
-/// The fields of a PathRecord that a policy determines. If neither query nor level names a
-/// partition, OpenSM takes the lowest common P_Key, and rsm the first one.
+/// The fields of a PathRecord that a policy determines. The P_Key is not among them:
+/// if neither query nor level names a partition, OpenSM takes the lowest common P_Key, and rsm the
+/// first one.
 const FIELDS: &[&str] = &["sl", "mtu", "rate", "pkt_life"];
 
-/// The answers to [`QUERIES`] between hosts, and to a switch, in words.
+/// The [`FIELDS`] of the answers to [`QUERIES`], from a host to two hosts and a switch, as text.
 fn answers(served: &Served, lids: &dyn Fn(&str) -> u16) -> Vec<String> {
     let ends = [
         (ASKER, "host-003 mlx5_0"),
@@ -396,7 +401,7 @@ fn answers(served: &Served, lids: &dyn Fn(&str) -> u16) -> Vec<String> {
     answers
 }
 
-/// The LID of a node by its description, as ibnetdiscover shows it.
+/// The LID of a node by its NodeDescription.
 fn lid_of(served: &Served, description: &str) -> u16 {
     let finished = served
         .diagnose(ASKER, "saquery", &["-L", description])
@@ -406,10 +411,10 @@ fn lid_of(served: &Served, description: &str) -> u16 {
     number.unwrap_or_else(|| panic!("{description}: {output}"))
 }
 
-/// SL 15 is mapped to VL 15 by `qos_sl2vl`: no path has it.
+/// `qos_sl2vl` maps SL 15 to VL 15, so that no path has SL 15.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
-fn a_policy_of_opensm_gives_path_records_the_same_levels() {
+fn qos_policy_gives_path_records_the_same_levels_under_rsm_and_opensm() {
     if !require_peers(&["opensm", "iblinkinfo", "saquery", "smpquery"]) {
         return;
     }
@@ -459,7 +464,7 @@ fn a_policy_of_opensm_gives_path_records_the_same_levels() {
         "{reason}"
     );
 
-    // A policy with an error changes nothing, and is named; a valid one takes effect at once.
+    // A policy with an error changes nothing and becomes a finding; a valid one takes effect.
     let findings = |rsm: &Rsm| rsm.ask(&["findings", "--kind", "config-refused"]).unwrap();
     let mut rsm = rsm;
     std::fs::write(file("qos-policy.conf"), POLICY.replace("sl: 4", "sl: 44")).unwrap();
@@ -518,7 +523,7 @@ fn table_records(output: &str) -> Vec<TableRecord> {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs infiniband-diags")]
-fn records_of_the_sa_are_the_tables_that_devices_hold() {
+fn sl2vl_and_vl_arbitration_records_equal_the_tables_of_devices() {
     if !require_peer("saquery") {
         return;
     }
@@ -529,22 +534,28 @@ fn records_of_the_sa_are_the_tables_that_devices_hold() {
     let arguments = ["--config", conf.to_str().unwrap()];
     let rsm = hosted.client(binaries::rsm()).unwrap();
     let _rsm = Rsm::run(rsm, &state, &arguments, LIMIT).unwrap();
-    let told = |record: &str| {
+    let recorded = |record: &str| {
         let saquery = hosted.client("saquery").unwrap().args([record]);
         let finished = saquery.run(LIMIT).unwrap().success().unwrap();
         table_records(&finished.stdout)
     };
-    let (lanes, weights) = (told("SL2VL"), told("VLAR"));
-    let held = hosted.sim.with(move |sim| held(sim, &lanes, &weights));
-    let (same_lanes, same_weights) = held.unwrap();
+    let (lanes, weights) = (recorded("SL2VL"), recorded("VLAR"));
+    let same = hosted
+        .sim
+        .with(move |sim| compare_with_devices(sim, &lanes, &weights));
+    let (same_lanes, same_weights) = same.unwrap();
     // There are 6 switches with 4 links each, from 3 other ports and port 0, and 8 hosts.
     assert!(same_lanes >= 6 * 4 * 4 + 8, "{same_lanes}");
     assert!(same_weights >= 2 * (6 * 4 + 8), "{same_weights}");
 }
 
-/// Compares records with the tables in the simulated devices, and returns how many of each kind
-/// contain nonzero values.
-fn held(sim: &mut Sim, lanes: &[TableRecord], weights: &[TableRecord]) -> (usize, usize) {
+/// Compares the SL-to-VL and VL arbitration records with the tables of the simulated devices.
+/// Returns how many of each kind contain nonzero values.
+fn compare_with_devices(
+    sim: &mut Sim,
+    lanes: &[TableRecord],
+    weights: &[TableRecord],
+) -> (usize, usize) {
     let (mut same_lanes, mut same_weights) = (0, 0);
     let nodes: Vec<_> = sim.nodes().collect();
     for (node, kind) in nodes {
@@ -575,14 +586,14 @@ fn held(sim: &mut Sim, lanes: &[TableRecord], weights: &[TableRecord]) -> (usize
             for block in 1..=4u8 {
                 let keys = [("Port", shown), ("Block", u16::from(block))];
                 let rows = find(weights, &keys);
-                let told = rows["VL"]
+                let recorded = rows["VL"]
                     .iter()
                     .copied()
                     .zip(rows["Weight"].iter().copied());
-                let told: Vec<(u8, u8)> = told.filter(|&(_, weight)| weight > 0).collect();
+                let recorded: Vec<(u8, u8)> = recorded.filter(|&(_, weight)| weight > 0).collect();
                 let mut held = sim.vl_weights(node, PortNum(port), block).unwrap();
                 held.retain(|&(_, weight)| weight > 0);
-                assert_eq!(told, held, "LID {lid} port {port} block {block}");
+                assert_eq!(recorded, held, "LID {lid} port {port} block {block}");
                 same_weights += usize::from(!held.is_empty());
             }
             let others = up

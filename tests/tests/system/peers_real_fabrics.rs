@@ -14,7 +14,7 @@ use rsm_tests::fabrics;
 use rsm_tests::ibsim::Ibsim;
 use rsm_tests::peer::require_peers;
 
-/// The files of the collection that ibsim does not load, with its message.
+/// The files of the collection that ibsim refuses to load, each with its message.
 const REFUSED: &[(&str, &str)] = &[
     // A switch names a neighbour that is not in the file.
     (
@@ -58,18 +58,18 @@ macro_rules! real_fabrics {
 }
 
 real_fabrics! {
-    voltaire_sample: "ibtopotool-1-manpage-voltaire-sdr.txt",
-    ibm_sample: "ibtopotool-2-ibm-anafa.txt",
-    nvidia_sample: "ibtopotool-3-nvidia-mixed.txt",
-    oracle_sample: "ibtopotool-4-oracle-sun.txt",
-    dgx_ndr_pod: "nvidia-dgx-ndr-p1.txt",
-    dgx_ndr_pod_as_hdr: "nvidia-dgx-ndr-p1.hdr.txt",
-    directors_from_a_terminal_log: "nvidia-sat11-director-puttylog.txt",
-    selene_compute: "nvidia-selene-compute.txt",
-    selene_storage: "nvidia-selene-storage.txt",
-    ufm_lab: "nvidia-ufmlab-small.txt",
-    tartu_rocket: "tartu-rocket-qdr-fdr10.txt",
-    oddities: "synthetic-oddities.txt",
+    voltaire_sample_comes_up: "ibtopotool-1-manpage-voltaire-sdr.txt",
+    ibm_sample_comes_up: "ibtopotool-2-ibm-anafa.txt",
+    nvidia_sample_comes_up: "ibtopotool-3-nvidia-mixed.txt",
+    oracle_sample_comes_up: "ibtopotool-4-oracle-sun.txt",
+    dgx_ndr_pod_comes_up: "nvidia-dgx-ndr-p1.txt",
+    dgx_ndr_pod_as_hdr_comes_up: "nvidia-dgx-ndr-p1.hdr.txt",
+    directors_from_a_terminal_log_comes_up: "nvidia-sat11-director-puttylog.txt",
+    selene_compute_comes_up: "nvidia-selene-compute.txt",
+    selene_storage_comes_up: "nvidia-selene-storage.txt",
+    ufm_lab_comes_up: "nvidia-ufmlab-small.txt",
+    tartu_rocket_comes_up: "tartu-rocket-qdr-fdr10.txt",
+    oddities_comes_up: "synthetic-oddities.txt",
 }
 
 #[test]

@@ -11,7 +11,7 @@ use rsm_tests::tap::{Packet, Tap, attribute, method};
 
 /// Starts rsm and kills it at the moment when the `count`-th packet that `matches` leaves it.
 ///
-/// Returns false when rsm ends before that.
+/// Returns false if rsm completes a convergence before that.
 fn killed_after(
     ibsim: &Ibsim,
     host: &str,
@@ -43,7 +43,7 @@ fn killed_after(
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn a_restart_after_sigkill_when_idle_sets_nothing() {
+fn restart_after_sigkill_at_rest_sets_nothing() {
     if !require_peers(PEERS) {
         return;
     }

@@ -18,6 +18,7 @@ const PAIRS: usize = 60;
 /// The number of tables to compare on a fabric that has more.
 const TABLES: usize = 12;
 
+/// Compares routes and tables that rsmctl shows with those that ibtracert and ibroute read.
 fn routes_agree(ibsim: &Ibsim) {
     let hosts = ibsim.hosts();
     let state = ibsim.directory().join("state");
@@ -40,35 +41,36 @@ fn routes_agree(ibsim: &Ibsim) {
             .diagnose(observer, "ibtracert", &arguments)
             .unwrap()
             .success();
-        let told = rsm.ask(&["route", arguments[0], arguments[1]]);
+        let shown = rsm.ask(&["route", arguments[0], arguments[1]]);
+        // Two switches may have no path to each other: then both programs must say so.
         if switches.is_superset(&[source, destination].into()) && traced.is_err() {
-            let refused = told.unwrap_err().to_string();
+            let refused = shown.unwrap_err().to_string();
             let reason = format!("no entry for LID {destination}");
             assert!(refused.contains(&reason), "{refused}");
             continue;
         }
-        let told = told.unwrap();
+        let shown = shown.unwrap();
         let traced = ibtracert::parse(&traced.unwrap().stdout).unwrap();
         assert_eq!(
-            told["outcome"].as_str().map(str::to_lowercase).as_deref(),
+            shown["outcome"].as_str().map(str::to_lowercase).as_deref(),
             Some("delivered")
         );
-        let told = hops(&told);
+        let shown = hops(&shown);
         // ibtracert shows a CA by its port GUID, and rsmctl shows every node by its node GUID: the
         // test compares the ports on the path, and the switches.
         let ports = |hops: &[Hop]| -> Vec<_> {
             hops.iter().map(|hop| (hop.out_port, hop.in_port)).collect()
         };
-        assert_eq!(ports(&told), ports(&traced), "{source} to {destination}");
+        assert_eq!(ports(&shown), ports(&traced), "{source} to {destination}");
         let switches = |hops: &[Hop]| -> Vec<u64> {
             hops.split_last()
-                .map_or(&[][..], |(_, way)| way)
+                .map_or(&[][..], |(_, before_last)| before_last)
                 .iter()
                 .map(|hop| hop.guid)
                 .collect()
         };
         assert_eq!(
-            switches(&told),
+            switches(&shown),
             switches(&traced),
             "{source} to {destination}"
         );
@@ -81,9 +83,9 @@ fn routes_agree(ibsim: &Ibsim) {
             .unwrap()
             .success()
             .unwrap();
-        let told = rsm.ask(&["lft", &switch.0]).unwrap();
+        let shown = rsm.ask(&["lft", &switch.0]).unwrap();
         assert_eq!(
-            table(&told),
+            table(&shown),
             ibroute::parse(&read.stdout).unwrap(),
             "{switch:?}"
         );
@@ -102,8 +104,8 @@ fn spread_pairs(lids: &[u16]) -> Vec<(u16, u16)> {
     pairs.into_iter().step_by(step).collect()
 }
 
-/// The hops of `rsmctl route` in the form of ibtracert: each by the ports of the link that leads to
-/// it.
+/// The hops of `rsmctl route` in the form of ibtracert: each node with the ports of the link that
+/// leads to it.
 fn hops(route: &Value) -> Vec<Hop> {
     let nodes = route["hops"].as_array().unwrap();
     let port = |value: &Value| u8::try_from(value.as_u64().unwrap()).unwrap();
@@ -137,6 +139,7 @@ fn switches_with_lids(rsm: &Rsm) -> Vec<(String, u64)> {
         .collect()
 }
 
+/// The output port of each LID in the output of `rsmctl lft`.
 fn table(lft: &Value) -> BTreeMap<u16, u8> {
     let entry = |entry: &Value| {
         let lid = u16::try_from(entry["lid"].as_u64().unwrap()).unwrap();
@@ -159,7 +162,7 @@ fn table(lft: &Value) -> BTreeMap<u16, u8> {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn on_a_small_fabric_every_pair_agrees() {
+fn routes_of_every_pair_of_a_small_fabric_agree_with_ibtracert() {
     if require_peers(PEERS) {
         routes_agree(&Ibsim::start(&ibsim_example(SMALL)).unwrap());
     }
@@ -170,7 +173,7 @@ fn on_a_small_fabric_every_pair_agrees() {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn on_a_fat_tree_a_sample_agrees() {
+fn routes_of_sampled_pairs_of_a_fat_tree_agree_with_ibtracert() {
     if require_peers(PEERS) {
         let directory = tempfile::tempdir().unwrap();
         routes_agree(&generated("fat-tree:k=8,levels=3", directory.path()));
