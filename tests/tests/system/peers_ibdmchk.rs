@@ -31,8 +31,8 @@ const ENGINES: [EngineKind; 4] = [
     EngineKind::Nue,
 ];
 
-/// Asserts that the routes of `engine`, with `earlier` as the previous ranking, pass rsm's proof and
-/// ibdmchk; returns their ranking.
+/// Asserts that the routes of `engine`, with `earlier` as the previous ranking, pass rsm's proof
+/// and ibdmchk; returns their ranking.
 fn assert_proved(
     netlist: &Netlist,
     engine: EngineKind,

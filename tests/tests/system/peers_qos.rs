@@ -365,9 +365,9 @@ const QUERIES: &[&[&str]] = &[
     &["--service_id", "0x6234", "--pkey", "0x8010"],
 ];
 
-/// The fields of a PathRecord that a policy determines. The P_Key is not among them:
-/// if neither query nor level names a partition, OpenSM takes the lowest common P_Key, and rsm the
-/// first one.
+/// The fields of a PathRecord that a policy determines. The P_Key is not among them: if
+/// neither query nor level names a partition, OpenSM takes the lowest common P_Key, and rsm takes
+/// the first one.
 const FIELDS: &[&str] = &["sl", "mtu", "rate", "pkt_life"];
 
 /// The [`FIELDS`] of the answers to [`QUERIES`], from a host to two hosts and a switch, as text.

@@ -1,7 +1,7 @@
-//! saquery, in all records that it knows, gets the values that rsmctl shows.
+//! All records that saquery can query have the values that rsmctl shows.
 //!
 //! ibsim delivers 224 bytes of a datagram and no RMPP, so the test queries records one by one
-//! there. The simulator's shim delivers whole tables.
+//! there. rsm's simulator delivers whole tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -24,6 +24,7 @@ const FABRIC: &str = "fat-tree:k=4,levels=2";
 /// A subnet under rsm, and saquery at another host.
 struct Subnet<'a> {
     rsm: &'a Rsm,
+    /// Runs saquery with arguments.
     diagnose: &'a dyn Fn(&[&str]) -> Finished,
     /// Whether an answer may be longer than a datagram.
     whole: bool,
@@ -31,11 +32,16 @@ struct Subnet<'a> {
     ends: BTreeMap<u64, End>,
 }
 
+/// A port with a LID.
 struct End {
+    /// The GUID of the node.
     node: String,
+    /// The GUID of the port.
     guid: String,
+    /// The port number.
     number: u64,
     is_switch: bool,
+    /// The number of ports of the node.
     ports: u64,
     description: String,
 }
@@ -89,13 +95,13 @@ impl<'a> Subnet<'a> {
         ends.map(|(&lid, end)| (lid, end))
     }
 
-    /// The output of rsmctl.
+    /// The JSON output of rsmctl.
     fn shown(&self, arguments: &[&str]) -> Value {
         self.rsm.ask(arguments).unwrap()
     }
 
     /// The records that saquery gets.
-    fn told(&self, arguments: &[&str]) -> Vec<Record> {
+    fn queried(&self, arguments: &[&str]) -> Vec<Record> {
         let key = sa_key::text();
         let trusted = ["--smkey", &key];
         let finished = (self.diagnose)(&[&trusted[..], arguments].concat());
@@ -103,20 +109,22 @@ impl<'a> Subnet<'a> {
         saquery::parse(&output).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
     }
 
-    /// The records of a table: in one answer, or one by one for each of `keys`.
+    /// The records of a table. They come in one answer if answers may be long, otherwise one by one
+    /// for each of `keys`.
     fn table(&self, name: &str, keys: &[String]) -> Vec<Record> {
         if self.whole {
-            return self.told(&[name]);
+            return self.queried(&[name]);
         }
         let one = |key: &String| {
-            let records = self.told(&[name, key]);
+            let records = self.queried(&[name, key]);
             assert_eq!(records.len(), 1, "{name} {key}");
             records
         };
         keys.iter().flat_map(one).collect()
     }
 
-    /// A record of each end port, by LID.
+    /// A record of each end port, by the LID in its field `field`. A query of one record has the
+    /// LID followed by `suffix` as its key.
     fn by_lid(&self, name: &str, field: &str, suffix: &str) -> BTreeMap<u64, Record> {
         let lids = self.ends.keys();
         let keys: Vec<String> = lids.map(|lid| format!("{lid}{suffix}")).collect();
@@ -127,9 +135,9 @@ impl<'a> Subnet<'a> {
     }
 
     fn nodes(&self) {
-        let told = self.by_lid("NR", "lid", "");
+        let queried = self.by_lid("NR", "lid", "");
         for (lid, end) in &self.ends {
-            let record = &told[lid];
+            let record = &queried[lid];
             let kind = if end.is_switch {
                 "Switch"
             } else {
@@ -149,13 +157,13 @@ impl<'a> Subnet<'a> {
     }
 
     fn guids(&self) {
-        let told = self.by_lid("GIR", "LID", "/0");
+        let queried = self.by_lid("GIR", "LID", "/0");
         for (lid, end) in &self.ends {
-            assert_eq!(told[lid].text("GUID 0").unwrap(), end.guid, "LID {lid}");
+            assert_eq!(queried[lid].text("GUID 0").unwrap(), end.guid, "LID {lid}");
         }
     }
 
-    /// The LID of a node, as records show it.
+    /// The LID in records about a port: that of the switch, or of the port of an adapter.
     fn lid_of(&self, node: &str, port: u64) -> u64 {
         let mut ends = self.ends.iter();
         let found = ends.find(|(_, end)| end.node == node && (end.is_switch || end.number == port));
@@ -174,9 +182,9 @@ impl<'a> Subnet<'a> {
             .keys()
             .map(|(lid, port)| format!("{lid}/{port}"))
             .collect();
-        let told = self.table("PIR", &keys);
-        assert_eq!(told.len(), shown.len());
-        for record in told {
+        let queried = self.table("PIR", &keys);
+        assert_eq!(queried.len(), shown.len());
+        for record in queried {
             let read = |field| record.number(field).unwrap();
             let at = (read("EndPortLid"), read("PortNum"));
             let port = &shown[&at];
@@ -217,8 +225,8 @@ impl<'a> Subnet<'a> {
         let read = |record: &Record| {
             ["FromLID", "FromPort", "ToLID", "ToPort"].map(|field| record.number(field).unwrap())
         };
-        let told: BTreeSet<[u64; 4]> = self.table("LR", &keys).iter().map(read).collect();
-        assert_eq!(told, shown);
+        let queried: BTreeSet<[u64; 4]> = self.table("LR", &keys).iter().map(read).collect();
+        assert_eq!(queried, shown);
     }
 
     fn switch_tables(&self) {
@@ -242,9 +250,9 @@ impl<'a> Subnet<'a> {
                 .iter()
                 .map(|entry| (number(entry, "/lid") as u16, number(entry, "/port") as u16))
                 .collect();
-            let mut told = of(&tables).entries;
-            told.retain(|_, port| *port != 255);
-            assert_eq!(told, entries, "LID {lid}");
+            let mut queried = of(&tables).entries;
+            queried.retain(|_, port| *port != 255);
+            assert_eq!(queried, entries, "LID {lid}");
         }
     }
 
@@ -256,7 +264,7 @@ impl<'a> Subnet<'a> {
                 ("SL2VL", format!("{lid}/{at}/{at}")),
                 ("VLAR", format!("{lid}/{at}/1")),
             ] {
-                let records = self.told(&[name, &key]);
+                let records = self.queried(&[name, &key]);
                 assert_eq!(records.len(), 1, "{name} {key}");
                 assert_eq!(records[0].number("LID").unwrap(), *lid);
             }
@@ -268,7 +276,7 @@ impl<'a> Subnet<'a> {
             let on = number(&member, "/port/number");
             let lid = self.lid_of(text(&member, "/port/node_guid"), on);
             // The port number of channel adapters is reserved here.
-            let records = self.told(&["PKTR", &format!("{lid}/0/0")]);
+            let records = self.queried(&["PKTR", &format!("{lid}/0/0")]);
             assert_eq!(records.len(), 1, "LID {lid}");
             let index = number(&member, "/index") as usize;
             assert_eq!(text(&member, "/membership"), "full");
@@ -279,11 +287,11 @@ impl<'a> Subnet<'a> {
     fn groups(&self) {
         let shown = list(self.shown(&["multicast"]));
         assert!(!shown.is_empty(), "there is the broadcast group");
-        let told = self.told(&["-g"]);
-        assert_eq!(told.len(), shown.len());
+        let queried = self.queried(&["-g"]);
+        assert_eq!(queried.len(), shown.len());
         for group in shown {
             let named = |record: &&Record| record.text("MGID").unwrap() == text(&group, "/mgid");
-            let record = told.iter().find(named).expect("it is told of");
+            let record = queried.iter().find(named).expect("it is told of");
             for (field, pointer) in [
                 ("Mlid", "/mlid"),
                 ("pkey", "/p_key"),
@@ -305,9 +313,9 @@ impl<'a> Subnet<'a> {
     fn master(&self) {
         let status = self.shown(&["status"]);
         let lid = number(&status, "/lid");
-        let told = self.told(&["SMIR", &lid.to_string()]);
-        let [record] = &told[..] else {
-            panic!("{told:?}");
+        let queried = self.queried(&["SMIR", &lid.to_string()]);
+        let [record] = &queried[..] else {
+            panic!("{queried:?}");
         };
         assert_eq!(record.text("GUID").unwrap(), text(&status, "/port_guid"));
         let priority = record.number("Priority").unwrap();
@@ -316,8 +324,8 @@ impl<'a> Subnet<'a> {
         assert_eq!(record.number("SMState").unwrap(), 3);
         // Each request that brought the subnet up counts.
         assert!(record.number("ActCount").unwrap() > 100, "{record:?}");
-        let told = self.told(&["CPI"]);
-        assert_eq!(told[0].number("Class version").unwrap(), 2);
+        let queried = self.queried(&["CPI"]);
+        assert_eq!(queried[0].number("Class version").unwrap(), 2);
     }
 
     fn paths(&self) {
@@ -330,9 +338,9 @@ impl<'a> Subnet<'a> {
         for (from, to) in hosts.iter().zip(hosts.iter().rev()) {
             let shown = self.shown(&["path", from, to]);
             let shown = list(shown["paths"].clone());
-            let told = self.told(&["PR", "--slid", from, "--dlid", to]);
-            assert_eq!((told.len(), shown.len()), (1, 1));
-            let (record, path) = (&told[0], &shown[0]);
+            let queried = self.queried(&["PR", "--slid", from, "--dlid", to]);
+            assert_eq!((queried.len(), shown.len()), (1, 1));
+            let (record, path) = (&queried[0], &shown[0]);
             for (field, pointer) in [
                 ("slid", "/source_lid"),
                 ("dlid", "/destination_lid"),
@@ -357,7 +365,8 @@ impl<'a> Subnet<'a> {
         }
     }
 
-    fn agrees(&self) {
+    /// Compares all records with rsmctl.
+    fn assert_agrees(&self) {
         self.nodes();
         self.guids();
         self.ports();
@@ -381,6 +390,7 @@ impl<'a> Subnet<'a> {
     }
 }
 
+/// The rate with this code in Gb/s; `None` if the code is reserved.
 fn gbps(code: u64) -> Option<f64> {
     let tenths = Rate(code as u8).tenth_gbps()?;
     Some(f64::from(tenths) / 10.0)
@@ -388,7 +398,7 @@ fn gbps(code: u64) -> Option<f64> {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs ibsim-utils and infiniband-diags")]
-fn on_ibsim_single_records_match_rsmctl() {
+fn saquery_of_single_records_on_ibsim_matches_rsmctl() {
     if !require_peers(&["ibsim", "ibsim-run", "saquery"]) {
         return;
     }
@@ -401,13 +411,13 @@ fn on_ibsim_single_records_match_rsmctl() {
     let arguments = ["--config", config.to_str().unwrap()];
     let rsm = Rsm::start_with(&ibsim, None, hosts[0], &state, &arguments, LIMIT).unwrap();
     let diagnose = |arguments: &[&str]| ibsim.diagnose(hosts[1], "saquery", arguments).unwrap();
-    Subnet::new(&rsm, &diagnose, false).agrees();
+    Subnet::new(&rsm, &diagnose, false).assert_agrees();
     rsm.stop().unwrap().success().unwrap();
 }
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs infiniband-diags")]
-fn on_the_simulator_whole_tables_match_rsmctl() {
+fn saquery_of_whole_tables_on_rsms_simulator_matches_rsmctl() {
     if !require_peers(&["saquery"]) {
         return;
     }
@@ -421,6 +431,6 @@ fn on_the_simulator_whole_tables_match_rsmctl() {
         let host = "host-002 mlx5_0";
         served.diagnose(host, "saquery", arguments).unwrap()
     };
-    Subnet::new(&rsm, &diagnose, true).agrees();
+    Subnet::new(&rsm, &diagnose, true).assert_agrees();
     rsm.stop().unwrap().success().unwrap();
 }

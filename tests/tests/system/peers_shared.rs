@@ -14,15 +14,15 @@ use rsm_tests::virtual_time::seeds;
 /// A fabric of 20 switches and 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 const LIMIT: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 /// A time longer than rsm takes to store a registration.
-const WRITTEN: Duration = Duration::from_secs(2);
+const WRITE_TIME: Duration = Duration::from_secs(2);
 /// A time longer than repairs of so small a fabric take.
 const QUIET: Duration = Duration::from_secs(2);
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-fn after_sigkill_a_manager_with_an_empty_folder_continues_with_everything_and_sets_nothing() {
+fn manager_with_an_empty_folder_has_everything_after_sigkill_and_sets_nothing() {
     if !require_peers(PEERS) {
         return;
     }
@@ -34,12 +34,12 @@ fn after_sigkill_a_manager_with_an_empty_folder_continues_with_everything_and_se
         site.wait_answer(host, 0);
     }
     let alias = register(&site.fabric, &mut hosts);
-    std::thread::sleep(WRITTEN);
+    std::thread::sleep(WRITE_TIME);
     rsm.wait_stored();
     let lids = site.fabric.lids();
     let members: Vec<McMemberRecord> = all(&mut hosts[0]);
     let tables = site.fabric.multicast_tables();
-    let told: Vec<u32> = hosts.iter().map(Host::reregistrations).collect();
+    let requests: Vec<u32> = hosts.iter().map(Host::reregistrations).collect();
     rsm.process.kill().unwrap();
     site.fabric.sets_by_sender();
 
@@ -57,14 +57,14 @@ fn after_sigkill_a_manager_with_an_empty_folder_continues_with_everything_and_se
     let subscriptions = rsm.ask(&["subscriptions"]).unwrap_or_default().to_string();
     assert!(subscriptions.contains("0x"), "{subscriptions}\n{log}");
     let after: Vec<u32> = hosts.iter().map(Host::reregistrations).collect();
-    assert_eq!(after, told, "no host registers again");
+    assert_eq!(after, requests, "no host registers again");
     assert_eq!(rsm.status()["shared_store"]["epoch"], 2, "{}", rsm.status());
     rsm.stop();
 }
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-fn the_fabric_is_managed_while_etcd_is_away_and_the_changes_follow() {
+fn fabric_is_managed_while_etcd_is_away_and_etcd_gets_the_changes_later() {
     if !require_peers(PEERS) {
         return;
     }
@@ -79,7 +79,7 @@ fn the_fabric_is_managed_while_etcd_is_away_and_the_changes_follow() {
     let cable = site.fabric.cables()[0];
     let before = site.fabric.fabric.blocks_written().unwrap();
     site.fabric.set_link(cable, false);
-    let repaired = wait_for_every(LOOK, LIMIT, || {
+    let repaired = wait_for_every(POLL, LIMIT, || {
         (site.fabric.fabric.blocks_written().unwrap() > before).then_some(())
     });
     assert!(repaired.is_some(), "{}", rsm.process.stderr_so_far());
@@ -88,7 +88,7 @@ fn the_fabric_is_managed_while_etcd_is_away_and_the_changes_follow() {
         site.wait_answer(host, 0);
     }
     register(&site.fabric, &mut hosts);
-    std::thread::sleep(WRITTEN);
+    std::thread::sleep(WRITE_TIME);
     let store = rsm.status()["shared_store"].clone();
     assert!(store["waiting_rows"].as_u64() > Some(0), "{store}");
     site.etcd.restart(0).unwrap();
@@ -103,7 +103,7 @@ fn the_fabric_is_managed_while_etcd_is_away_and_the_changes_follow() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-fn without_etcd_at_the_start_the_fabric_comes_up() {
+fn fabric_comes_up_without_etcd_at_the_start() {
     if !require_peers(PEERS) {
         return;
     }
@@ -125,7 +125,7 @@ fn without_etcd_at_the_start_the_fabric_comes_up() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-fn keys_of_other_programs_are_refused_at_the_start_with_their_name() {
+fn start_fails_and_names_the_key_if_etcd_has_keys_of_other_programs() {
     if !require_peers(PEERS) {
         return;
     }
@@ -149,7 +149,7 @@ fn keys_of_other_programs_are_refused_at_the_start_with_their_name() {
 /// over; the master is resumed.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-fn a_deposed_master_that_wakes_up_sets_nothing() {
+fn deposed_master_sets_nothing_after_sigcont() {
     if !require_peers(PEERS) {
         return;
     }
@@ -184,7 +184,7 @@ fn a_deposed_master_that_wakes_up_sets_nothing() {
                 .map(|(rsm, _)| rsm.process.stderr_so_far());
             logs.join("\n----\n")
         };
-        let taken = wait_for_every(LOOK, LIMIT, || {
+        let taken = wait_for_every(POLL, LIMIT, || {
             standby.0.state().contains("up").then_some(())
         });
         assert!(
@@ -227,7 +227,7 @@ fn a_deposed_master_that_wakes_up_sets_nothing() {
 /// some of them while the other one requests its SMInfo.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-fn a_deposed_master_that_wakes_up_stands_by_and_the_epoch_stays() {
+fn deposed_master_stands_by_after_sigcont_and_the_epoch_stays() {
     if !require_peers(PEERS) {
         return;
     }
@@ -250,9 +250,10 @@ fn a_deposed_master_that_wakes_up_stands_by_and_the_epoch_stays() {
             logs.join("\n----\n")
         };
         stopped.process.suspend();
-        let taken = wait_for_every(LOOK, LIMIT, || other.state().contains("up").then_some(()));
+        let taken = wait_for_every(POLL, LIMIT, || other.state().contains("up").then_some(()));
         assert!(taken.is_some(), "round {round}\n{}", log());
-        // The pause is not in step with the requests of the successor.
+        // The pause varies, so that the master resumes at various points between two requests of
+        // the successor.
         std::thread::sleep(Duration::from_millis(137 * round));
         let epoch = other.status()["shared_store"]["epoch"].clone();
         site.fabric.sets_by_sender();
@@ -274,7 +275,7 @@ fn a_deposed_master_that_wakes_up_stands_by_and_the_epoch_stays() {
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
 #[expect(clippy::print_stdout, reason = "a takeover's figures are worth a line")]
-fn a_standby_takes_over_from_a_killed_master_with_everything() {
+fn standby_takes_over_lids_and_registrations_of_a_killed_master() {
     if !require_peers(PEERS) {
         return;
     }
@@ -284,13 +285,13 @@ fn a_standby_takes_over_from_a_killed_master_with_everything() {
     first.wait_state("up");
     let second = site.rsm(last, "two", "");
     second.wait_state("standby");
-    let told = site.fabric.master_lids();
+    let master_lids = site.fabric.master_lids();
     let mut hosts: Vec<Host> = (2..6).map(|place| site.fabric.host(place)).collect();
     for host in &mut hosts {
         site.wait_answer(host, 0);
     }
     let alias = register(&site.fabric, &mut hosts);
-    std::thread::sleep(WRITTEN);
+    std::thread::sleep(WRITE_TIME);
     first.wait_stored();
     let lids = site.fabric.lids();
     let members: Vec<McMemberRecord> = all(&mut hosts[0]);
@@ -315,7 +316,7 @@ fn a_standby_takes_over_from_a_killed_master_with_everything() {
     );
     assert_eq!(
         site.fabric.master_lids(),
-        told,
+        master_lids,
         "no port is told another LID\n{log}"
     );
     let again: Vec<u32> = hosts.iter().map(Host::reregistrations).collect();
@@ -333,7 +334,7 @@ fn a_standby_takes_over_from_a_killed_master_with_everything() {
     let before = site.fabric.fabric.blocks_written().unwrap();
     let watch = Stopwatch::start();
     site.fabric.set_link(cable, false);
-    let repaired = wait_for_every(LOOK, LIMIT, || {
+    let repaired = wait_for_every(POLL, LIMIT, || {
         (site.fabric.fabric.blocks_written().unwrap() > before).then_some(())
     });
     assert!(repaired.is_some(), "{log}");
@@ -354,7 +355,7 @@ fn a_standby_takes_over_from_a_killed_master_with_everything() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-fn other_settings_and_managers_that_are_not_allowed_are_findings() {
+fn different_settings_and_managers_that_are_not_allowed_are_findings() {
     if !require_peers(PEERS) {
         return;
     }
@@ -377,8 +378,8 @@ fn other_settings_and_managers_that_are_not_allowed_are_findings() {
     }
     second.stop();
 
-    // Only the first manager is permitted: the other one cannot take over, however high its
-    // priority.
+    // Only the first manager is allowed: the other one cannot take over, however high its priority
+    // is.
     let own = site.fabric.hosts[0];
     let own = site
         .fabric

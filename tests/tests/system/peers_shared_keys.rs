@@ -17,9 +17,10 @@ use rsm_tests::sharing::{Manager, Site};
 /// A fabric of 20 switches and 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 const LIMIT: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 
-/// Settings at protection level 3, with a secret of these bytes in a file of its own.
+/// The settings of M_Keys for each port at protection level 3. The secret, in a file of its own,
+/// repeats `byte`.
 fn keys_of(site: &Site, byte: u8) -> String {
     let file = site
         .fabric
@@ -33,7 +34,8 @@ fn keys_of(site: &Site, byte: u8) -> String {
     )
 }
 
-/// The generation to which the key of each port belongs; `None` for another key.
+/// The generation, 0 to 8, of the key that each port holds; `None` for a key that the secret of
+/// bytes 7 does not give.
 fn generations(site: &Site) -> Vec<((Guid, PortNum), Option<u64>)> {
     let held = site.fabric.fabric.sim.with(|sim| {
         let ports: Vec<(Guid, PortNum)> = sim.end_ports().collect();
@@ -44,8 +46,8 @@ fn generations(site: &Site) -> Vec<((Guid, PortNum), Option<u64>)> {
     let secret = Secret::new([7; SECRET_BYTES]);
     let held = held.unwrap().into_iter();
     held.map(|((node, port), key)| {
-        let of = |number: &u64| Ok(secret.m_key(*number, PortKey::new(node, port))) == key;
-        ((node, port), (0..9).find(of))
+        let is_of = |number: &u64| Ok(secret.m_key(*number, PortKey::new(node, port))) == key;
+        ((node, port), (0..9).find(is_of))
     })
     .collect()
 }
@@ -57,8 +59,9 @@ fn violations(site: &Site) -> u64 {
         .unwrap()
 }
 
+/// Waits until the standby has read the subnet as of the master's last plan.
 fn wait_ready(standby: &Manager) {
-    let is_ready = wait_for_every(LOOK, LIMIT, || {
+    let is_ready = wait_for_every(POLL, LIMIT, || {
         let store = &standby.status()["shared_store"];
         let read = store["read_plan"].as_u64();
         (read.is_some() && read == store["master_plan"].as_u64()).then_some(())
@@ -69,7 +72,7 @@ fn wait_ready(standby: &Manager) {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-fn a_rotation_that_sigkill_interrupts_is_ended_by_the_standby() {
+fn rotation_interrupted_by_sigkill_is_completed_by_the_standby() {
     if !require_peers(PEERS) {
         return;
     }
@@ -79,14 +82,15 @@ fn a_rotation_that_sigkill_interrupts_is_ended_by_the_standby() {
     let first = site.rsm(0, "one", &keys);
     first.wait_state("up");
     first.wait_stored();
-    // A Set of a key that is sent again, because its answer is late, still states the former key.
-    let of_first = violations(&site);
+    // A Set of a key that rsm repeats, because its answer is late, still has the former key, which
+    // counts as a violation.
+    let violations_before = violations(&site);
     let second = site.rsm(last, "two", &keys);
     second.wait_state("standby");
     wait_ready(&second);
     assert_eq!(
         violations(&site),
-        of_first,
+        violations_before,
         "it reads the subnet with the right keys"
     );
     first.command(&["rotate-m-keys"]);
@@ -99,9 +103,9 @@ fn a_rotation_that_sigkill_interrupts_is_ended_by_the_standby() {
         "{:?}",
         generations(&site)
     );
-    // The standby queries the master ten times a second with the key that its port held last.
-    let of_rotation = violations(&site) - of_first;
-    assert!(of_rotation <= 5, "{of_rotation}");
+    // The standby queries the master ten times a second, at first with the former key of its port.
+    let violations_of_rotation = violations(&site) - violations_before;
+    assert!(violations_of_rotation <= 5, "{violations_of_rotation}");
 
     // The next rotation is interrupted as soon as a port has its new key.
     let killer = first.process.killer().unwrap();
@@ -114,11 +118,11 @@ fn a_rotation_that_sigkill_interrupts_is_ended_by_the_standby() {
         });
         assert!(begun.is_some());
         killer.kill();
-        // The answer, if there was time for one, has no information.
+        // The answer does not matter.
         drop(asked.join().unwrap());
     });
     second.wait_state("up");
-    let is_done = wait_for_every(LOOK, LIMIT, || {
+    let is_done = wait_for_every(POLL, LIMIT, || {
         // All hosts have keys of one generation, and all switches of another, to which a fence
         // moved them.
         let all: BTreeSet<(bool, Option<u64>)> = generations(&site)

@@ -11,7 +11,7 @@ use rsm_tests::sharing::{Manager, Site};
 /// A fabric of 20 switches and 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 const LIMIT: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(100);
 
 /// The inventory of a host with one GPU beside an adapter with this GUID.
 fn inventory(guid: u64) -> String {
@@ -20,6 +20,7 @@ fn inventory(guid: u64) -> String {
     )
 }
 
+/// Imports the inventory of a host with one GPU and an adapter with this GUID.
 fn import(rsm: &Manager, host: &str, guid: u64) {
     let file = rsm.directory.join(format!("{host}.inventory"));
     fs::write(&file, inventory(guid)).unwrap();
@@ -37,10 +38,10 @@ fn gpu_hosts(rsm: &Manager) -> Vec<String> {
 }
 
 fn wait_hosts(rsm: &Manager, expected: &[&str]) {
-    let there = wait_for_every(LOOK, LIMIT, || (gpu_hosts(rsm) == expected).then_some(()));
+    let reached = wait_for_every(POLL, LIMIT, || (gpu_hosts(rsm) == expected).then_some(()));
     let log = rsm.process.stderr_so_far();
     let shown = rsm.command(&["gpu", "hosts"]);
-    assert!(there.is_some(), "{expected:?}: {shown}\n{log}");
+    assert!(reached.is_some(), "{expected:?}: {shown}\n{log}");
 }
 
 /// The events of the last hour in which an operator forgot this GPU host, from the history on the
@@ -51,8 +52,9 @@ fn forgotten(rsm: &Manager, host: &str) -> Vec<String> {
     all.lines().filter(is_wanted).map(str::to_owned).collect()
 }
 
+/// Waits until the history on the disk has the one event of [`forgotten`]; returns it.
 fn wait_forgotten(rsm: &Manager, host: &str) -> String {
-    let found = wait_for_every(LOOK, LIMIT, || {
+    let found = wait_for_every(POLL, LIMIT, || {
         let found = forgotten(rsm, host);
         (!found.is_empty()).then_some(found)
     });
@@ -69,7 +71,7 @@ fn convergences(rsm: &Manager) -> usize {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-fn a_standby_knows_the_gpu_hosts_and_the_history_of_the_master_before_and_after_a_takeover() {
+fn standby_has_the_gpu_hosts_and_history_of_the_master_before_and_after_a_takeover() {
     if !require_peers(PEERS) {
         return;
     }
@@ -82,9 +84,9 @@ fn a_standby_knows_the_gpu_hosts_and_the_history_of_the_master_before_and_after_
     import(&first, "gpu-a", 0xa);
     import(&first, "gpu-b", 0xb);
     first.command(&["gpu", "forget", "gpu-b"]);
-    // Before the takeover, the standby follows every five seconds.
+    // Before the takeover, the standby reads the changes in etcd every five seconds.
     wait_hosts(&second, &["gpu-a"]);
-    let act = wait_forgotten(&second, "gpu-b");
+    let event = wait_forgotten(&second, "gpu-b");
     let own = site.fabric.hosts[0];
     let guid = site
         .fabric
@@ -92,8 +94,8 @@ fn a_standby_knows_the_gpu_hosts_and_the_history_of_the_master_before_and_after_
         .sim
         .with(move |sim| sim.port_guid(own.0, own.1));
     let guid = guid.expect("it runs").expect("it is there").to_string();
-    assert!(act.contains(&guid), "{act}");
-    // At the takeover, the standby reads the records that it has not followed yet.
+    assert!(event.contains(&guid), "{event}");
+    // At the takeover, the standby reads the changes that it has not read yet.
     import(&first, "gpu-c", 0xc);
     std::thread::sleep(Duration::from_secs(2));
     first.wait_stored();
@@ -105,8 +107,8 @@ fn a_standby_knows_the_gpu_hosts_and_the_history_of_the_master_before_and_after_
     wait_forgotten(&second, "gpu-b");
     assert!(convergences(&second) > known, "{known}");
 
-    // The first manager comes back, and learns what the second one has done; it still knows its own
-    // acts.
+    // The first manager comes back, and learns what the second one has done; it still has its own
+    // events.
     second.command(&["gpu", "forget", "gpu-a"]);
     let first = site.rsm(0, "one", "");
     first.wait_state("standby");
@@ -126,7 +128,7 @@ fn a_standby_knows_the_gpu_hosts_and_the_history_of_the_master_before_and_after_
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-fn inventories_in_files_of_an_earlier_version_go_into_the_store() {
+fn inventory_files_of_an_earlier_version_move_into_the_store() {
     if !require_peers(PEERS) {
         return;
     }
@@ -140,7 +142,7 @@ fn inventories_in_files_of_an_earlier_version_go_into_the_store() {
     let first = site.rsm(0, "one", "");
     first.wait_state("up");
     wait_hosts(&first, &["gpu-old"]);
-    let gone = wait_for_every(LOOK, LIMIT, || {
+    let gone = wait_for_every(POLL, LIMIT, || {
         (!directory.join("gpu").exists()).then_some(())
     });
     assert!(gone.is_some(), "the store has what the files held");
@@ -150,7 +152,7 @@ fn inventories_in_files_of_an_earlier_version_go_into_the_store() {
     second.wait_state("up");
     wait_hosts(&second, &["gpu-old"]);
     second.stop();
-    // The store of the first machine contains it as well.
+    // The store on the first machine has the inventory as well.
     let first = site.rsm(0, "one", "");
     first.wait_state("up");
     wait_hosts(&first, &["gpu-old"]);

@@ -17,9 +17,9 @@ use rsm_tests::virtual_time::partitions;
 /// A fabric of 20 switches and 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 const LIMIT: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 /// A time longer than rsm takes to pass a registration to the shared store.
-const WRITTEN: Duration = Duration::from_secs(2);
+const WRITE_TIME: Duration = Duration::from_secs(2);
 /// A time longer than a repair that waits only for the fabric, in a debug build beside other
 /// programs.
 const REPAIR: Duration = Duration::from_secs(10);
@@ -27,7 +27,8 @@ const REPAIR: Duration = Duration::from_secs(10);
 /// build beside other programs, and shorter than the successive time limits of etcd's calls.
 const HANGS_LIMIT: Duration = Duration::from_secs(5);
 
-fn observed(site: &Site) -> Vec<Host> {
+/// Attaches the hosts 2 to 5.
+fn attach_hosts(site: &Site) -> Vec<Host> {
     (2..6).map(|place| site.fabric.host(place)).collect()
 }
 
@@ -47,7 +48,7 @@ fn repair(site: &Site, rsm: &Manager, number: usize) {
     let before = site.fabric.fabric.blocks_written().unwrap();
     let watch = Stopwatch::start();
     site.fabric.set_link(cable, false);
-    let repaired = wait_for_every(LOOK, LIMIT, || {
+    let repaired = wait_for_every(POLL, LIMIT, || {
         (site.fabric.fabric.blocks_written().unwrap() > before).then_some(())
     });
     assert!(repaired.is_some(), "{}", rsm.process.stderr_so_far());
@@ -55,8 +56,8 @@ fn repair(site: &Site, rsm: &Manager, number: usize) {
     site.fabric.set_link(cable, true);
 }
 
-/// Loses the master's machine, and asserts that a manager without any state has everything that was
-/// acknowledged.
+/// Kills the master, and asserts that a manager at its host with the empty state folder `name` has
+/// everything that was acknowledged.
 fn assert_nothing_lost(site: &Site, rsm: Manager, hosts: &mut [Host], name: &str) {
     let lids = site.fabric.lids();
     let alias = site.fabric.guids(3);
@@ -72,7 +73,7 @@ fn assert_nothing_lost(site: &Site, rsm: Manager, hosts: &mut [Host], name: &str
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-fn a_partition_made_on_the_master_is_in_force_at_its_successor() {
+fn partition_created_on_the_master_stays_in_force_after_a_takeover() {
     if !require_peers(PEERS) {
         return;
     }
@@ -101,7 +102,7 @@ fn a_partition_made_on_the_master_is_in_force_at_its_successor() {
         "blue",
     ];
     first.command(&create);
-    let held = || -> Vec<BTreeSet<u16>> {
+    let p_keys = || -> Vec<BTreeSet<u16>> {
         let tables = members.iter().map(|&port| {
             let keys = sim.with(move |sim| partitions::held(sim, port)).unwrap();
             keys.iter()
@@ -112,14 +113,14 @@ fn a_partition_made_on_the_master_is_in_force_at_its_successor() {
         tables.collect()
     };
     let expected = BTreeSet::from([0xffff, 0x8010]);
-    assert_eq!(held(), [expected.clone(), expected.clone()]);
+    assert_eq!(p_keys(), [expected.clone(), expected.clone()]);
     // The standby makes no changes.
     let refused = second.ask(&["partition", "delete", "0x10"]);
     assert_eq!(refused, None);
     first.wait_stored();
     first.process.kill().unwrap();
     second.wait_state("up");
-    assert_eq!(held(), [expected.clone(), expected]);
+    assert_eq!(p_keys(), [expected.clone(), expected]);
     let listed = second.command(&["partition", "list"]);
     assert!(listed.contains("blue"), "{listed}");
     let shown = second.command(&["partition", "show", "0x10"]);
@@ -127,13 +128,13 @@ fn a_partition_made_on_the_master_is_in_force_at_its_successor() {
     // The successor may change it.
     second.command(&["partition", "delete", "0x10", "--yes"]);
     let expected = BTreeSet::from([0xffff]);
-    assert_eq!(held(), [expected.clone(), expected]);
+    assert_eq!(p_keys(), [expected.clone(), expected]);
     second.stop();
 }
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-fn the_loss_of_one_member_of_etcd_is_no_loss_and_that_of_all_is_a_delay() {
+fn one_dead_member_of_etcd_delays_nothing_and_all_dead_delay_only_the_store() {
     if !require_peers(PEERS) {
         return;
     }
@@ -143,11 +144,11 @@ fn the_loss_of_one_member_of_etcd_is_no_loss_and_that_of_all_is_a_delay() {
     rsm.wait_stored();
     site.etcd.kill(1).unwrap();
     repair(&site, &rsm, 0);
-    let mut hosts = observed(&site);
+    let mut hosts = attach_hosts(&site);
     for host in &mut hosts {
         site.wait_answer(host, 0);
     }
-    std::thread::sleep(WRITTEN);
+    std::thread::sleep(WRITE_TIME);
     rsm.wait_stored();
     rsm.wait_finding("store-unreachable", false);
 
@@ -157,7 +158,7 @@ fn the_loss_of_one_member_of_etcd_is_no_loss_and_that_of_all_is_a_delay() {
     rsm.wait_finding("store-unreachable", true);
     repair(&site, &rsm, 1);
     register(&site.fabric, &mut hosts);
-    std::thread::sleep(WRITTEN);
+    std::thread::sleep(WRITE_TIME);
     let store = rsm.status()["shared_store"].clone();
     assert!(store["waiting_rows"].as_u64() > Some(0), "{store}");
     assert!(store["lag_ms"].as_u64() > Some(0), "{store}");
@@ -182,18 +183,18 @@ fn an_etcd_that_takes_half_a_second_for_a_write_delays_no_host_and_loses_nothing
     rsm.wait_stored();
     link.set_delay(Duration::from_millis(500));
     repair(&site, &rsm, 0);
-    let mut hosts = observed(&site);
+    let mut hosts = attach_hosts(&site);
     for host in &mut hosts {
         site.wait_answer(host, 0);
     }
     register(&site.fabric, &mut hosts);
-    let lags = wait_for_every(LOOK, LIMIT, || {
+    let lags = wait_for_every(POLL, LIMIT, || {
         let store = &rsm.status()["shared_store"];
         (store["lag_ms"].as_u64() > Some(0)).then_some(())
     });
     assert!(lags.is_some(), "{}", rsm.status());
     repair(&site, &rsm, 1);
-    std::thread::sleep(WRITTEN);
+    std::thread::sleep(WRITE_TIME);
     rsm.wait_stored();
     assert_nothing_lost(&site, rsm, &mut hosts, "two");
 }
@@ -211,7 +212,7 @@ fn an_etcd_whose_disk_takes_half_a_second_for_an_fsync_delays_no_host_and_loses_
     let rsm = site.rsm(0, "one", "");
     rsm.wait_state("up");
     repair(&site, &rsm, 0);
-    let mut hosts = observed(&site);
+    let mut hosts = attach_hosts(&site);
     for host in &mut hosts {
         site.wait_answer(host, 0);
     }
@@ -219,13 +220,13 @@ fn an_etcd_whose_disk_takes_half_a_second_for_an_fsync_delays_no_host_and_loses_
     register(&site.fabric, &mut hosts);
     assert!(watch.elapsed() < REPAIR, "{:?}", watch.elapsed());
     // A round of writes has at least one fsync: the store lags behind the state in force.
-    let lags = wait_for_every(LOOK, LIMIT, || {
+    let lags = wait_for_every(POLL, LIMIT, || {
         let store = &rsm.status()["shared_store"];
         (store["lag_ms"].as_u64() >= Some(200)).then_some(())
     });
     assert!(lags.is_some(), "{}", rsm.status());
     repair(&site, &rsm, 1);
-    std::thread::sleep(WRITTEN);
+    std::thread::sleep(WRITE_TIME);
     rsm.wait_stored();
     assert_nothing_lost(&site, rsm, &mut hosts, "two");
 }
@@ -244,7 +245,7 @@ fn a_master_cut_off_from_etcd_stays_master_and_a_later_standby_gets_everything()
     first.wait_stored();
     link.set_cut(true);
     first.wait_finding("store-unreachable", true);
-    let mut hosts = observed(&site);
+    let mut hosts = attach_hosts(&site);
     for host in &mut hosts {
         site.wait_answer(host, 0);
     }
@@ -270,17 +271,23 @@ fn a_master_cut_off_from_etcd_stays_master_and_a_later_standby_gets_everything()
     second.stop();
 }
 
-/// The number of times that each host was asked to register again.
-fn asked(hosts: &[Host]) -> Vec<u32> {
+/// The number of times that each host was asked to reregister.
+fn reregistrations(hosts: &[Host]) -> Vec<u32> {
     hosts.iter().map(Host::reregistrations).collect()
 }
 
 /// Waits until each host was asked once more than `before`.
-fn wait_asked_once(hosts: &[Host], before: &[u32], rsm: &Manager) {
+fn wait_reregistration(hosts: &[Host], before: &[u32], rsm: &Manager) {
     let once: Vec<u32> = before.iter().map(|times| times + 1).collect();
-    let is_asked = wait_for_every(LOOK, LIMIT, || (asked(hosts) == once).then_some(()));
+    let is_asked = wait_for_every(POLL, LIMIT, || {
+        (reregistrations(hosts) == once).then_some(())
+    });
     let log = rsm.process.stderr_so_far();
-    assert!(is_asked.is_some(), "{:?} {before:?}\n{log}", asked(hosts));
+    assert!(
+        is_asked.is_some(),
+        "{:?} {before:?}\n{log}",
+        reregistrations(hosts)
+    );
 }
 
 /// Registrations that the master acknowledged while it was cut off are lost with it: its successor
@@ -299,21 +306,21 @@ fn the_successor_of_a_master_that_was_cut_off_from_etcd_asks_hosts_to_register_a
     first.wait_stored();
     let second = site.rsm(last, "two", "");
     second.wait_state("standby");
-    let mut hosts = observed(&site);
+    let mut hosts = attach_hosts(&site);
     for host in &mut hosts {
         site.wait_answer(host, 0);
     }
-    let before = asked(&hosts);
+    let before = reregistrations(&hosts);
     link.set_cut(true);
     first.wait_finding("store-unreachable", true);
     register(&site.fabric, &mut hosts);
     std::thread::sleep(Duration::from_secs(5));
-    assert_eq!(asked(&hosts), before);
+    assert_eq!(reregistrations(&hosts), before);
     let lid = site.fabric.lid(0);
     first.process.kill().unwrap();
     site.wait_answer_at(&mut hosts[0], lid);
     second.wait_finding("registrations-lost", true);
-    wait_asked_once(&hosts, &before, &second);
+    wait_reregistration(&hosts, &before, &second);
     assert_eq!(all::<ServiceRecord>(&mut hosts[0]).len(), 0);
     for host in &mut hosts {
         site.wait_answer_at(host, lid);
@@ -326,7 +333,7 @@ fn the_successor_of_a_master_that_was_cut_off_from_etcd_asks_hosts_to_register_a
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-fn a_takeover_while_etcd_is_away_continues_with_what_it_last_showed() {
+fn takeover_while_etcd_is_away_continues_with_the_state_last_read_from_etcd() {
     if !require_peers(PEERS) {
         return;
     }
@@ -336,17 +343,17 @@ fn a_takeover_while_etcd_is_away_continues_with_what_it_last_showed() {
     first.wait_state("up");
     let second = site.rsm(last, "two", "");
     second.wait_state("standby");
-    let mut hosts = observed(&site);
+    let mut hosts = attach_hosts(&site);
     for host in &mut hosts {
         site.wait_answer(host, 0);
     }
     let alias = register(&site.fabric, &mut hosts);
-    std::thread::sleep(WRITTEN);
+    std::thread::sleep(WRITE_TIME);
     first.wait_stored();
     // The pause is longer than a standby takes to follow.
     std::thread::sleep(Duration::from_secs(7));
     let members = gids(&all::<McMemberRecord>(&mut hosts[0]));
-    let (lids, before) = (site.fabric.lids(), asked(&hosts));
+    let (lids, before) = (site.fabric.lids(), reregistrations(&hosts));
     site.etcd.kill(0).unwrap();
     second.wait_finding("store-unreachable", true);
     first.process.kill().unwrap();
@@ -358,7 +365,7 @@ fn a_takeover_while_etcd_is_away_continues_with_what_it_last_showed() {
     assert_eq!(site.fabric.guids(3).get(2), Some(&alias), "{log}");
     assert_eq!(site.fabric.lids(), lids, "{log}");
     second.wait_finding("registrations-lost", true);
-    wait_asked_once(&hosts, &before, &second);
+    wait_reregistration(&hosts, &before, &second);
 
     site.etcd.restart(0).unwrap();
     second.wait_finding("store-unreachable", false);
@@ -375,11 +382,15 @@ fn a_takeover_while_etcd_is_away_continues_with_what_it_last_showed() {
     third.stop();
 }
 
-/// A site with a master, which is the manager of the first index, and a standby.
+/// A master and a standby, which exchange their roles at each takeover.
 struct Pair {
+    /// The managers; `None` for one that was killed and not replaced yet.
     managers: [Option<Manager>; 2],
+    /// The index of each manager's host.
     places: [usize; 2],
+    /// The index of the master among `managers`.
     master: usize,
+    /// The number of starts of managers so far.
     starts: usize,
 }
 
@@ -407,8 +418,8 @@ impl Pair {
         master.process.kill().unwrap();
     }
 
-    /// Replaces the manager that has died: the standby has become master, and another manager
-    /// starts.
+    /// Waits until the standby has become master, and starts another manager in place of the killed
+    /// one.
     fn replace(&mut self, site: &Site) {
         self.standby().wait_state("up");
         let name = format!("m{}", self.starts);
@@ -431,7 +442,7 @@ fn a_master_that_dies_while_etcd_hangs_is_replaced_and_faults_are_repaired() {
     let site = Site::start(FABRIC, 3);
     let mut pair = Pair::start(&site);
     for (round, gap_ms) in [0, 50, 300, 900, 1500, 4000].into_iter().enumerate() {
-        // The standby has read the subnet and the store.
+        // The pause is longer than the standby takes to read the subnet and the store.
         std::thread::sleep(Duration::from_secs(7));
         site.etcd.suspend();
         std::thread::sleep(Duration::from_millis(gap_ms));
@@ -440,7 +451,7 @@ fn a_master_that_dies_while_etcd_hangs_is_replaced_and_faults_are_repaired() {
         pair.kill_master();
         let watch = Stopwatch::start();
         site.fabric.set_link(cable, false);
-        let repaired = wait_for_every(LOOK, LIMIT, || {
+        let repaired = wait_for_every(POLL, LIMIT, || {
             (site.fabric.fabric.blocks_written().unwrap() > before).then_some(())
         });
         let log = pair.standby().process.stderr_so_far();

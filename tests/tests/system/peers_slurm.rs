@@ -120,7 +120,7 @@ impl Start {
 }
 
 /// Asserts that the controller starts without a message about the topology.
-fn takes(start: &Start) {
+fn assert_accepted(start: &Start) {
     let (text, started) = start.log();
     let shown = &start.file.1;
     assert!(started, "{text}\n{shown}");
@@ -139,14 +139,14 @@ fn takes(start: &Start) {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs slurmctld")]
-fn slurm_takes_the_trees_of_three_fabrics_without_a_warning() {
+fn slurm_accepts_the_trees_of_three_fabrics_without_a_warning() {
     if !require_peers(&["slurmctld"]) {
         return;
     }
     let directory = tempfile::tempdir().expect("there is room");
     for (port, fabric) in (26_870..).zip(FABRICS) {
         let tree = export(directory.path(), fabric, "slurm-tree", None);
-        takes(&Start::new("tree", tree, port));
+        assert_accepted(&Start::new("tree", tree, port));
     }
     // Counter-test: the controller reports a tree that lacks a node.
     let tree = export(directory.path(), FABRICS[0], "slurm-tree", None);
@@ -159,7 +159,8 @@ fn slurm_takes_the_trees_of_three_fabrics_without_a_warning() {
     );
 }
 
-/// Writes a folder with 64 hosts like `docs/dgx.txt`, in NVLink domains of 18.
+/// Writes a folder with the inventories of 64 hosts like `docs/dgx.txt`, in NVLink domains of 18
+/// hosts. Returns its path.
 fn racks(directory: &Path) -> std::path::PathBuf {
     let rsm = Invocation::new(binaries::rsm(), directory);
     let rsm = rsm
@@ -200,12 +201,12 @@ fn slurm_with_block_support_accepts_the_blocks_of_four_fleets() {
     for (port, (fabric, folder)) in (26_891..).zip(fleets) {
         let file = blocks(fabric, folder);
         assert_eq!(file.contains("BlockName=nvl-"), folder.is_some(), "{file}");
-        takes(&Start::new("block", file, port));
+        assert_accepted(&Start::new("block", file, port));
         if version() >= WITH_YAML {
             let yaml = export(directory.path(), fabric, "slurm-yaml", folder);
             let mut start = Start::new("flat", yaml, port + 10);
             start.file.0 = "topology.yaml";
-            takes(&start);
+            assert_accepted(&start);
         }
     }
     // The controller refuses sizes that do not double, and names a node that is in no block.

@@ -10,7 +10,7 @@ use rsm_tests::sm::Rsm;
 
 const FABRIC: &str = "fat-tree:k=4,levels=2";
 
-/// A host that is not the manager's.
+/// The host where the commands run, which is not the manager's.
 const HOST: &str = "host-002 mlx5_0";
 
 /// The value of a line `Name:.....value`.

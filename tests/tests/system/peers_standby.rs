@@ -15,7 +15,7 @@ use rsm_tests::tap::Tap;
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn beside_a_running_master_it_is_standby_and_sends_no_set() {
+fn rsm_beside_a_running_master_is_standby_and_sends_no_set() {
     if !require_peers(PEERS) {
         return;
     }
@@ -49,6 +49,7 @@ fn beside_a_running_master_it_is_standby_and_sends_no_set() {
     opensm.stop().unwrap();
 }
 
+/// The answer of `sminfo` with these arguments at a third host.
 fn ask_sm_info(ibsim: &Ibsim, arguments: &[&str]) -> SmInfo {
     let answer = ibsim.diagnose("Hca3", "sminfo", arguments).unwrap();
     sminfo::parse(&answer.success().unwrap().stdout).unwrap()

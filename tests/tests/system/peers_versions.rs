@@ -3,7 +3,7 @@
 //!
 //! The earlier version reads and writes the rows that it knows, and keeps the rows that it does not
 //! know. Each of these tests needs its program, at the path in `RSM_OLD_BIN`; f07ebaa3 is the last
-//! version whose rows differ from those of today:
+//! version whose rows differ from those of the current one:
 //!
 //! ```sh
 //! git worktree add ../rsm-old f07ebaa3
@@ -34,9 +34,9 @@ use serde_json::Value;
 /// A fabric of 20 switches and 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 const LIMIT: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 /// A time longer than rsm takes to store a registration.
-const WRITTEN: Duration = Duration::from_secs(2);
+const WRITE_TIME: Duration = Duration::from_secs(2);
 /// A time longer than a bring-up of so small a fabric takes, repairs included.
 const QUIET: Duration = Duration::from_secs(2);
 /// The index of the first host that registers; the next host registers with the next manager.
@@ -180,6 +180,7 @@ impl Known {
     }
 }
 
+/// The JSON list that a command of rsmctl prints.
 fn rows(manager: &Manager, arguments: &[&str]) -> Vec<Value> {
     let answer = manager.ask(arguments);
     let answer = answer.unwrap_or_else(|| panic!("no answer to {arguments:?}"));
@@ -233,7 +234,7 @@ fn register(site: &Site, turn: &Turn, host: &mut Host, place: usize) {
     let gpu = format!("gpu-{place}");
     turn.manager
         .command(&["gpu", "import", "--host", &gpu, file]);
-    std::thread::sleep(WRITTEN);
+    std::thread::sleep(WRITE_TIME);
     assert!(fabric.fabric.wait_quiet(QUIET, LIMIT).unwrap(), "no rest");
 }
 
@@ -244,7 +245,7 @@ fn assert_kept(site: &Site, turn: &Turn, hosts: &mut [Host], known: &Known) {
     let mut ask = || Known::ask(site, &turn.manager, hosts);
     let mut shown = ask();
     // GPU hosts and partitions are available after the first answers to hosts.
-    wait_for_every(LOOK, LIMIT / 6, || {
+    wait_for_every(POLL, LIMIT / 6, || {
         shown = ask();
         (shown == expected).then_some(())
     });
@@ -254,7 +255,8 @@ fn assert_kept(site: &Site, turn: &Turn, hosts: &mut [Host], known: &Known) {
     assert_eq!(findings, BTreeSet::new(), "{:?}", turn.version);
 }
 
-fn observed(site: &Site) -> Vec<Host> {
+/// Attaches the four hosts that register.
+fn attach_hosts(site: &Site) -> Vec<Host> {
     let places = FIRST..FIRST + 4;
     places.map(|place| site.fabric.host(place)).collect()
 }
@@ -267,7 +269,7 @@ fn versions_in_turn_on_one_state_folder_keep_each_others_rows_and_set_nothing() 
         return;
     }
     let site = Site::start(FABRIC, 1);
-    let mut hosts = observed(&site);
+    let mut hosts = attach_hosts(&site);
     let mut known: Option<Known> = None;
     let mut sets = 0;
     for (index, version) in [Older, New, Older, New].into_iter().enumerate() {
@@ -324,7 +326,7 @@ fn versions_that_share_an_etcd_take_over_from_each_other_with_everything() {
         New => (last, "new"),
     };
     let start = |version| Turn::start(&site, version, places(version), &rest);
-    let mut hosts = observed(&site);
+    let mut hosts = attach_hosts(&site);
     let mut known: Option<Known> = None;
     let mut master = start(Older);
     master.manager.wait_state("up");

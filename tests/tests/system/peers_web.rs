@@ -30,7 +30,7 @@ const ENTER: &str = "\u{e007}";
 const COUNTERS: &str = "[counters]\nenabled = true\ninterval_s = 1\nports_interval_s = 1\n";
 
 const LIMIT: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(200);
 
 /// A script that returns whether the first picture is drawn.
 const DRAWN: &str = "return document.documentElement.dataset.firstPicture";
@@ -123,7 +123,7 @@ fn an_operator_finds_a_host_opens_a_leaf_and_sees_a_path_and_a_change() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
-fn errors_of_a_cable_colour_its_link_and_lead_the_table_of_links() {
+fn errors_of_a_cable_colour_its_link_and_put_it_first_in_the_table_of_links() {
     if !require_peers(PEERS) {
         return;
     }
@@ -218,7 +218,7 @@ fn promtool_accepts_the_metrics_of_each_scrape() {
         "9",
     ];
     site.rsmctl(&errors);
-    let counted = wait_for_every(LOOK, LIMIT, || {
+    let counted = wait_for_every(POLL, LIMIT, || {
         let metrics = get(site.address(), "/metrics").text();
         metrics
             .contains("\ninfiniband_switch_port_symbol_error_total{")
@@ -254,7 +254,7 @@ fn promtool_accepts_the_metrics_of_each_scrape() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs prometheus")]
-fn alerts_fire_for_their_faults_and_keep_quiet_without() {
+fn alerts_fire_only_for_their_faults() {
     if !require_peers(&["promtool"]) {
         return;
     }

@@ -9,7 +9,7 @@ use rsm_tests::web::{Browser, Colours, PEERS, Site, get, write};
 use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(200);
 
 /// Imports the matrix of a host; the GPUs in `without_nvlinks` have lost their NVLinks.
 fn import(site: &Site, host: &str, without_nvlinks: &[usize]) {
@@ -36,7 +36,7 @@ fn findings(site: &Site, kind: &str) -> Vec<Value> {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
-fn a_gpu_without_nvlinks_is_told_alike_on_the_page_by_rsmctl_in_the_status_and_in_metrics() {
+fn page_rsmctl_and_metrics_show_the_same_finding_about_a_gpu_without_nvlinks() {
     if !require_peers(PEERS) {
         return;
     }
@@ -52,7 +52,7 @@ fn a_gpu_without_nvlinks_is_told_alike_on_the_page_by_rsmctl_in_the_status_and_i
         let lost: &[usize] = if host == "host-003" { &[3] } else { &[] };
         import(&site, host, lost);
     }
-    let raised = wait_for_every(LOOK, LIMIT, || findings(&site, "nvlink-degraded").pop());
+    let raised = wait_for_every(POLL, LIMIT, || findings(&site, "nvlink-degraded").pop());
     let raised = raised.expect("the fault is a finding");
     let message = raised["message"].as_str().expect("it has a text");
     assert!(
@@ -120,7 +120,7 @@ fn a_gpu_without_nvlinks_is_told_alike_on_the_page_by_rsmctl_in_the_status_and_i
         "return [...document.querySelectorAll('.page tbody .tag.bad')].length === 0",
     );
     let is_gone = || findings(&site, "nvlink-degraded").is_empty().then_some(());
-    assert!(wait_for_every(LOOK, LIMIT, is_gone).is_some(), "it is over");
+    assert!(wait_for_every(POLL, LIMIT, is_gone).is_some(), "it is over");
     site.open(&browser, "history?kind=finding");
     browser.wait("that it is over", &row("finding gone"));
     browser.assert_no_complaints();

@@ -8,7 +8,7 @@ use rsm_tests::web::{Browser, Colours, PEERS, Site, get, write};
 use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(200);
 
 /// A script that returns the number of events in the table.
 const ROWS: &str = "return document.querySelectorAll('.page tbody tr').length";
@@ -44,7 +44,7 @@ fn events(site: &Site, filters: &str) -> usize {
 
 /// Waits until at least `least` events that match `filters` are on the disk.
 fn wait_for_events(site: &Site, filters: &str, least: usize) {
-    let found = wait_for_every(LOOK, LIMIT, || {
+    let found = wait_for_every(POLL, LIMIT, || {
         (events(site, filters) >= least).then_some(())
     });
     assert!(
@@ -66,7 +66,7 @@ fn open_history(site: &Site, browser: &Browser, filters: &str, first: &str) {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
-fn the_history_of_an_earlier_run_is_shown_with_its_operators_and_filtered() {
+fn history_of_an_earlier_run_is_shown_with_its_operators_and_can_be_filtered() {
     if !require_peers(PEERS) {
         return;
     }
@@ -79,15 +79,18 @@ fn the_history_of_an_earlier_run_is_shown_with_its_operators_and_filtered() {
     let site = site.restart();
     let browser = Browser::start(1400, 900, Colours::Light);
 
-    // The question: which host was gone, and which request did an operator make, in the previous
-    // run?
+    // The questions: which host was lost in the previous run, and which request did an operator
+    // make?
     let of_host = format!("kind=node&since=1h&node={}", host.replace(' ', "%20"));
     open_history(&site, &browser, &of_host, &host);
     let lost = "return [...document.querySelectorAll('.page tbody tr')].some((row) => row.innerText.includes('node lost'))";
     browser.wait("the lost host", lost);
     open_history(&site, &browser, "kind=operator", "resweep");
-    let act = browser.text(".page tbody tr");
-    assert!(act.contains("by ") && act.contains("uid"), "{act}");
+    let request = browser.text(".page tbody tr");
+    assert!(
+        request.contains("by ") && request.contains("uid"),
+        "{request}"
+    );
     open_history(&site, &browser, "kind=manager", "up");
     let starts = "return [...document.querySelectorAll('.page tbody .tag')].filter((tag) => tag.innerText === 'started').length === 2";
     browser.wait("two starts", starts);
@@ -127,18 +130,18 @@ fn the_history_of_an_earlier_run_is_shown_with_its_operators_and_filtered() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
-fn older_events_are_read_on_demand_and_rows_that_are_read_stay_while_new_ones_come() {
+fn older_events_load_on_demand_and_shown_rows_stay_while_new_events_come() {
     if !require_peers(PEERS) {
         return;
     }
     let site = Site::start("superpod");
     let (leaf, port, _) = host_of_a_leaf(&site);
-    // A leaf that goes and comes back makes events of all its links.
+    // A leaf that loses power and gets it back causes events about all its links.
     let of_leaf = format!("kind=node&node={leaf}");
     let mut seen = events(&site, &of_leaf);
     while events(&site, "") <= 200 {
-        for act in ["power-off", "power-on"] {
-            site.rsmctl(&["sim", act, &leaf]);
+        for action in ["power-off", "power-on"] {
+            site.rsmctl(&["sim", action, &leaf]);
             seen += 1;
             wait_for_events(&site, &of_leaf, seen);
         }
@@ -160,7 +163,7 @@ fn older_events_are_read_on_demand_and_rows_that_are_read_stay_while_new_ones_co
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
-fn times_are_read_as_rsmctl_reads_them() {
+fn page_reads_times_as_rsmctl_does() {
     if !require_peers(PEERS) {
         return;
     }
@@ -175,7 +178,7 @@ fn times_are_read_as_rsmctl_reads_them() {
     let site = Site::start(&file.display().to_string());
     let browser = Browser::start(1000, 700, Colours::Dark);
     site.open(&browser, "history");
-    // The time is 05:30 today in the browser's zone; rsmctl's own test has the same forms.
+    // `now` is 05:30 on 24 November in the browser's zone. rsmctl's own test has the same forms.
     let read = |text: &str| {
         let script = format!(
             "return import('/time.js').then(({{ parseTime }}) => {{ \

@@ -32,14 +32,14 @@ fn focus(browser: &Browser) -> String {
     browser.run(script).as_str().unwrap_or_default().to_owned()
 }
 
-/// The drawn switches: their names from left to right, the top tier first.
+/// The drawn switches from left to right, the top tier first, as columns: `name`, `guid`, ….
 fn switches(site: &Site) -> Value {
     get(site.address(), "/api/v1/graph").json()["switches"].take()
 }
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
-fn an_operator_without_a_mouse_finds_a_leaf_walks_the_fabric_and_its_panel_and_leaves_them() {
+fn keys_alone_find_a_leaf_move_through_the_fabric_and_open_and_close_its_panel() {
     if !require_peers(PEERS) {
         return;
     }
@@ -109,7 +109,7 @@ fn an_operator_without_a_mouse_finds_a_leaf_walks_the_fabric_and_its_panel_and_l
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
-fn tabs_are_walked_by_keys_and_keep_the_focus_while_the_fabric_changes() {
+fn arrow_keys_move_between_tabs_which_keep_the_focus_while_the_fabric_changes() {
     if !require_peers(PEERS) {
         return;
     }
@@ -157,12 +157,12 @@ fn tabs_are_walked_by_keys_and_keep_the_focus_while_the_fabric_changes() {
         "return document.querySelector('.page tbody a[href=\"#/fabric/{node}:{first}\"]') !== null"
     );
     browser.wait("the port", &of_port);
-    let unlink = |port: u64, told: &str| {
+    let unlink = |port: u64, cables: &str| {
         site.rsmctl(&["sim", "unlink", node, &port.to_string()]);
-        let told = format!(
-            "return document.querySelector('.page tbody tr')?.innerText.includes('{told}')"
+        let shown = format!(
+            "return document.querySelector('.page tbody tr')?.innerText.includes('{cables}')"
         );
-        browser.wait("the cables in the finding", &told);
+        browser.wait("the cables in the finding", &shown);
     };
     unlink(first + 1, "2 cables");
 
@@ -178,14 +178,14 @@ fn tabs_are_walked_by_keys_and_keep_the_focus_while_the_fabric_changes() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
-fn the_loss_of_a_spine_is_safe_and_that_of_a_leaf_cuts_off_its_hosts() {
+fn what_if_says_that_loss_of_a_spine_is_safe_and_loss_of_a_leaf_cuts_hosts_off() {
     if !require_peers(PEERS) {
         return;
     }
     let site = Site::start("superpod");
     let browser = Browser::start(1400, 900, Colours::Light);
     let drawn = switches(&site);
-    let of = |kind: &str| {
+    let last_of = |kind: &str| {
         let names = drawn["name"].as_array().expect("names");
         let at = names
             .iter()
@@ -196,8 +196,9 @@ fn the_loss_of_a_spine_is_safe_and_that_of_a_leaf_cuts_off_its_hosts() {
             drawn["hosts"][at].as_u64().expect("a number"),
         )
     };
-    // The last leaf is used: the manager is at the first one, and does not foresee its own loss.
-    let ((spine, _), (leaf, hosts)) = (of("spine"), of("leaf"));
+    // The test removes the last leaf: the manager is at the first one, and does not predict its own
+    // loss.
+    let ((spine, _), (leaf, hosts)) = (last_of("spine"), last_of("leaf"));
     let verdict = |text: &str| {
         format!(
             "return document.querySelector('.page .card .tag')?.parentElement.innerText.includes({})",
@@ -229,8 +230,8 @@ fn the_loss_of_a_spine_is_safe_and_that_of_a_leaf_cuts_off_its_hosts() {
         "return document.querySelectorAll('.page table')[0].querySelectorAll('tbody tr').length";
     assert_eq!(browser.run(rows), json!(hosts));
     let printed = site.printed(&["whatif", &format!("remove={leaf}"), "--format", "json"]);
-    let told: Value = serde_json::from_str(&printed).expect("JSON");
-    let cut_off = told["cut_off"].as_array().map(Vec::len);
+    let answer: Value = serde_json::from_str(&printed).expect("JSON");
+    let cut_off = answer["cut_off"].as_array().map(Vec::len);
     assert_eq!(cut_off, Some(hosts as usize), "{printed}");
 
     // An unknown name is reported.
@@ -243,7 +244,7 @@ fn the_loss_of_a_spine_is_safe_and_that_of_a_leaf_cuts_off_its_hosts() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
-fn hosts_are_folded_below_each_leaf_of_several_lines_at_every_size() {
+fn hosts_are_folded_below_leaves_in_two_lines_at_every_zoom() {
     if !require_peers(PEERS) {
         return;
     }

@@ -9,10 +9,10 @@ use rsm_tests::web::{Browser, Colours, PEERS, Site, get};
 use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(200);
 
 /// A script that makes every answer take longer than the time between two messages about changes; a
-/// reading that is abandoned ends at once.
+/// request that is aborted ends at once.
 const SLOW_ANSWERS: &str = "const real = window.fetch; \
     window.fetch = (address, options) => new Promise((done, failed) => { \
         const give_up = () => failed(new DOMException('given up', 'AbortError')); \
@@ -24,9 +24,13 @@ const SLOW_ANSWERS: &str = "const real = window.fetch; \
 /// One end of a cable between switches, and a port of the same switch with a host other than the
 /// manager's, with the host's name.
 struct Parts {
+    /// The GUID of the switch.
     switch: String,
+    /// The number of the port with the cable to another switch.
     cable: String,
+    /// The number of the port with the host.
     host_port: String,
+    /// The description of the host.
     host: String,
 }
 
@@ -51,8 +55,8 @@ impl Parts {
         let cable = links.iter().find_map(|link| {
             let (a, b) = with_switch_first(link, "switch")?;
             let ends = [a, b];
-            let mut here = ends.iter();
-            here.find(|end| end["port"]["node_guid"] == switch.as_str())
+            let mut ends = ends.iter();
+            ends.find(|end| end["port"]["node_guid"] == switch.as_str())
                 .map(|end| end["port"]["number"].to_string())
         });
         Parts {
@@ -64,18 +68,18 @@ impl Parts {
     }
 }
 
-/// Time between two changes of a flapping cable: far shorter than an answer takes, and so long that
-/// the events of one answer's time fit the first page of the history.
+/// Time between two changes of a flapping cable: far shorter than an answer takes, but so long that
+/// the first page of the history has room for the events while an answer is under way.
 const BETWEEN_CHANGES: Duration = Duration::from_millis(100);
 
-/// Runs `work` while a cable flaps without end.
+/// Runs `work` while a cable flaps. `work` gets the number of flaps so far.
 fn while_flapping(site: &Site, parts: &Parts, work: impl FnOnce(&AtomicU32)) {
     let (is_over, flaps) = (AtomicBool::new(false), AtomicU32::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                for act in ["unlink", "relink"] {
-                    site.rsmctl(&["sim", act, &parts.switch, &parts.cable]);
+                for action in ["unlink", "relink"] {
+                    site.rsmctl(&["sim", action, &parts.switch, &parts.cable]);
                     std::thread::sleep(BETWEEN_CHANGES);
                 }
                 flaps.fetch_add(1, Ordering::Relaxed);
@@ -96,7 +100,7 @@ fn wait_for_host(site: &Site, host: &str) {
         "/api/v1/nodes?kind=ca&description_contains={}",
         host.replace(' ', "%20")
     );
-    let back = wait_for_every(LOOK, LIMIT, || {
+    let back = wait_for_every(POLL, LIMIT, || {
         let nodes = get(site.address(), &path).json();
         let is_there = nodes["nodes"]
             .as_array()
@@ -160,14 +164,15 @@ fn views_follow_changes_while_a_cable_flaps_faster_than_answers_come() {
     browser.assert_no_complaints();
 }
 
-/// Scripts that return the state in the strip, and whether the notice above the views has a text.
+/// The script expression for the state in the strip.
 const STRIP: &str = "document.querySelector('#strip .chip')?.innerText";
+/// The script expression for the text of the notice above the views; empty if that is hidden.
 const NOTICE: &str =
     "(document.querySelector('#notice').hidden ? '' : document.querySelector('#notice').innerText)";
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
-fn a_page_says_that_rsm_hangs_or_has_stopped_and_follows_it_again_when_it_goes_on() {
+fn page_says_that_rsm_hangs_or_has_stopped_and_follows_it_again_once_it_answers() {
     if !require_peers(PEERS) {
         return;
     }

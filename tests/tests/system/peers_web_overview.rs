@@ -18,7 +18,7 @@ const COUNTERS: &str =
     "[counters]\nenabled = true\ninterval_s = 1\nports_interval_s = 1\nadapters_interval_s = 1\n";
 
 const LIMIT: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(200);
 
 /// A script that returns whether the first element of a selector has this text.
 fn shows(selector: &str, text: &str) -> String {
@@ -54,7 +54,7 @@ fn wait_for_past(site: &Site, part: &str) -> u64 {
         let sum: u64 = errors.filter_map(|error| error["count"].as_u64()).sum();
         (sum > 0).then_some(sum)
     };
-    let found = wait_for_every(LOOK, LIMIT, || errors(&get(site.address(), &path).json()));
+    let found = wait_for_every(POLL, LIMIT, || errors(&get(site.address(), &path).json()));
     found.unwrap_or_else(|| panic!("{}", get(site.address(), &path).text()))
 }
 
@@ -247,7 +247,7 @@ fn equal_findings_share_one_row_that_stays_unfolded_after_an_update() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
-fn the_report_on_the_page_has_the_checks_of_rsmctl_and_prints_alone_on_white() {
+fn report_on_the_page_has_the_checks_of_rsmctl_and_prints_alone_on_white() {
     if !require_peers(PEERS) {
         return;
     }
@@ -319,7 +319,7 @@ fn a_report_says_that_the_fabric_has_changed_since() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
-fn every_view_and_panel_fits_a_screen_of_400_pixels() {
+fn every_view_and_panel_fits_a_screen_400_pixels_wide() {
     if !require_peers(PEERS) {
         return;
     }

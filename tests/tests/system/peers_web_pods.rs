@@ -1,4 +1,4 @@
-//! The page in Chromium: a fabric whose switches would be points has a tile for each pod.
+//! The page in Chromium: a fabric too large for a picture of its switches has a tile for each pod.
 
 use std::time::Duration;
 
@@ -14,18 +14,20 @@ const COUNTERS: &str =
     "[counters]\nenabled = true\ninterval_s = 1\nports_interval_s = 1\nadapters_interval_s = 1\n";
 
 const LIMIT: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(200);
 
-/// Names, hosts and states of the pods, and what their load is in words.
+/// A script that returns of each pod: its name, the number of hosts, of switches, and of parts that
+/// need a look, and whether a switch is lost.
 const TILES: &str = "return Promise.all([import('/fabric.js'), import('/pods.js')]).then(([{ shared }, { Pods }]) => \
     new Pods(shared.scene).pods.map((pod) => [pod.name, pod.hosts, pod.switches, pod.looks, pod.isLost]))";
 
+/// Waits until the picture has tiles for `count` pods; an empty `count` means none.
 fn wait_pods(browser: &Browser, count: &str) {
     let script = format!("return document.documentElement.dataset.pods === '{count}'");
     browser.wait(&format!("{count} pods"), &script);
 }
 
-/// The text at the pointer in the middle of the picture.
+/// A script that moves the pointer into the middle of the picture and returns the text at it.
 const POINT: &str = "const canvas = document.querySelector('canvas'); const box = canvas.getBoundingClientRect(); \
     canvas.dispatchEvent(new PointerEvent('pointermove', { clientX: box.left + box.width / 2, clientY: box.top + box.height / 2 })); \
     return document.querySelector('.tip').innerText";
@@ -33,7 +35,7 @@ const POINT: &str = "const canvas = document.querySelector('canvas'); const box 
 /// Words at the pointer once the load is known.
 const LOADED: &str = "% of its links' rate";
 
-/// Holds answers with the load back until `releaseLoad` is called.
+/// A script that holds answers with the load back until `releaseLoad` is called.
 const HOLD_LOAD: &str = "const ask = window.fetch; const held = new Promise((done) => { window.releaseLoad = done; }); \
     window.fetch = (address, options) => String(address).includes('graph-load') ? held.then(() => ask(address, options)) : ask(address, options); \
     return true";
@@ -63,7 +65,7 @@ fn pods_of_a_large_fabric_have_tiles_with_state_and_load() {
         assert_eq!(lost, &json!(false), "{tile}");
     }
     // Counters are read soon, and the pointer reads a tile.
-    let read = wait_for_every(LOOK, LIMIT, || {
+    let read = wait_for_every(POLL, LIMIT, || {
         let load = get(site.address(), "/api/v1/graph-load").json();
         load["use"]
             .as_array()?
@@ -74,13 +76,13 @@ fn pods_of_a_large_fabric_have_tiles_with_state_and_load() {
     assert!(read.is_some(), "no load");
     browser.open(&format!("http://{}/#/overview", site.address()));
     let pointed = |words: &str| {
-        let text = wait_for_every(LOOK, LIMIT, || {
+        let text = wait_for_every(POLL, LIMIT, || {
             let text = browser.run(POINT).as_str()?.to_owned();
             text.contains(words).then_some(text)
         });
         text.unwrap_or_else(|| panic!("{}", browser.run(POINT)))
     };
-    // The pointer is there before the load, and rests.
+    // The pointer is on the tile before the load comes, and stays there.
     browser.run(HOLD_LOAD);
     browser.open(&format!("http://{}/#/fabric", site.address()));
     wait_pods(&browser, "40");
@@ -99,10 +101,10 @@ fn pods_of_a_large_fabric_have_tiles_with_state_and_load() {
         let lost = tiles.as_array()?.iter().filter(|tile| tile[4] == true);
         (lost.count() == 1).then_some(())
     };
-    let shown = wait_for_every(LOOK, LIMIT, || is_one(&browser.run(TILES)));
+    let shown = wait_for_every(POLL, LIMIT, || is_one(&browser.run(TILES)));
     assert!(shown.is_some(), "{}", browser.run(TILES));
     wait_pods(&browser, "40");
-    // The load of pods outlives the picture of before.
+    // The pods keep their load when the picture changes.
     pointed(LOADED);
 
     // A click goes to the pod, and its switches are drawn; then all of it is shown again.
@@ -123,7 +125,7 @@ fn pods_of_a_large_fabric_have_tiles_with_state_and_load() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
-fn bars_of_pods_follow_what_links_are_coloured_by() {
+fn load_of_pods_is_that_by_which_links_are_coloured() {
     if !require_peers(PEERS) {
         return;
     }

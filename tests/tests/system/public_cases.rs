@@ -1,4 +1,4 @@
-//! Inputs from others with which an earlier version failed: `../shared/cases/public`.
+//! Inputs from other sites that an earlier version handled wrongly: `../shared/cases/public`.
 
 #![expect(clippy::print_stderr, reason = "what is skipped is said")]
 
@@ -24,19 +24,20 @@ fn case(name: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// The findings about a file, each in the form `LINE SEVERITY: TEXT`.
+/// The kind of a file, and the warnings and errors about it, each in the form
+/// `LINE SEVERITY: FOUND: EXPECTED`.
 fn checked(file: &Path) -> (FileKind, Vec<String>) {
     let report = rsm_config::check(file).unwrap();
     let line = |finding: &rsm_config::ConfigFinding| {
         let (line, severity) = (finding.line, finding.severity);
         format!("{line} {severity}: {}: {}", finding.found, finding.expected)
     };
-    let told = report.findings.iter();
-    let told = told.filter(|finding| finding.severity > ConfigSeverity::Note);
-    (report.kind, told.map(line).collect())
+    let severe = report.findings.iter();
+    let severe = severe.filter(|finding| finding.severity > ConfigSeverity::Note);
+    (report.kind, severe.map(line).collect())
 }
 
-/// Runs `rsm` in a folder of its own.
+/// Runs `rsm` in a folder of its own; returns that folder and the result.
 fn rsm(arguments: &[&str]) -> (TempDir, Finished) {
     let directory = tempfile::tempdir().unwrap();
     let rsm = Invocation::new(binaries::rsm(), directory.path());
@@ -60,15 +61,15 @@ fn migrated(conf: &Path) -> Finished {
 }
 
 #[test]
-fn lone_minhop_is_warned_of_and_auto_routes_where_nothing_does() {
+fn minhop_as_the_only_engine_is_a_warning_and_is_replaced() {
     let Some(conf) = case("opensm/minhop.conf") else {
         return;
     };
-    let (kind, said) = checked(&conf);
+    let (kind, complaints) = checked(&conf);
     assert_eq!(kind, FileKind::OpensmConf);
     assert!(
-        matches!(&said[..], [one] if one.starts_with("1 warning: routing_engine")),
-        "{said:?}"
+        matches!(&complaints[..], [one] if one.starts_with("1 warning: routing_engine")),
+        "{complaints:?}"
     );
     let finished = migrated(&conf);
     assert!(
@@ -100,16 +101,16 @@ fn lone_minhop_is_warned_of_and_auto_routes_where_nothing_does() {
 }
 
 #[test]
-fn quality_of_service_keys_without_qos_are_warned_of() {
+fn qos_keys_without_qos_true_are_warnings() {
     let Some(conf) = case("opensm/qos-not-enabled.conf") else {
         return;
     };
-    let (_, said) = checked(&conf);
-    let lines: Vec<&str> = said
+    let (_, complaints) = checked(&conf);
+    let lines: Vec<&str> = complaints
         .iter()
-        .filter_map(|said| said.split(' ').next())
+        .filter_map(|complaint| complaint.split(' ').next())
         .collect();
-    assert_eq!(lines, ["2", "3", "4", "5"], "{said:?}");
+    assert_eq!(lines, ["2", "3", "4", "5"], "{complaints:?}");
     let finished = migrated(&conf);
     for line in 2..=5 {
         let place = format!("opensm.conf:{line}:1: warning: ");
@@ -118,14 +119,14 @@ fn quality_of_service_keys_without_qos_are_warned_of() {
 }
 
 #[test]
-fn short_mapping_of_service_levels_is_filled_up() {
+fn sl2vl_with_two_entries_is_a_warning_and_is_filled_with_zeros() {
     let Some(conf) = case("opensm/qos-short-sl2vl.conf") else {
         return;
     };
-    let (_, said) = checked(&conf);
+    let (_, complaints) = checked(&conf);
     assert!(
-        matches!(&said[..], [one] if one.starts_with("6 warning: qos_sl2vl is `0,1`")),
-        "{said:?}"
+        matches!(&complaints[..], [one] if one.starts_with("6 warning: qos_sl2vl is `0,1`")),
+        "{complaints:?}"
     );
     let finished = migrated(&conf).success().unwrap();
     let filled = "sl2vl = \"0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0\"";
@@ -133,7 +134,7 @@ fn short_mapping_of_service_levels_is_filled_up() {
 }
 
 #[test]
-fn partitions_that_mean_something_else_get_a_note_each() {
+fn partition_files_with_likely_mistakes_get_a_finding_if_the_file_shows_them() {
     for (name, expected) in [
         (
             "all-limited.conf",
@@ -153,33 +154,35 @@ fn partitions_that_mean_something_else_get_a_note_each() {
         let Some(file) = case(&format!("partitions/{name}")) else {
             return;
         };
-        let (kind, said) = checked(&file);
+        let (kind, complaints) = checked(&file);
         assert_eq!(kind, FileKind::Partitions, "{name}");
         match expected {
             Some(expected) => assert!(
-                said.iter().any(|said| said.starts_with(expected)),
-                "{said:?}"
+                complaints
+                    .iter()
+                    .any(|complaint| complaint.starts_with(expected)),
+                "{complaints:?}"
             ),
-            None => assert!(said.is_empty(), "{said:?}"),
+            None => assert!(complaints.is_empty(), "{complaints:?}"),
         }
     }
 }
 
 #[test]
-fn every_port_of_a_host_of_opensm_is_named_to_the_operator() {
+fn migration_warns_of_an_opensm_on_all_ports_of_its_host() {
     let Some(root) = case("migrate-ports-all") else {
         return;
     };
     let (_directory, finished) = rsm(&["migrate", "--dry-run", "--from", root.to_str().unwrap()]);
-    let said = finished.success().unwrap().stdout;
+    let stdout = finished.success().unwrap().stdout;
     assert!(
-        said.contains("etc/default/opensm:1:1: warning: PORTS is ALL"),
-        "{said}"
+        stdout.contains("etc/default/opensm:1:1: warning: PORTS is ALL"),
+        "{stdout}"
     );
 }
 
 #[test]
-fn report_of_ports_is_named_for_what_it_is() {
+fn output_of_ibnetdiscover_p_is_refused_and_named() {
     let Some(file) = case("ports-report/ibnetdiscover-p.txt") else {
         return;
     };
@@ -193,7 +196,7 @@ fn report_of_ports_is_named_for_what_it_is() {
 }
 
 #[test]
-fn rate_that_one_end_states_counts_for_the_cable() {
+fn rate_stated_at_one_end_of_a_cable_is_that_of_the_cable() {
     let Some(file) = case("rate-missing-at-one-end.txt") else {
         return;
     };
@@ -206,9 +209,9 @@ fn rate_that_one_end_states_counts_for_the_cable() {
         .map(|cable| cable.rate().to_string())
         .collect();
     assert_eq!(rates, ["4xHDR"]);
-    let said: Vec<String> = parsed.warnings.iter().map(ToString::to_string).collect();
+    let warnings: Vec<String> = parsed.warnings.iter().map(ToString::to_string).collect();
     assert_eq!(
-        said,
+        warnings,
         ["line 5: no rate that can be read; 4xHDR of line 2 counts"]
     );
 }
