@@ -45,6 +45,7 @@ const DEVICES: [Device; 7] = [
     ("not-asked", 0x1003, "general-info", "not known"),
 ];
 
+/// The GUID of the device with this index in [`DEVICES`].
 fn guid(number: usize) -> Guid {
     match number {
         0 => SWITCH,
@@ -52,6 +53,7 @@ fn guid(number: usize) -> Guid {
     }
 }
 
+/// The switch, with the other devices at its ports 1, 2, ….
 fn netlist() -> Netlist {
     let nodes = DEVICES.iter().enumerate();
     let nodes = nodes.map(|(number, &(description, device_id, ..))| Node {

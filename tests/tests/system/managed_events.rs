@@ -21,7 +21,7 @@ const FABRIC: &str = "fat-tree:k=4,levels=3";
 const WRITE_TIME: Duration = Duration::from_secs(2);
 
 /// A time longer than rsm keeps the registrations of absent hosts.
-const FORGOTTEN: Duration = Duration::from_secs(12);
+const EXPIRY_TIME: Duration = Duration::from_secs(12);
 
 /// The empty mask: a query with it selects all records.
 const ALL: ComponentMask = ComponentMask::NONE;
@@ -234,7 +234,7 @@ fn only_a_host_cut_off_until_its_registrations_expire_is_asked_to_reregister() {
     }
     let about = Some(gid(&hosted, last));
     wait_report(&mut near, Trap::GID_OUT_OF_SERVICE, about);
-    std::thread::sleep(FORGOTTEN);
+    std::thread::sleep(EXPIRY_TIME);
     let before = (near.reregistrations(), far.reregistrations());
     for &uplink in &uplinks {
         relink(&hosted, uplink);

@@ -175,7 +175,7 @@ impl Scraped {
                 Some((name, rest)) => (name, rest.rsplit_once('}').expect("it is closed").0),
                 None => (line.split(' ').next().unwrap_or_default(), ""),
             };
-            // No text of this fabric contains such characters.
+            // No label value of this fabric contains the two characters at which labels are split.
             let mut names: Vec<String> = labels
                 .split("\",")
                 .filter_map(|label| Some(label.split_once("=\"")?.0.to_owned()))
@@ -252,7 +252,7 @@ fn metrics_have_the_names_and_labels_of_infiniband_exporter() {
         .collect();
     let unique: BTreeSet<&str> = series.iter().copied().collect();
     assert_eq!(unique.len(), series.len());
-    collectors_and_guids(&site, &scraped);
+    check_collectors_and_guids(&site, &scraped);
     site.rsmctl(&["sim", "unlink", "leaf-01", "3"]);
     let is_down = wait_for_every(POLL, LIMIT, || {
         let text = get(site.address(), "/metrics?detail=ports").text();
@@ -269,7 +269,7 @@ fn metrics_have_the_names_and_labels_of_infiniband_exporter() {
 
 /// Checks that collectors have the exporter's names, that a device is either up or failed, that the
 /// state of active ports is 1, and that the label `guid` of an HCA is the GUID of one of its ports.
-fn collectors_and_guids(site: &Site, scraped: &Scraped) {
+fn check_collectors_and_guids(site: &Site, scraped: &Scraped) {
     let of = |name: &str| -> Vec<&String> {
         let start = format!("{name}{{");
         let lines = scraped.lines.iter();

@@ -97,8 +97,7 @@ fn names_of_the_map_are_shown_except_in_topologies_and_a_reload_changes_them() {
         assert!(rsm.rsmctl(&["lft", name]).is_some(), "{name}");
     }
 
-    // Of the files for other programs, OpenSM's dumps have the operator's names, and a topology has
-    // NodeDescription.
+    // Dumps in OpenSM's formats have the operator's names. A dumped topology has NodeDescription.
     let dump = fs::read_to_string(rsm.path("dumps/opensm-lfts.dump")).unwrap();
     assert!(
         dump.contains("rack A top") && !dump.contains("leaf-01"),

@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(100);
 
 /// A time longer than an event takes to reach the webhook.
-const LATER: Duration = Duration::from_secs(3);
+const DELIVERY_TIME: Duration = Duration::from_secs(3);
 
 /// A fabric, and the webhook to which its managers send events.
 struct Site {
@@ -137,7 +137,7 @@ fn managers_that_hand_the_subnet_over_send_each_event_once() {
     first.wait_state("up");
     second.wait_state("standby");
     site.flap(2);
-    std::thread::sleep(LATER);
+    std::thread::sleep(DELIVERY_TIME);
     for leaf in 0..3 {
         for change in ["link_vanished", "link_appeared"] {
             let events = site.webhook.events();

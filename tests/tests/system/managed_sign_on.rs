@@ -94,12 +94,12 @@ impl Site {
     /// The status and the body of the answer to a request by the proxy.
     fn ask(&self, path: &str, head: &str) -> (u16, Value) {
         let stream = UnixStream::connect(self.folder.path().join("proxy.sock")).unwrap();
-        asked(stream, path, head)
+        send_get(stream, path, head)
     }
 
     /// The status and the body of the answer to a request that bypasses the proxy.
     fn ask_directly(&self, path: &str, head: &str) -> (u16, Value) {
-        asked(TcpStream::connect(&self.address).unwrap(), path, head)
+        send_get(TcpStream::connect(&self.address).unwrap(), path, head)
     }
 }
 
@@ -120,7 +120,13 @@ fn proxy(folder: &Path, rsm: &str) -> String {
     )
 }
 
-fn asked(mut stream: impl std::io::Read + std::io::Write, path: &str, head: &str) -> (u16, Value) {
+/// Sends a GET with the header lines `head`. Returns the status of the answer, and its JSON object
+/// or null.
+fn send_get(
+    mut stream: impl std::io::Read + std::io::Write,
+    path: &str,
+    head: &str,
+) -> (u16, Value) {
     let request =
         format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{head}\r\n");
     stream.write_all(request.as_bytes()).unwrap();

@@ -72,6 +72,7 @@ impl Ufm {
         rsmctl_token(&["new", name, roles, "--file", &token_file(&self.folder)])
     }
 
+    /// Sends a request with `authorization` as the value of that header.
     fn ask(&self, method: &str, path: &str, authorization: &str, body: &str) -> Answer {
         let request = format!(
             "{method} {path} HTTP/1.1\r\nhost: ufm.example.org\r\nconnection: close\r\n\
@@ -93,6 +94,7 @@ impl Ufm {
         (answer.status, answer.json())
     }
 
+    /// The body of the answer to a GET, which must be answered with 200.
     fn get(&self, path: &str) -> Value {
         let (status, value) = self.call("GET", path, &Value::Null);
         assert_eq!(status, 200, "{path}: {value}");

@@ -69,6 +69,7 @@ impl Sides<'_> {
     }
 }
 
+/// Keeps every line.
 fn all(line: &str) -> Option<String> {
     Some(line.to_owned())
 }
@@ -108,6 +109,7 @@ const PORT: &[&str] = &[
     "LinkSpeedExtActive",
 ];
 
+/// Runs all programs on both simulators, and compares their output.
 fn programs_agree(sides: &Sides<'_>, rsm: &Rsm) {
     let (switches, hosts) = lids(rsm);
     assert_eq!((switches.len(), hosts.len()), (6, 8));

@@ -57,6 +57,7 @@ fn dump(opensm: &mut OpenSm) -> String {
     tables(opensm.directory())
 }
 
+/// OpenSM's last dump of the forwarding tables.
 fn tables(directory: &Path) -> String {
     std::fs::read_to_string(directory.join("opensm-lfts.dump")).unwrap()
 }

@@ -103,7 +103,8 @@ fn next<T>(
     }
 }
 
-/// The epoch of a granted claim, and the state that the claimant must load.
+/// The epoch of a granted claim, and the state to continue with; `None` if that is the claimant's
+/// own.
 fn granted(event: &ReplicaEvent) -> Option<(Epoch, Option<Persisted>)> {
     match event {
         ReplicaEvent::Granted { epoch, state, .. } => Some((*epoch, state.as_deref().cloned())),

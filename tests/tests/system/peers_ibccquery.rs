@@ -46,7 +46,7 @@ type Query = (
     &'static [&'static str],
 );
 
-/// Queries to a switch. It has no events, because simulated switches mark no packet.
+/// Queries to a switch. The log has no events, because simulated switches mark no packet.
 const SWITCH: &[Query] = &[
     (
         "ClassPortInfo",

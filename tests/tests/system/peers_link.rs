@@ -81,16 +81,16 @@ fn after_a_lost_link_rsm_reads_only_its_two_switches_and_sets_only_tables() {
     // rsm reads only the two ends, and writes only tables and the ends' PortStateChange.
     let lids = &before.lids;
     for packet in packets.iter().filter(|packet| packet.is_request()) {
-        let asked = target(&ibsim, host, lids, packet);
+        let node = target(&ibsim, host, lids, packet);
         if packet.is_set() {
             let kind = packet.attribute();
-            let cleared = kind == attribute::SWITCH_INFO && ends.contains(&asked);
+            let cleared = kind == attribute::SWITCH_INFO && ends.contains(&node);
             assert!(
                 cleared || kind == attribute::LINEAR_FORWARDING_TABLE,
                 "{packet:?}"
             );
         } else {
-            assert!(ends.contains(&asked), "{packet:?} asks {asked}");
+            assert!(ends.contains(&node), "{packet:?} asks {node}");
         }
     }
     // The history agrees with the tap.

@@ -75,8 +75,8 @@ fn loss_on_every_hop_does_not_stop_bring_up() {
     let ibsim = Ibsim::start(&ibsim_example(SMALL)).unwrap();
     let (report, lost) = bring_up_with_loss(&ibsim, None);
     assert!(lost > 0, "ibsim lost nothing");
-    // rsm notices each loss. It retries most requests; it requests again after the last retry, and
-    // for requests that were overdue when all others were answered.
+    // rsm notices each loss: the request times out, or it is overdue and withdrawn when all other
+    // requests were answered. Most of these requests are retried, the others are sent anew.
     let noticed =
         report.count("/smps/timeouts").unwrap() + report.count("/smps/withdrawn").unwrap();
     assert!(noticed >= lost as u64, "{lost} lost: {report:?}");

@@ -52,14 +52,14 @@ fn opensm(served: &Served, host: &str) -> OpenSm {
 }
 
 /// The output of a program at a host, which must succeed.
-fn asked(served: &Served, host: &str, program: &str, arguments: &[&str]) -> String {
+fn output_of(served: &Served, host: &str, program: &str, arguments: &[&str]) -> String {
     let answer = served.diagnose(host, program, arguments).unwrap();
     answer.success().unwrap().stdout
 }
 
 /// The number of link ends that are Active.
 fn active_ends(served: &Served, host: &str) -> usize {
-    let lines = iblinkinfo::parse(&asked(served, host, "iblinkinfo", &["--line"])).unwrap();
+    let lines = iblinkinfo::parse(&output_of(served, host, "iblinkinfo", &["--line"])).unwrap();
     lines.iter().filter(|line| line.is_active()).count()
 }
 
@@ -73,17 +73,17 @@ fn opensm_brings_the_fabric_up_and_answers_by_rmpp() {
     let opensm = opensm(&served, FIRST);
     assert_eq!(active_ends(&served, SECOND), LINK_ENDS);
 
-    let master = sminfo::parse(&asked(&served, SECOND, "sminfo", &[])).unwrap();
+    let master = sminfo::parse(&output_of(&served, SECOND, "sminfo", &[])).unwrap();
     assert_eq!((master.guid, master.state), (FIRST_GUID, 3), "{master:?}");
-    let description = asked(&served, SECOND, "smpquery", &["nodedesc", "-D", "0"]);
+    let description = output_of(&served, SECOND, "smpquery", &["nodedesc", "-D", "0"]);
     assert!(description.contains(SECOND), "{description}");
 
     // The queries come from the manager's own host and from another one; the answers have 4 KB and
     // 83 KB.
     for host in [FIRST, THIRD] {
-        let nodes = asked(&served, host, "saquery", &["NR"]);
+        let nodes = output_of(&served, host, "saquery", &["NR"]);
         assert_eq!(nodes.matches("NodeRecord dump").count(), NODES, "{nodes}");
-        let paths = asked(&served, host, "saquery", &["PR", "-p"]);
+        let paths = output_of(&served, host, "saquery", &["PR", "-p"]);
         assert_eq!(paths.matches("PathRecord dump").count(), NODES * NODES);
     }
     opensm.stop().unwrap();
@@ -99,13 +99,13 @@ fn perfquery_reads_and_resets_counters_of_switches_and_hosts() {
     let served = Served::start(FABRIC).unwrap();
     let opensm = opensm(&served, FIRST);
     let lid_of = |path: &str| {
-        let info = asked(&served, SECOND, "smpquery", &["portinfo", "-D", path, "0"]);
+        let info = output_of(&served, SECOND, "smpquery", &["portinfo", "-D", path, "0"]);
         let line = info.lines().find(|line| line.starts_with("Lid:"));
         let lid = line.and_then(|line| line.rsplit('.').next());
         lid.expect("there is a LID").to_owned()
     };
     let read = |arguments: &[&str], counter: &str| {
-        let output = asked(&served, SECOND, "perfquery", arguments);
+        let output = output_of(&served, SECOND, "perfquery", arguments);
         let line = output.lines().find(|line| line.starts_with(counter));
         let value = line.and_then(|line| line.rsplit('.').next());
         let value: u64 = value.and_then(|value| value.parse().ok()).expect(&output);
@@ -114,7 +114,7 @@ fn perfquery_reads_and_resets_counters_of_switches_and_hosts() {
     let leaf = lid_of("0,1");
     // perfquery's own requests arrive at the port of the leaf to which the second host is
     // connected.
-    let port = asked(&served, SECOND, "smpquery", &["nodeinfo", "-D", "0,1"]);
+    let port = output_of(&served, SECOND, "smpquery", &["nodeinfo", "-D", "0,1"]);
     let line = port.lines().find(|line| line.starts_with("LocalPort:"));
     let port = line
         .and_then(|line| line.rsplit('.').next())
@@ -188,7 +188,7 @@ fn killed_manager_clears_is_sm_and_frees_its_management_class() {
     }
     let served = Served::start(FABRIC).unwrap();
     let is_sm = || {
-        let info = asked(&served, FIRST, "smpquery", &["portinfo", "-D", "0", "1"]);
+        let info = output_of(&served, FIRST, "smpquery", &["portinfo", "-D", "0", "1"]);
         info.lines().any(|line| line.trim() == "IsSM")
     };
     assert!(!is_sm());
@@ -271,7 +271,7 @@ fn ibnetdiscover_prints_the_same_as_on_ibsim() {
     let ibsim = Ibsim::start(&net).unwrap();
     let on_ibsim = ibsim.diagnose(&format!("H-{FIRST_GUID:016x}"), "ibnetdiscover", &[]);
     let served = Served::start(net.to_str().unwrap()).unwrap();
-    let on_rsm_sim = topology(&asked(&served, FIRST, "ibnetdiscover", &[]));
+    let on_rsm_sim = topology(&output_of(&served, FIRST, "ibnetdiscover", &[]));
     assert_eq!(
         on_rsm_sim,
         topology(&on_ibsim.unwrap().success().unwrap().stdout)

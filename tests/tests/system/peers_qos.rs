@@ -106,7 +106,7 @@ fn tables(ask: &dyn Fn(&str, &[&str]) -> Finished) -> Tables {
     let ports: BTreeSet<(u64, u16, u8)> = all.chain(ports0).collect();
     let rows_of = |&(guid, lid, port): &(u64, u16, u8)| {
         let arguments = [lid.to_string(), port.to_string()];
-        let asked = |attribute: &str| {
+        let output_of = |attribute: &str| {
             let arguments = [attribute, arguments[0].as_str(), arguments[1].as_str()];
             let finished = ask("smpquery", &arguments);
             if finished.status.success() {
@@ -117,7 +117,11 @@ fn tables(ask: &dyn Fn(&str, &[&str]) -> Finished) -> Tables {
             }
         };
         let content = |line: &&str| !line.starts_with('#');
-        let (sl2vl, weights, info) = (asked("sl2vl"), asked("vlarb"), asked("portinfo"));
+        let (sl2vl, weights, info) = (
+            output_of("sl2vl"),
+            output_of("vlarb"),
+            output_of("portinfo"),
+        );
         // No packet leaves by the port on which it arrived, and none arrives at a port without a
         // link. For port 0, OpenSM applies the table of that port (`sw0`) only to the switch's own
         // packets, and the table of external ports to all others; rsm applies it to all.

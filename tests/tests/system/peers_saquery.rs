@@ -134,7 +134,8 @@ impl<'a> Subnet<'a> {
         records.into_iter().map(by_lid).collect()
     }
 
-    fn nodes(&self) {
+    /// Compares NodeRecords with `rsmctl nodes`.
+    fn check_nodes(&self) {
         let queried = self.by_lid("NR", "lid", "");
         for (lid, end) in &self.ends {
             let record = &queried[lid];
@@ -156,7 +157,8 @@ impl<'a> Subnet<'a> {
         }
     }
 
-    fn guids(&self) {
+    /// Compares GUID 0 of GUIDInfoRecords with the GUIDs of ports.
+    fn check_guids(&self) {
         let queried = self.by_lid("GIR", "LID", "/0");
         for (lid, end) in &self.ends {
             assert_eq!(queried[lid].text("GUID 0").unwrap(), end.guid, "LID {lid}");
@@ -170,7 +172,8 @@ impl<'a> Subnet<'a> {
         *found.expect("the node has a LID").0
     }
 
-    fn ports(&self) {
+    /// Compares PortInfoRecords with `rsmctl ports`.
+    fn check_ports(&self) {
         let shown: BTreeMap<(u64, u64), Value> = list(self.shown(&["ports"]))
             .into_iter()
             .map(|port| {
@@ -205,7 +208,8 @@ impl<'a> Subnet<'a> {
         }
     }
 
-    fn links(&self) {
+    /// Compares LinkRecords with `rsmctl links`.
+    fn check_links(&self) {
         let shown: BTreeSet<[u64; 4]> = list(self.shown(&["links"]))
             .iter()
             .flat_map(|link| {
@@ -229,7 +233,8 @@ impl<'a> Subnet<'a> {
         assert_eq!(queried, shown);
     }
 
-    fn switch_tables(&self) {
+    /// Compares SwitchInfoRecords and LinearForwardingTableRecords with `rsmctl lft`.
+    fn check_switch_tables(&self) {
         let keys: Vec<String> = self.switches().map(|(lid, _)| lid.to_string()).collect();
         let infos = self.table("SWIR", &keys);
         let keys: Vec<String> = keys.iter().map(|lid| format!("{lid}/0")).collect();
@@ -256,8 +261,9 @@ impl<'a> Subnet<'a> {
         }
     }
 
-    /// Checks tables that rsmctl does not show: the SA has a record for each.
-    fn lanes(&self) {
+    /// Checks that the SA has SLtoVLMappingTableRecords and VLArbitrationRecords, which rsmctl does
+    /// not show.
+    fn check_lanes(&self) {
         for (lid, end) in &self.ends {
             let at = if end.is_switch { "1" } else { "0" };
             for (name, key) in [
@@ -271,7 +277,8 @@ impl<'a> Subnet<'a> {
         }
     }
 
-    fn p_keys(&self) {
+    /// Compares P_KeyTableRecords with the members of the default partition in rsmctl.
+    fn check_p_keys(&self) {
         for member in list(self.shown(&["partitions", "0x7fff"])) {
             let on = number(&member, "/port/number");
             let lid = self.lid_of(text(&member, "/port/node_guid"), on);
@@ -284,7 +291,8 @@ impl<'a> Subnet<'a> {
         }
     }
 
-    fn groups(&self) {
+    /// Compares multicast groups with `rsmctl multicast`.
+    fn check_groups(&self) {
         let shown = list(self.shown(&["multicast"]));
         assert!(!shown.is_empty(), "there is the broadcast group");
         let queried = self.queried(&["-g"]);
@@ -310,7 +318,8 @@ impl<'a> Subnet<'a> {
         }
     }
 
-    fn master(&self) {
+    /// Compares the SMInfoRecord of the master with `rsmctl status`.
+    fn check_master(&self) {
         let status = self.shown(&["status"]);
         let lid = number(&status, "/lid");
         let queried = self.queried(&["SMIR", &lid.to_string()]);
@@ -328,7 +337,8 @@ impl<'a> Subnet<'a> {
         assert_eq!(queried[0].number("Class version").unwrap(), 2);
     }
 
-    fn paths(&self) {
+    /// Compares PathRecords with `rsmctl path`.
+    fn check_paths(&self) {
         let hosts: Vec<String> = self
             .ends
             .iter()
@@ -367,16 +377,16 @@ impl<'a> Subnet<'a> {
 
     /// Compares all records with rsmctl.
     fn assert_agrees(&self) {
-        self.nodes();
-        self.guids();
-        self.ports();
-        self.links();
-        self.switch_tables();
-        self.lanes();
-        self.p_keys();
-        self.groups();
-        self.master();
-        self.paths();
+        self.check_nodes();
+        self.check_guids();
+        self.check_ports();
+        self.check_links();
+        self.check_switch_tables();
+        self.check_lanes();
+        self.check_p_keys();
+        self.check_groups();
+        self.check_master();
+        self.check_paths();
         // The SA has counted every query above.
         let counters = self.shown(&["sa"]);
         let asked: u64 = list(counters["requests"].clone())

@@ -184,11 +184,11 @@ fn deposed_master_sets_nothing_after_sigcont() {
                 .map(|(rsm, _)| rsm.process.stderr_so_far());
             logs.join("\n----\n")
         };
-        let taken = wait_for_every(POLL, LIMIT, || {
+        let taken_over = wait_for_every(POLL, LIMIT, || {
             standby.0.state().contains("up").then_some(())
         });
         assert!(
-            taken.is_some(),
+            taken_over.is_some(),
             "round {round}: {}\n{}",
             standby.0.status(),
             log()
@@ -250,8 +250,8 @@ fn deposed_master_stands_by_after_sigcont_and_the_epoch_stays() {
             logs.join("\n----\n")
         };
         stopped.process.suspend();
-        let taken = wait_for_every(POLL, LIMIT, || other.state().contains("up").then_some(()));
-        assert!(taken.is_some(), "round {round}\n{}", log());
+        let taken_over = wait_for_every(POLL, LIMIT, || other.state().contains("up").then_some(()));
+        assert!(taken_over.is_some(), "round {round}\n{}", log());
         // The pause varies, so that the master resumes at various points between two requests of
         // the successor.
         std::thread::sleep(Duration::from_millis(137 * round));

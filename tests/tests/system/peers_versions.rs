@@ -48,7 +48,9 @@ const PARTITION: u16 = 0x10;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Version {
+    /// The version at `RSM_OLD_BIN`.
     Older,
+    /// The current version.
     New,
 }
 
@@ -110,15 +112,21 @@ impl Turn {
 /// The state of hosts as a manager shows it, and as hosts and switches hold it.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 struct Known {
+    /// The LIDs of hosts without a manager, by the host's index.
     lids: BTreeMap<usize, Lid>,
     /// The LIDs of the managers' ports, which a takeover exchanges.
     lids_of_managers: BTreeSet<Lid>,
+    /// The MasterSMLID of each host.
     master_lids: Vec<Lid>,
+    /// The members of multicast groups, as MGID and port GID.
     members: BTreeSet<(Gid, Gid)>,
+    /// The ServiceIDs.
     services: BTreeSet<u64>,
     /// The subscriptions by port and number, each with whether it is trusted.
     subscriptions: BTreeMap<(String, u64), bool>,
+    /// The GUIDInfo of each host without a manager.
     guids: Vec<Vec<Guid>>,
+    /// The P_KeyTable of each host.
     p_keys: Vec<Vec<u16>>,
     /// The settings and members of partitions.
     partitions: Vec<Value>,
@@ -129,6 +137,7 @@ struct Known {
 }
 
 impl Known {
+    /// Reads the state from `manager`, from the fabric, and from the SA by the first of `hosts`.
     fn ask(site: &Site, manager: &Manager, hosts: &mut [Host]) -> Known {
         let reregistrations = hosts.iter().map(Host::reregistrations).collect();
         let (fabric, host) = (&site.fabric, &mut hosts[0]);

@@ -321,7 +321,7 @@ fn a_real_fabric_is_drawn_in_both_colours_and_on_a_narrow_screen() {
     }
 }
 
-/// The name of one end of the last link in the server's list.
+/// The node GUID of one end of the last link in the server's list.
 fn end_of_last_link(site: &Site) -> String {
     let mut token = String::new();
     loop {

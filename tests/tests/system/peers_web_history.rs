@@ -13,7 +13,8 @@ const POLL: Duration = Duration::from_millis(200);
 /// A script that returns the number of events in the table.
 const ROWS: &str = "return document.querySelectorAll('.page tbody tr').length";
 
-/// A leaf, one of its ports with a host other than the manager's, and that host.
+/// The GUID of a leaf, the number of one of its ports with a host other than the manager's, and the
+/// description of that host.
 fn host_of_a_leaf(site: &Site) -> (String, String, String) {
     let links = get(site.address(), "/api/v1/links?page_size=1000").json();
     let links = links["links"].as_array().expect("it is a list").clone();

@@ -206,7 +206,7 @@ fn what_if_says_that_loss_of_a_spine_is_safe_and_loss_of_a_leaf_cuts_hosts_off()
         )
     };
 
-    // By keys, Enter makes a line, and Ctrl+Enter asks the question.
+    // In the list of parts, Enter begins a new line, and Ctrl+Enter asks the question.
     site.open(&browser, "what-if");
     browser.find("#remove");
     let _ = browser.run("document.querySelector('#remove').focus()");

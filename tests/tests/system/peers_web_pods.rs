@@ -125,7 +125,7 @@ fn pods_of_a_large_fabric_have_tiles_with_state_and_load() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
-fn load_of_pods_is_that_by_which_links_are_coloured() {
+fn load_shown_for_pods_is_the_measure_that_colours_links() {
     if !require_peers(PEERS) {
         return;
     }
