@@ -1,5 +1,6 @@
-//! Adaptive routing set up by rsm: groups and entries of switches, their proof by packets for which
-//! switches make the worst choices, faults, and switches that do not accept the tables.
+//! Adaptive routing: rsm writes groups and entries to switches, and simulated packets test them
+//! while switches make the worst choices. Some runs add faults, or switches that do not accept the
+//! tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,11 +38,11 @@ const SECOND: Duration = Duration::from_secs(1);
 pub(crate) fn settings(mode: AdaptiveRouting, devices: &str) -> Settings {
     let mut settings = Settings::default();
     settings.sim.devices = Devices::parse(devices).unwrap();
-    route(&mut settings, mode, ALL_SLS);
+    set_policy(&mut settings, mode, ALL_SLS);
     settings
 }
 
-fn route(settings: &mut Settings, mode: AdaptiveRouting, sls: u16) {
+fn set_policy(settings: &mut Settings, mode: AdaptiveRouting, sls: u16) {
     let policy = Arc::make_mut(&mut settings.core.policy);
     policy.adaptive = AdaptivePolicy {
         mode,
@@ -81,7 +82,7 @@ fn lids_of_hosts(world: &World) -> Vec<((Guid, PortNum), Lid)> {
     hosts.map(|(lid, port)| (port, lid)).collect()
 }
 
-/// The outcome for every pair of hosts.
+/// The outcomes of a packet from each host to each other host on service level `sl`.
 fn choices(world: &World, sl: u8, picks: Picks) -> Vec<Choices> {
     let hosts = lids_of_hosts(world);
     let mut all = Vec::new();
@@ -191,6 +192,7 @@ fn sets_of<A: Attribute>(world: &World) -> u64 {
     counts.sum()
 }
 
+/// The ports of each group that switches hold, by switch and number of the group.
 fn groups(world: &World) -> BTreeMap<(Guid, u16), Vec<PortNum>> {
     let top = adaptive(&plan(world)).group_top;
     let mut all = BTreeMap::new();
@@ -247,7 +249,7 @@ fn bring_up_writes_the_plan_and_a_restart_writes_nothing() {
 }
 
 #[test]
-fn groups_keep_their_numbers_over_a_restart_without_a_leaf() {
+fn groups_keep_their_numbers_after_a_restart_while_a_leaf_is_off() {
     let mut world = brought_up(TREE);
     let before = adaptive(&plan(&world)).ids.clone();
     let (leaf, _) = uplink(&world);
@@ -313,7 +315,7 @@ fn rebooted_switch_gets_its_tables_again() {
 }
 
 #[test]
-fn off_costs_no_request_more_on_switches_with_adaptive_routing() {
+fn with_adaptive_routing_off_capable_switches_get_no_additional_request() {
     let cost = |devices: &str| {
         let mut world = World::generated(TREE, settings(AdaptiveRouting::Off, devices));
         world.count_requests();
@@ -335,7 +337,7 @@ fn off_costs_no_request_more_on_switches_with_adaptive_routing() {
 }
 
 #[test]
-fn reload_with_off_puts_all_switches_back_by_one_set_each() {
+fn reload_that_turns_adaptive_routing_off_sends_each_switch_one_ar_info() {
     let mut world = brought_up(TREE);
     let mut off = settings(AdaptiveRouting::Off, DEVICES);
     off.core.asks_capabilities = true;
@@ -355,10 +357,9 @@ fn reload_with_off_puts_all_switches_back_by_one_set_each() {
     assert_as_planned(&world);
 }
 
-/// Another manager, without memory and with adaptive routing off, takes over after the death of the
-/// first.
+/// The second manager starts without memory after the death of the first.
 #[test]
-fn manager_with_off_ends_adaptive_routing_of_the_one_before() {
+fn manager_with_adaptive_routing_off_disables_that_of_its_predecessor() {
     let mut world = brought_up(TREE);
     let hosts = lids_of_hosts(&world);
     world.kill(0);
@@ -378,7 +379,7 @@ fn manager_with_off_ends_adaptive_routing_of_the_one_before() {
 }
 
 #[test]
-fn switches_that_do_not_take_the_tables_forward_by_their_forwarding_tables() {
+fn switches_that_do_not_accept_adaptive_tables_forward_by_their_linear_tables() {
     for habit in [
         "refuses-adaptive-tables",
         "deaf-to-adaptive-tables",
@@ -421,7 +422,7 @@ fn switches_that_do_not_take_the_tables_forward_by_their_forwarding_tables() {
 }
 
 #[test]
-fn types_that_are_not_listed_are_left_alone() {
+fn device_types_that_are_not_listed_get_no_adaptive_tables() {
     let mut settings = settings(AdaptiveRouting::On, DEVICES);
     let policy = Arc::make_mut(&mut settings.core.policy);
     policy.adaptive.devices = BTreeSet::from([0xD2F0]);
@@ -446,9 +447,9 @@ fn types_that_are_not_listed_are_left_alone() {
 }
 
 #[test]
-fn only_packets_on_the_given_service_levels_have_a_choice() {
+fn only_packets_on_configured_service_levels_are_routed_adaptively() {
     let mut settings = settings(AdaptiveRouting::On, DEVICES);
-    route(&mut settings, AdaptiveRouting::On, 0b10);
+    set_policy(&mut settings, AdaptiveRouting::On, 0b10);
     let world = brought_up_with(TREE, settings);
     let free = |sl| {
         let all = choices(&world, sl, Picks::Worst);
@@ -472,7 +473,7 @@ fn hosts_that_need_order_are_reached_by_one_path() {
     assert!(entries.all(|group| group == NO_GROUP));
 }
 
-/// The manager is dead when the link fails, so that nothing but the switch itself can help.
+/// The manager is dead when the link fails, so only the switch itself can avoid the link.
 #[test]
 fn with_fast_recovery_a_lost_uplink_loses_no_packet_upwards() {
     for (mode, is_safe) in [
@@ -588,16 +589,20 @@ fn packets_arrive_after_random_faults_whatever_switches_choose() {
 
 #[test]
 #[ignore = "runs as many seeds as RSM_SEEDS says, or 500"]
-fn soak() {
+fn soak_of_random_faults_with_adaptive_routing() {
     let count = seeds::number("RSM_SEEDS").unwrap_or(500);
-    seeds::run("--test system sim_adaptive::soak -- --ignored", count, run);
+    seeds::run(
+        "--test system sim_adaptive::soak_of_random_faults_with_adaptive_routing -- --ignored",
+        count,
+        run,
+    );
 }
 
-/// Adapters that accept packets out of order are told the service levels on which packets may
-/// arrive so: their libraries read it. It is read back after a restart, and withdrawn together with
-/// adaptive routing.
+/// rsm writes to adapters that accept packets out of order the service levels on which such packets
+/// may arrive, because libraries on the host read them. A restarted manager reads the levels back,
+/// and a manager that turns adaptive routing off clears the levels that it wrote itself.
 #[test]
-fn adapters_are_told_the_service_levels_of_packets_out_of_order() {
+fn adapters_get_the_service_levels_on_which_packets_may_arrive_out_of_order() {
     const LEVELS: u16 = 0b0110;
     let masks = |world: &World| -> BTreeSet<u16> {
         let hosts = world.nodes(NodeKind::Ca).into_iter();
@@ -613,7 +618,7 @@ fn adapters_are_told_the_service_levels_of_packets_out_of_order() {
     };
     let with_levels = |mode, devices: &str| {
         let mut settings = settings(mode, devices);
-        route(&mut settings, mode, LEVELS);
+        set_policy(&mut settings, mode, LEVELS);
         settings
     };
     let config = with_levels(AdaptiveRouting::On, DEVICES);
@@ -631,7 +636,7 @@ fn adapters_are_told_the_service_levels_of_packets_out_of_order() {
     assert_eq!(sets(&world), 0);
     world.event(Event::Reload(Box::new(Settings::default().core)));
     world.settle(LIMIT);
-    // This run has written no levels: it withdraws none.
+    // This run of the manager has written no levels, so it clears none.
     assert_eq!(masks(&world), BTreeSet::from([LEVELS]));
     world.event(Event::Reload(Box::new(config.core)));
     world.settle(LIMIT);

@@ -15,7 +15,8 @@ use rsm_tests::virtual_time::{Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The subnet comes up without a redundant Set, and a second full sweep changes nothing.
+/// Asserts that the subnet comes up without a redundant Set, and that a second full sweep sends no
+/// Set.
 fn comes_up_with_the_fewest_sets(spec: &str) {
     let mut world = World::generated(spec, Settings::default());
     world.watch();
@@ -80,7 +81,7 @@ fn unknown_to_the_sa(world: &World) -> Vec<Lid> {
 
 /// Runs until the world is at rest, and asserts that the SA knows every Active host at every
 /// moment.
-fn settle_without_strangers(world: &mut World) {
+fn settle_with_all_hosts_known(world: &mut World) {
     let limit = world.now() + LIMIT;
     world.run(limit, |world| {
         !unknown_to_the_sa(world).is_empty() || world.is_quiet()
@@ -97,53 +98,53 @@ fn the_sa_knows_every_host_before_its_port_goes_active() {
     let hosts = world.sim.end_ports().filter(|&(_, port)| port.0 != 0);
     let (node, port) = hosts.last().expect("there are hosts");
     world.sim.unlink(node, port).expect("it is cabled");
-    settle_without_strangers(&mut world);
+    settle_with_all_hosts_known(&mut world);
 
     // The SA knows a later host equally early.
     world.sim.relink(node, port).expect("its cable is there");
-    settle_without_strangers(&mut world);
+    settle_with_all_hosts_known(&mut world);
     let lid = world.sim.port_info(node, port).unwrap().lid();
     let directory = world.manager().sa_snapshot().directory();
     assert!(directory.unwrap().by_lid(lid).is_some());
 }
 
 #[test]
-fn a_ring() {
+fn a_ring_comes_up_with_the_fewest_sets() {
     comes_up_with_the_fewest_sets("ring:4");
 }
 
 #[test]
-fn a_superpod() {
+fn a_superpod_comes_up_with_the_fewest_sets() {
     comes_up_with_the_fewest_sets("superpod:su=1");
 }
 
 #[test]
-fn a_fat_tree() {
+fn a_fat_tree_comes_up_with_the_fewest_sets() {
     comes_up_with_the_fewest_sets("fat-tree:k=8,levels=3");
 }
 
 #[test]
-fn a_tree_with_parallel_cables() {
+fn a_tree_with_parallel_cables_comes_up_with_the_fewest_sets() {
     comes_up_with_the_fewest_sets("pgft:2;4,4;1,2;1,2");
 }
 
 #[test]
-fn a_torus() {
+fn a_torus_comes_up_with_the_fewest_sets() {
     comes_up_with_the_fewest_sets("torus:4x4x2");
 }
 
 #[test]
-fn a_dragonfly() {
+fn a_dragonfly_comes_up_with_the_fewest_sets() {
     comes_up_with_the_fewest_sets("dragonfly+:groups=3,leaves=2,spines=2,hosts=2");
 }
 
 #[test]
-fn a_random_graph() {
+fn a_random_graph_comes_up_with_the_fewest_sets() {
     comes_up_with_the_fewest_sets("random:switches=20,degree=4,hosts=2,seed=3");
 }
 
 #[test]
-fn fabrics_with_missing_links_and_switches_come_up() {
+fn fabrics_with_missing_links_and_switches_come_up_with_the_fewest_sets() {
     for seed in 0..5 {
         comes_up_with_the_fewest_sets(&format!(
             "fat-tree:k=6,levels=3,faults=links:10%,switches:2,seed={seed}"
@@ -181,10 +182,10 @@ fn an_lmc_above_zero_gives_every_host_port_its_lids() {
     }
 }
 
-/// Switches that take 40 ms for an answer, stop for 3 s, or drop bursts come up in their own time;
-/// the rest comes up at once, and the core does not repeat requests to them needlessly.
+/// Some switches need 40 ms for an answer, stop for 3 s, or drop bursts. The rest of the fabric is
+/// up within 2 s, and fewer than a fifth of all requests are repeated.
 #[test]
-fn slow_switches_hold_up_only_themselves() {
+fn slow_switches_delay_only_themselves() {
     for habit in [Habit::SlowProcessor, Habit::Pauses, Habit::SmallBuffer] {
         let mut world = World::generated("fat-tree:k=4,levels=3", Settings::default());
         let (host, port) = world.manager().local(&world.sim).unwrap();
@@ -218,7 +219,7 @@ fn slow_switches_hold_up_only_themselves() {
 }
 
 #[test]
-fn a_finding_amid_a_light_sweep_does_not_leave_the_subnet_converging() {
+fn a_finding_during_a_light_sweep_does_not_leave_the_subnet_converging() {
     let mut world = World::generated("fat-tree:k=4,levels=2", Settings::default());
     world.settle(LIMIT);
     let is_reading = |world: &World| world.manager().core().snapshot(world.now()).converging;
@@ -246,7 +247,7 @@ fn a_finding_amid_a_light_sweep_does_not_leave_the_subnet_converging() {
 }
 
 #[test]
-fn a_pause_amid_the_push_is_not_the_end_of_the_bring_up() {
+fn a_pause_during_the_push_does_not_end_the_bring_up() {
     let mut world = World::generated("fat-tree:k=4,levels=2", Settings::default());
     let limit = world.now() + LIMIT;
     let is_pushing = |world: &World| {

@@ -18,9 +18,9 @@ use rsm_sim::Devices;
 use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, seeds};
 
 const LIMIT: Duration = Duration::from_secs(120);
-/// A fabric of device models that are asked for GeneralInfo: a switch and an adapter.
+/// A fabric of one switch model and one adapter model, both of which rsm asks for GeneralInfo.
 const TREE: &str = "fat-tree:k=8,levels=2,speed=ndr";
-/// A fabric of models that are not asked.
+/// A fabric of models that rsm does not ask for GeneralInfo.
 const UNGATED: &str = "fat-tree:k=8,levels=2,speed=qdr";
 
 fn asking() -> Settings {
@@ -42,6 +42,7 @@ fn brought_up(spec: &str, devices: &str) -> World {
     world
 }
 
+/// The number of Gets of `A` that were counted.
 fn asked<A: Attribute>(world: &World) -> u64 {
     let nodes = world.requests().nodes(Method::GET, A::ID);
     let counts = nodes
@@ -50,7 +51,7 @@ fn asked<A: Attribute>(world: &World) -> u64 {
     counts.sum()
 }
 
-/// The `nth` leaf with an uplink, and the port of the uplink.
+/// The leaf of the first host, and the port of its uplink with the index `nth`.
 fn uplink(world: &World, nth: usize) -> (Guid, PortNum) {
     let is_switch = |node: Guid| world.sim.switch_info(node).is_ok();
     let host = world.nodes(NodeKind::Ca)[0];
@@ -74,6 +75,7 @@ fn flap(world: &mut World, (leaf, port): (Guid, PortNum)) {
     expect::assert_up(world);
 }
 
+/// The number of findings about habits of devices.
 fn habits(world: &World) -> usize {
     let findings = world.manager().findings();
     let habit = |finding: &&(&str, String)| finding.0 == "device-habit";
@@ -111,8 +113,8 @@ fn general_info_is_asked_of_one_device_per_type_and_remembered() {
     assert_eq!(asked::<GeneralInfo>(&world), 2);
 }
 
-/// The situations: bring-up, a lost link, light sweeps, and a restart without memory, on a fabric
-/// of models that are asked in vain and on one of models that are not asked.
+/// The requests of a bring-up, a lost link, a full sweep and light sweeps are compared between a
+/// fabric of models that rsm asks in vain and a fabric of models that it does not ask.
 #[test]
 fn fabric_without_capabilities_costs_one_general_info_per_device_type() {
     let cost = |spec: &str| {
@@ -140,7 +142,7 @@ fn fabric_without_capabilities_costs_one_general_info_per_device_type() {
 }
 
 #[test]
-fn silence_on_general_info_delays_nothing_for_ever_and_ends_the_questions() {
+fn devices_silent_on_general_info_come_up_and_are_no_longer_asked() {
     let mut world = World::generated(TREE, settings("deaf-to-general-info"));
     world.settle(LIMIT);
     expect::assert_up(&world);
@@ -167,10 +169,10 @@ fn nonsense_in_general_info_turns_no_feature_on() {
     );
 }
 
-/// The first report of a switch also reads its ports, to verify the table; from the second on, the
-/// table alone shows which ports to read.
+/// The first report of a switch makes rsm read its table of port states and, to verify the table,
+/// its ports. From the second report on, the table alone shows which ports to read.
 #[test]
-fn lost_link_costs_a_table_and_the_ports_that_changed() {
+fn lost_link_costs_fewer_gets_with_a_table_of_port_states() {
     let cost = |devices: &str| {
         let mut world = brought_up(TREE, devices);
         let link = uplink(&world, 0);
@@ -197,8 +199,8 @@ fn lost_link_costs_a_table_and_the_ports_that_changed() {
     );
 }
 
-/// The switches have 64 ports, as the largest fabrics have. A light sweep is one Get for each
-/// switch, with or without tables; a report costs a handful of Gets instead of one for each port.
+/// The switches have 64 ports, like those of the largest fabrics. A light sweep costs equally many
+/// Gets with and without tables of port states; a report costs less than an eighth with tables.
 #[test]
 #[expect(clippy::print_stdout, reason = "a measurement shows its figures")]
 fn report_of_a_switch_with_64_ports_costs_a_handful_of_gets() {
@@ -230,9 +232,9 @@ fn report_of_a_switch_with_64_ports_costs_a_handful_of_gets() {
     );
 }
 
-/// The trap was lost: a light sweep finds PortStateChange.
+/// All traps are lost, so only PortStateChange in a light sweep shows the lost link.
 #[test]
-fn light_sweep_finds_a_lost_link_by_table() {
+fn light_sweep_finds_a_lost_link_by_the_table_of_port_states() {
     let mut world = brought_up(TREE, "port-states");
     let link = uplink(&world, 0);
     flap(&mut world, link);
@@ -259,7 +261,7 @@ fn light_sweep_finds_a_lost_link_by_table() {
 }
 
 #[test]
-fn switches_that_claim_a_table_and_do_not_answer_it_are_read_port_by_port() {
+fn switches_with_an_unusable_table_of_port_states_are_read_port_by_port() {
     for devices in [
         "refuses-port-states",
         "deaf-to-port-states",
@@ -289,10 +291,10 @@ fn switches_that_claim_a_table_and_do_not_answer_it_are_read_port_by_port() {
     }
 }
 
-/// A table that never changes is not trusted, however often it agrees with the known state: every
-/// lost and restored link is found.
+/// A table of port states that never changes is not trusted, however often it agrees with the known
+/// state: every lost and every restored link is found.
 #[test]
-fn frozen_tables_hide_no_change_and_are_given_up() {
+fn frozen_tables_of_port_states_hide_no_change_and_are_no_longer_read() {
     let mut world = brought_up(TREE, "frozen-port-states");
     for round in 0..4 {
         for nth in 0..2 {
@@ -311,7 +313,7 @@ fn frozen_tables_hide_no_change_and_are_given_up() {
 }
 
 #[test]
-fn table_that_is_gone_after_a_reboot_is_given_up() {
+fn table_of_port_states_that_a_reboot_removes_is_reported_as_a_habit() {
     let mut world = brought_up(TREE, "forgets-port-states");
     let link = uplink(&world, 0);
     flap(&mut world, link);
@@ -452,10 +454,10 @@ fn aggregation_node_is_recognised_by_its_switch_and_is_no_host() {
     }
 }
 
-/// The switch enables its aggregation node, or disables it, as the operator says, and rsm restores
-/// the setting after restarts; by default it stays unchanged.
+/// rsm makes the switch enable or disable its aggregation node, and does so again after a reboot of
+/// the switch. By default, the node stays unchanged.
 #[test]
-fn aggregation_node_is_enabled_and_disabled_as_the_operator_says() {
+fn aggregation_node_is_enabled_and_disabled_as_configured() {
     let (switch, port) = (Guid(0x100), PortNum(5));
     let netlist = with_aggregation_node(switch, Guid(0x1020));
     let configured = |enables: Option<bool>| {
@@ -504,7 +506,7 @@ fn aggregation_node_is_enabled_and_disabled_as_the_operator_says() {
 }
 
 #[test]
-fn switch_that_refuses_to_enable_its_aggregation_node_has_a_habit() {
+fn switch_that_refuses_to_enable_its_aggregation_node_is_reported_and_asked_once() {
     let switch = Guid(0x100);
     let netlist = with_aggregation_node(switch, Guid(0x1020));
     let mut settings = settings("general-info+aggregation-node+refuses-extended-port-sets");

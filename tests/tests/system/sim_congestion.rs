@@ -107,7 +107,7 @@ fn requests(world: &World) -> (u64, u64) {
     })
 }
 
-/// Asserts that every agent holds the settings of `policy()`, and is known.
+/// Asserts that every agent holds the settings of `policy()`, and that the manager knows this.
 fn assert_set(world: &World) {
     for key in end_ports(world) {
         let held = agent(world, key);
@@ -166,7 +166,7 @@ fn switches_and_adapters_get_the_settings_once() {
 }
 
 #[test]
-fn without_the_feature_no_datagram_of_the_class_is_sent() {
+fn without_congestion_control_no_datagram_of_its_class_is_sent() {
     let mut off = policy();
     off.enabled = false;
     let cost = |devices: &str, policy: CongestionPolicy| {
@@ -188,7 +188,7 @@ fn without_the_feature_no_datagram_of_the_class_is_sent() {
 }
 
 #[test]
-fn restart_and_takeover_read_and_set_nothing() {
+fn restarted_manager_reads_settings_back_and_sets_nothing() {
     for memory in [Memory::Kept, Memory::Lost] {
         let mut world = brought_up(settings("congestion-control", with_key(KEY)));
         assert_set(&world);
@@ -211,7 +211,7 @@ fn device_without_the_class_is_asked_once() {
         let asked = end_ports(&world);
         for &key in &asked {
             let known = status(&world, key).unwrap();
-            // The manager's own host takes the manager's datagrams for its own, and answers none.
+            // The manager's own host answers no datagram of the manager, so it counts as silent.
             match known {
                 AgentStatus::Silent => {}
                 AgentStatus::Absent(status) => {
@@ -238,7 +238,7 @@ fn device_without_the_class_is_asked_once() {
 }
 
 #[test]
-fn adapters_that_refuse_or_drop_settings_are_named_together() {
+fn adapters_that_refuse_or_drop_settings_share_one_finding() {
     let cases = [
         (
             "congestion-control+refuses-congestion-sets",
@@ -293,7 +293,7 @@ fn agents_get_the_key_and_accept_no_other() {
 }
 
 #[test]
-fn key_of_a_device_is_used_without_being_given() {
+fn manager_that_gives_no_key_uses_the_configured_key_that_devices_hold() {
     let mut world = World::generated(
         TREE,
         settings("congestion-control", {
@@ -334,7 +334,7 @@ fn device_that_lost_its_settings_gets_them_again() {
 }
 
 #[test]
-fn table_longer_than_the_device_has_is_not_written() {
+fn table_longer_than_that_of_the_device_is_not_written() {
     let mut long = policy();
     long.table = vec![CongestionControlTableEntry::default(); 129];
     let world = brought_up(settings("congestion-control", long));
@@ -347,7 +347,7 @@ fn table_longer_than_the_device_has_is_not_written() {
 }
 
 #[test]
-fn standby_and_deposed_master_send_nothing() {
+fn standby_sends_nothing_and_the_new_master_sets_nothing() {
     let mut world = brought_up(settings("congestion-control", policy()));
     let last = *world.nodes(NodeKind::Ca).last().unwrap();
     world.add_manager(last, PortNum(1));
@@ -355,8 +355,7 @@ fn standby_and_deposed_master_send_nothing() {
     let before = requests(&world);
     world.run_for(Duration::from_secs(60));
     assert_eq!(requests(&world), before);
-    // The new master reads everything back, and finds nothing to set. The old one, now standby, no
-    // longer knows any agent.
+    // The new master reads all settings back, and finds nothing to set.
     world.kill(0);
     world.run_for(Duration::from_secs(60));
     world.settle(LIMIT);
@@ -391,8 +390,8 @@ fn run(seed: u64) {
     assert_set_or_silent(&world);
 }
 
-/// Asserts the same as [`assert_set`], except for agents whose every answer was lost: they count as
-/// silent.
+/// Asserts that every agent counts as set and holds the key, or counts as silent, because all its
+/// answers were lost.
 fn assert_set_or_silent(world: &World) {
     for key in end_ports(world) {
         let known = status(world, key);

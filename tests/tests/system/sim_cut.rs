@@ -10,7 +10,7 @@ use rsm_state::Role;
 use rsm_tests::virtual_time::{Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// A time longer than a manager without a visible master waits for the epoch.
+/// A time longer than a manager that sees no master waits for the epoch.
 const APART: Duration = Duration::from_secs(20);
 const HOSTS: u64 = 8;
 /// The number of hosts of each side that come during the separation: the last ones.
@@ -171,8 +171,8 @@ fn new_lids(world: &World, of: usize) -> Vec<Lid> {
     new.map(|guid| lids(world)[&guid]).collect()
 }
 
-/// The hosts of the first master: the manager that wins the election when the parts meet, and the
-/// other one.
+/// The hosts at which the first master runs, one per run of a test: the manager at [`FIRST`] wins
+/// the election when the parts meet, the manager at [`SECOND`] loses it.
 const HOLDERS: [Guid; 2] = [FIRST, SECOND];
 
 /// The index of the manager that holds the epoch.
@@ -196,8 +196,8 @@ fn lids_given_while_apart_are_of_disjoint_blocks_and_none_moves_when_the_parts_m
         let before = lids(&world);
         cut(&mut world);
         add_hosts(&mut world);
-        // The holder continues with the lowest free LIDs, and the other manager assigns those of
-        // its block.
+        // The holder of the epoch continues with the lowest free LIDs, and the other manager
+        // assigns LIDs of its own block.
         let holder = holder(&world);
         let place = world.managers()[holder].local(&world.sim);
         let here = side(place.expect("it is attached").0);
@@ -228,7 +228,7 @@ fn lids_given_while_apart_are_of_disjoint_blocks_and_none_moves_when_the_parts_m
 }
 
 #[test]
-fn a_store_that_only_one_part_reaches_makes_no_lid_move_but_that_of_the_manager() {
+fn if_only_one_part_reaches_the_store_no_lid_moves_but_the_floating_one() {
     for (holder, cut_off) in HOLDERS.into_iter().flat_map(|at| [(at, 0), (at, 1)]) {
         for floating in [false, true] {
             let mut world = together(holder, Settings::sharing(floating));
@@ -250,7 +250,7 @@ fn a_store_that_only_one_part_reaches_makes_no_lid_move_but_that_of_the_manager(
 }
 
 #[test]
-fn without_room_for_blocks_only_the_ports_that_collide_move_and_those_are_the_newer_ones() {
+fn without_room_for_blocks_only_the_newer_of_colliding_ports_move() {
     for holder in HOLDERS {
         let mut settings = Settings::sharing(true);
         settings.sim.linear_fdb_cap = 64;

@@ -15,13 +15,17 @@ const TREE: &str = "fat-tree:k=6,levels=3";
 
 type End = (Guid, PortNum);
 
-/// A leaf other than the subnet manager's, its first cable to a host, its first cable to a switch
-/// (on the path to the leaf), its last cable, and a switch without hosts.
+/// The parts of the fabric that the tests change.
 struct Places {
+    /// A leaf other than the subnet manager's.
     leaf: Guid,
+    /// The leaf's first port with a host.
     host: End,
+    /// The leaf's first uplink, through which the subnet manager reaches the leaf.
     on_path: End,
+    /// The leaf's last uplink.
     aside: End,
+    /// A switch without hosts.
     far: Guid,
 }
 
@@ -65,7 +69,7 @@ fn places(world: &World) -> Places {
 fn world() -> (World, Places) {
     let mut world = World::brought_up(TREE, Settings::default());
     let places = places(&world);
-    // At the first change after the bring-up, all ports have another state than in the plan.
+    // The first change after the bring-up finds all ports in another state than the plan has.
     world.sim.unlink(places.host.0, places.host.1).unwrap();
     world.settle(LIMIT);
     world.sim.relink(places.host.0, places.host.1).unwrap();
@@ -196,7 +200,7 @@ fn switches_that_go_and_come_back_change_only_their_neighbours() {
     }
 }
 
-/// The subnet with a group of all hosts, and a group of a few.
+/// The subnet with a multicast group of all hosts, and a group of every seventh host.
 fn grouped() -> (World, Places) {
     let (mut world, places) = world();
     let hosts = hosts(&world);
@@ -239,15 +243,15 @@ fn joins_and_leaves_change_only_their_groups() {
             assert_eq!(changed, Vec::new());
         }
     }
-    let made = whole(&mut world, |world| {
+    let created = whole(&mut world, |world| {
         world.regroup(Lid(0xC045), |members| {
             members.insert(host, true);
         });
     });
-    let over = whole(&mut world, |world| {
+    let dissolved = whole(&mut world, |world| {
         world.regroup(Lid(0xC045), BTreeMap::clear);
     });
-    assert_eq!((made, over), (Vec::new(), Vec::new()));
+    assert_eq!((created, dissolved), (Vec::new(), Vec::new()));
 }
 
 #[test]

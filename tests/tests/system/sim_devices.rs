@@ -1,4 +1,4 @@
-//! Devices with habits come up like any other, and the core learns their habits.
+//! Devices with habits come up like other devices, and the core learns their habits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +21,7 @@ fn settings(devices: &str) -> Settings {
     settings
 }
 
+/// The number of findings, which must all be about habits of devices.
 fn habits(world: &World) -> usize {
     let findings = world.manager().findings();
     assert!(
@@ -56,7 +57,7 @@ fn port_that_refuses_extended_speeds_becomes_active_and_is_remembered() {
 }
 
 #[test]
-fn switch_that_drops_smps_by_lid_loses_one_and_gets_directed_ones_from_then_on() {
+fn switch_that_drops_lid_routed_smps_gets_directed_route_smps_after_one_loss() {
     let lost = |world: &World| world.sim.counters().dropped_for(DropReason::Silent);
     let mut world = World::generated(TREE, settings("directed-only"));
     world.settle(LIMIT);
@@ -92,8 +93,8 @@ fn fabric_of_plain_devices_has_no_habits_and_reads_ports_once() {
     }
 }
 
-/// A leaf loses an uplink, and during the reaction one of its hosts comes back: the switch reports
-/// only the first change.
+/// A leaf loses an uplink, and one of its hosts comes back while rsm reacts. The switch sends a
+/// trap only for the first of these changes.
 #[test]
 fn change_between_reading_and_clearing_port_state_change_is_found() {
     for step in 0..60 {
@@ -142,7 +143,7 @@ fn trap_is_repressed_with_the_m_key() {
 }
 
 #[test]
-fn trap_of_the_own_node_from_lid_0_is_repressed_and_has_an_issuer() {
+fn trap_of_the_own_node_from_lid_0_is_repressed_and_gets_the_own_lid_as_issuer() {
     let mut world = World::brought_up(TREE, settings("own-trap-from-lid-0"));
     let (own, port) = world.manager().local(&world.sim).unwrap();
     let lid = world.sim.port_info(own, port).unwrap().lid();
@@ -163,7 +164,7 @@ fn trap_of_the_own_node_from_lid_0_is_repressed_and_has_an_issuer() {
 }
 
 #[test]
-fn values_of_real_devices_are_no_finding_and_no_difference() {
+fn values_of_real_devices_cause_no_finding_and_no_set() {
     for devices in [
         "unmanaged",
         "managed",
@@ -200,9 +201,9 @@ fn values_of_real_devices_are_no_finding_and_no_difference() {
     }
 }
 
-/// A port with VLCap 2 or 3 faces a port with 4: each link uses the VLs that both ends have.
+/// A host port with VLCap 2 (VL0 and VL1) is connected to a switch port with VLCap 4 (VL0 to VL7).
 #[test]
-fn ports_with_different_vls_use_the_common_lanes() {
+fn link_between_ports_with_different_vls_uses_the_common_vls() {
     let mut world = World::generated(TREE, Settings::default());
     let host = *world.nodes(NodeKind::Ca).last().unwrap();
     world

@@ -1,4 +1,4 @@
-//! Drained parts: routes avoid them, whatever else happens, until an operator undrains them.
+//! Drained parts: routes avoid them until an operator undrains them, unless hosts would be cut off.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -216,7 +216,7 @@ fn a_drained_spine_is_used_again_while_the_other_is_dead() {
 }
 
 #[test]
-fn unhealthy_cables_are_avoided_as_far_as_nothing_is_cut_off() {
+fn unhealthy_cables_are_avoided_unless_that_cuts_hosts_off() {
     let mut settings = Settings::default();
     settings.core.health.isolate = Isolate::On;
     let quiet = settings.core.health.quiet;
@@ -235,7 +235,7 @@ fn unhealthy_cables_are_avoided_as_far_as_nothing_is_cut_off() {
         panic!("two cables up");
     };
     let mut total = 0;
-    let mut sick = |world: &mut World, parts: &[NodeOrCable]| {
+    let mut report_errors = |world: &mut World, parts: &[NodeOrCable]| {
         total += 1;
         let errors = parts.iter().map(|part| {
             let mut errors = PortErrors {
@@ -247,16 +247,16 @@ fn unhealthy_cables_are_avoided_as_far_as_nothing_is_cut_off() {
         });
         world.port_errors(errors.collect());
     };
-    sick(&mut world, &[one]);
+    report_errors(&mut world, &[one]);
     world.settle(LIMIT);
     assert_eq!(lids_over(&world, one), 0);
     assert_eq!(codes(&world), ["link-errors"]);
-    sick(&mut world, &[one, other]);
+    report_errors(&mut world, &[one, other]);
     world.settle(LIMIT);
     expect::assert_up(&world);
     let both = ["link-errors", "link-errors", "drained-in-use"];
     assert_eq!(codes(&world), both);
-    sick(&mut world, &[]);
+    report_errors(&mut world, &[]);
     world.settle(LIMIT);
     assert_eq!(codes(&world), both, "quiet takes its time");
     world.run_for(quiet);
@@ -267,7 +267,7 @@ fn unhealthy_cables_are_avoided_as_far_as_nothing_is_cut_off() {
 }
 
 #[test]
-fn a_drain_and_a_fault_beside_it_follow_the_change() {
+fn a_drain_and_a_later_fault_process_only_what_changes() {
     use rsm_model::whole::Step;
 
     let mut world = World::brought_up("fat-tree:k=6,levels=3", Settings::default());

@@ -25,7 +25,7 @@ fn dry() -> CoreConfig {
     }
 }
 
-/// The Sets that a dry run at the last host lists.
+/// Makes a dry run at the last host. Returns the Sets that it lists.
 fn dry_run(world: &mut World) -> Vec<Foreseen> {
     let host = *world.nodes(NodeKind::Ca).last().expect("there are hosts");
     let index = world.add_manager_with(host, PortNum(1), dry());
@@ -101,11 +101,11 @@ fn an_entry_changed_by_hand_is_the_only_set_listed() {
     assert_eq!(set.after[..], before[..64]);
 }
 
-/// Sets block 0 of a switch's table, as an operator would do manually.
+/// Sets block 0 of a switch's forwarding table from a host, as an operator would do by hand.
 fn write_block(world: &mut World, host: Guid, switch: Guid, entries: [u8; 64]) {
     let lid: Lid = world.sim.port_info(switch, PortNum::ZERO).unwrap().lid();
-    let hand = ForeignManager::new(host, 0, SmState::NotActive);
-    let hand = world.add_foreign(host, PortNum(1), hand);
+    let operator = ForeignManager::new(host, 0, SmState::NotActive);
+    let operator = world.add_foreign(host, PortNum(1), operator);
     let smp = Smp::lid_routed(&SmpRequest {
         method: Method::SET,
         attribute: LinearForwardingTable::ID,
@@ -118,9 +118,9 @@ fn write_block(world: &mut World, host: Guid, switch: Guid, entries: [u8; 64]) {
         mad: *smp.as_bytes(),
         remote: RemoteAddress::smi(lid),
     };
-    world.send_from(hand, &set);
+    world.send_from(operator, &set);
     world.run_for(Duration::from_millis(1));
-    world.remove_foreign(hand);
+    world.remove_foreign(operator);
     assert_eq!(world.sim.lft(switch).unwrap()[..64], entries);
 }
 
@@ -136,7 +136,7 @@ fn findings(world: &World, index: usize) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_dry_run_has_the_findings_about_links_that_the_start_has() {
+fn a_dry_run_shows_the_findings_of_a_start() {
     let mut world = World::brought_up(TREE, Settings::default());
     let fewer_vls = |mode| {
         let mut policy = Policy::default();
@@ -161,7 +161,7 @@ fn a_dry_run_has_the_findings_about_links_that_the_start_has() {
 }
 
 #[test]
-fn a_dry_run_at_another_port_counts_the_ports_that_get_another_manager() {
+fn a_dry_run_at_another_port_counts_the_ports_that_get_a_new_master_lid() {
     let mut world = World::brought_up(TREE, Settings::default());
     let host = *world.nodes(NodeKind::Ca).last().expect("there are hosts");
     let index = world.add_manager_with(host, PortNum(1), dry());
@@ -172,7 +172,7 @@ fn a_dry_run_at_another_port_counts_the_ports_that_get_another_manager() {
     world.kill(index);
     world.kill(0);
     let before = world.sim.counters().sets();
-    // For a manager at a third port, equally many ports get another manager.
+    // A manager at a third port makes as many ports get a new master LID.
     let other = world.nodes(NodeKind::Ca)[1];
     world.add_manager(other, PortNum(1));
     world.settle(LIMIT);

@@ -82,7 +82,8 @@ impl Fabric {
         info.expect("it is there").lid()
     }
 
-    /// Whether packets of the manager's host and of a host at the other leaf switch reach the host.
+    /// Whether packets to `lid` from the manager's host and from a host at the other leaf switch
+    /// reach the host.
     fn is_served(&self, host: usize, lid: Lid) -> bool {
         [0, 7].into_iter().all(|from| {
             let probe = self.world.sim.probe((self.hosts[from], ONE), lid, 0);
@@ -91,11 +92,12 @@ impl Fabric {
         })
     }
 
-    /// Runs for `duration`, and asserts that packets reach the host all the time.
+    /// Runs for `duration`, and asserts that packets reach the host all the time: at each [`STEP`]
+    /// of the first second, and at each hundredth step afterwards.
     fn stays_served(&mut self, host: usize, duration: Duration) {
         let lid = self.lid(host);
         let end = self.world.now() + duration;
-        let fine = self.world.now() + SECOND;
+        let end_of_fine_steps = self.world.now() + SECOND;
         while self.world.now() < end {
             assert!(
                 self.is_served(host, lid),
@@ -103,7 +105,7 @@ impl Fabric {
                 self.world.now(),
                 self.findings()
             );
-            let is_fine = self.world.now() < fine;
+            let is_fine = self.world.now() < end_of_fine_steps;
             self.world.run_for(if is_fine { STEP } else { STEP * 100 });
         }
         assert_eq!(self.lid(host), lid);
@@ -126,7 +128,7 @@ impl Fabric {
         self.world.manager().findings()
     }
 
-    /// The finding about the host as a duplicate.
+    /// The code and the subject of the finding that the host is a duplicate.
     fn left_out(&self, host: usize) -> (&'static str, String) {
         let peer = self.world.sim.peer(self.hosts[host], ONE);
         let (leaf, port) = peer.expect("it is there").expect("it has a cable");
@@ -270,7 +272,7 @@ fn a_duplicate_is_served_once_the_first_is_unplugged_or_corrected() {
 
 /// The device changes its GUID without a trap: the next light sweep finds it.
 #[test]
-fn a_guid_corrected_without_a_trap_is_served_by_a_light_sweep() {
+fn a_host_whose_guid_is_corrected_without_a_trap_is_served_after_a_light_sweep() {
     let mut fabric = Fabric::up();
     let own_lid = fabric.lid(LOW);
     fabric.boot_as(LOW, fabric.own[HIGH]);
@@ -349,7 +351,7 @@ fn a_host_whose_adapter_was_moved_is_served_at_once() {
         fabric.power_on(place);
         fabric.world.settle(LIMIT);
         expect::assert_up(&fabric.world);
-        // The two hosts are at each other's former place, and that is all.
+        // The only finding says that the two hosts have exchanged their places.
         let findings = fabric.world.manager().findings();
         let codes: Vec<&str> = findings.iter().map(|(code, _)| code.as_ref()).collect();
         assert_eq!(codes, ["cables-exchanged"], "{findings:?}");
@@ -446,7 +448,7 @@ fn a_hung_host_keeps_its_guid_beside_a_duplicate() {
 
 /// A tenant makes itself a duplicate repeatedly, with other GUIDs in between.
 #[test]
-fn a_host_that_takes_a_guid_over_and_over_costs_the_first_no_packet() {
+fn a_host_that_takes_a_guid_repeatedly_costs_the_first_host_no_packet() {
     let mut fabric = Fabric::up();
     let lid = fabric.lid(HIGH);
     let gets = fabric.world.manager().gets();
@@ -470,7 +472,7 @@ fn a_host_that_takes_a_guid_over_and_over_costs_the_first_no_packet() {
 
 /// Two hosts exchange a GUID with each answer.
 #[test]
-fn hosts_that_change_their_guid_all_the_time_keep_no_sweep_from_ending() {
+fn a_full_sweep_ends_although_hosts_change_their_guids_all_the_time() {
     let mut fabric = Fabric::up();
     let guids = [fabric.own[LOW], fabric.own[5]];
     for round in 0..20_000u64 {
