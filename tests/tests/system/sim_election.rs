@@ -14,7 +14,7 @@ use rsm_tests::virtual_time::{ForeignManager, Memory, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The priority of rsm's manager; a higher one wins.
+/// The priority of rsm's manager; a manager with a higher priority has precedence.
 const PRIORITY: u8 = 5;
 
 fn settings() -> Settings {
@@ -47,8 +47,8 @@ fn last_host(world: &World) -> Guid {
     hosts.last().expect("there are hosts").0
 }
 
-/// Attaches another manager to the last host.
-fn meet(world: &mut World, priority: u8, state: SmState) -> AttachId {
+/// Attaches another manager with the SM_Key of rsm's manager to the last host.
+fn attach_manager(world: &mut World, priority: u8, state: SmState) -> AttachId {
     let guid = last_host(world);
     let manager = ForeignManager {
         sm_key: 0x11,
@@ -64,11 +64,11 @@ fn role(world: &World) -> SmState {
 #[test]
 fn a_standby_with_precedence_gets_the_subnet() {
     let mut world = brought_up();
-    let heir = meet(&mut world, PRIORITY + 1, SmState::Standby);
+    let successor = attach_manager(&mut world, PRIORITY + 1, SmState::Standby);
     world.run_for(LIMIT);
-    assert_eq!(world.foreign(heir).orders, [SmControl::HANDOVER]);
-    assert_eq!(world.foreign(heir).state, SmState::Master);
-    let guid = world.foreign(heir).guid;
+    assert_eq!(world.foreign(successor).orders, [SmControl::HANDOVER]);
+    assert_eq!(world.foreign(successor).state, SmState::Master);
+    let guid = world.foreign(successor).guid;
     assert!(
         matches!(world.manager().core().role(), Role::Standby { master } if master.guid == guid)
     );
@@ -77,26 +77,26 @@ fn a_standby_with_precedence_gets_the_subnet() {
     let sets = world.sim.counters().sets();
     world.run_for(LIMIT);
     assert_eq!(world.sim.counters().sets(), sets, "a standby sets nothing");
-    world.remove_foreign(heir);
+    world.remove_foreign(successor);
     world.run_for(LIMIT);
     assert_eq!(role(&world), SmState::Master);
     expect::assert_up(&world);
 }
 
 #[test]
-fn a_refused_handover_leaves_the_subnet_managed() {
+fn a_master_whose_handover_is_refused_stays_master() {
     let mut world = brought_up();
-    let heir = meet(&mut world, PRIORITY + 1, SmState::Standby);
-    world.foreign_mut(heir).takes_over = false;
+    let successor = attach_manager(&mut world, PRIORITY + 1, SmState::Standby);
+    world.foreign_mut(successor).takes_over = false;
     world.run_for(LIMIT);
-    let orders = world.foreign(heir).orders.len();
+    let orders = world.foreign(successor).orders.len();
     assert!(
         (1..=3).contains(&orders),
         "asked {orders} times in a minute"
     );
     assert_eq!(role(&world), SmState::Master);
     expect::assert_up(&world);
-    world.foreign_mut(heir).takes_over = true;
+    world.foreign_mut(successor).takes_over = true;
     world.run_for(LIMIT);
     assert_eq!(role(&world), SmState::Standby);
 }
@@ -118,7 +118,7 @@ fn finding(world: &World, kind: FindingKind) -> Option<Finding> {
 fn a_manager_with_another_sm_key_never_gets_the_subnet_of_a_master() {
     for key in [0, 0x12] {
         let mut world = brought_up();
-        let stranger = meet(&mut world, 15, SmState::Standby);
+        let stranger = attach_manager(&mut world, 15, SmState::Standby);
         world.foreign_mut(stranger).sm_key = key;
         world.run_for(LIMIT);
         assert_eq!(role(&world), SmState::Master);
@@ -145,7 +145,7 @@ fn a_manager_with_another_sm_key_never_makes_a_new_manager_stand_by() {
     for key in [0, 0x12] {
         for state in [SmState::Discovering, SmState::Standby, SmState::Master] {
             let mut world = World::generated("ring:4", settings());
-            let stranger = meet(&mut world, 15, state);
+            let stranger = attach_manager(&mut world, 15, state);
             world.foreign_mut(stranger).sm_key = key;
             world.run_for(LIMIT);
             assert_eq!(role(&world), SmState::Master, "{key:#x} {state:?}");
@@ -157,7 +157,7 @@ fn a_manager_with_another_sm_key_never_makes_a_new_manager_stand_by() {
 #[test]
 fn the_finding_of_a_manager_with_another_sm_key_names_it_and_its_cable() {
     let mut world = brought_up();
-    let stranger = meet(&mut world, 15, SmState::Master);
+    let stranger = attach_manager(&mut world, 15, SmState::Master);
     world.foreign_mut(stranger).sm_key = 0x12;
     world.run_for(LIMIT);
     let guid = world.foreign(stranger).guid;
@@ -183,7 +183,7 @@ fn the_finding_of_a_manager_with_another_sm_key_names_it_and_its_cable() {
 #[test]
 fn a_master_that_changes_its_sm_key_is_replaced() {
     let mut world = brought_up();
-    let master = meet(&mut world, PRIORITY + 1, SmState::Master);
+    let master = attach_manager(&mut world, PRIORITY + 1, SmState::Master);
     world.run_for(LIMIT);
     assert_eq!(role(&world), SmState::Standby);
     world.foreign_mut(master).sm_key = 0x12;
@@ -195,7 +195,7 @@ fn a_master_that_changes_its_sm_key_is_replaced() {
 #[test]
 fn a_master_that_hides_the_sm_key_it_has_shown_stays_master() {
     let mut world = brought_up();
-    let master = meet(&mut world, PRIORITY + 1, SmState::Master);
+    let master = attach_manager(&mut world, PRIORITY + 1, SmState::Master);
     world.run_for(LIMIT);
     assert_eq!(role(&world), SmState::Standby);
     world.foreign_mut(master).sm_key = 0;
@@ -206,7 +206,7 @@ fn a_master_that_hides_the_sm_key_it_has_shown_stays_master() {
 #[test]
 fn a_frozen_standby_is_a_finding_about_the_manager_and_not_about_its_host() {
     let mut world = brought_up();
-    let standby = meet(&mut world, 0, SmState::Standby);
+    let standby = attach_manager(&mut world, 0, SmState::Standby);
     world.run_for(LIMIT);
     expect::assert_no_findings(&world);
     world.foreign_mut(standby).is_frozen = true;
@@ -239,7 +239,7 @@ fn a_frozen_standby_is_a_finding_about_the_manager_and_not_about_its_host() {
 #[test]
 fn a_manager_frozen_from_the_start_is_a_finding() {
     let mut world = World::generated("ring:4", settings());
-    let frozen = meet(&mut world, 15, SmState::Standby);
+    let frozen = attach_manager(&mut world, 15, SmState::Standby);
     world.foreign_mut(frozen).is_frozen = true;
     let host = world.foreign(frozen).guid;
     world.run_for(LIMIT);
@@ -254,7 +254,7 @@ fn a_manager_frozen_from_the_start_is_a_finding() {
 #[test]
 fn a_frozen_master_is_replaced_and_stays_a_finding() {
     let mut world = brought_up();
-    let master = meet(&mut world, PRIORITY + 1, SmState::Master);
+    let master = attach_manager(&mut world, PRIORITY + 1, SmState::Master);
     world.run_for(LIMIT);
     assert_eq!(role(&world), SmState::Standby);
     world.foreign_mut(master).is_frozen = true;
@@ -265,9 +265,9 @@ fn a_frozen_master_is_replaced_and_stays_a_finding() {
 }
 
 #[test]
-fn a_handover_is_taken_with_an_acknowledgement() {
+fn a_standby_acknowledges_a_handover_and_becomes_master() {
     let mut world = brought_up();
-    let master = meet(&mut world, PRIORITY + 1, SmState::Master);
+    let master = attach_manager(&mut world, PRIORITY + 1, SmState::Master);
     world.run_for(LIMIT);
     assert_eq!(role(&world), SmState::Standby);
     world.foreign_mut(master).orders.clear();
@@ -282,9 +282,9 @@ fn a_handover_is_taken_with_an_acknowledgement() {
 }
 
 #[test]
-fn a_disabled_manager_is_idle_until_standby_is_set() {
+fn a_disabled_manager_sends_nothing_until_its_master_orders_it_to_stand_by() {
     let mut world = brought_up();
-    let master = meet(&mut world, PRIORITY + 1, SmState::Master);
+    let master = attach_manager(&mut world, PRIORITY + 1, SmState::Master);
     world.run_for(LIMIT);
     assert_eq!(role(&world), SmState::Standby);
     world.order(master, SmControl::DISABLE);
@@ -304,12 +304,12 @@ fn a_disabled_manager_is_idle_until_standby_is_set() {
     assert_eq!(world.foreign(master).answers, [Status::OK; 3]);
 }
 
-/// An order can end the standby, or have it read the whole subnet: only its master gives one, and
-/// the operator sees the first and no flood of the other.
+/// DISABLE makes a standby inactive, and DISCOVER makes it read the whole subnet. Only its master
+/// may send these controls, and a standby answers too frequent DISCOVER with BUSY.
 #[test]
-fn a_standby_obeys_its_master_alone_and_shows_that_it_is_not_active() {
+fn a_standby_obeys_only_its_master_and_publishes_that_it_is_disabled() {
     let mut world = brought_up();
-    let master = meet(&mut world, PRIORITY + 1, SmState::Master);
+    let master = attach_manager(&mut world, PRIORITY + 1, SmState::Master);
     world.run_for(LIMIT);
     assert_eq!(role(&world), SmState::Standby);
     let hosts = world.nodes(NodeKind::Ca);
@@ -362,9 +362,9 @@ fn a_manager_that_starts_inactive_leaves_the_subnet_to_one_without_precedence() 
 }
 
 #[test]
-fn a_control_in_the_wrong_state_is_refused() {
+fn a_master_refuses_controls_that_the_sender_may_not_send() {
     let mut world = brought_up();
-    let other = meet(&mut world, 0, SmState::Standby);
+    let other = attach_manager(&mut world, 0, SmState::Standby);
     world.run_for(LIMIT);
     let try_all = |world: &mut World| {
         for control in (0..=6).map(SmControl) {

@@ -1,4 +1,4 @@
-//! Switching the engine at run time, and the forecast of a loss compared with its outcome.
+//! A change of the engine at run time, and the forecast of a lost cable compared with its outcome.
 
 use std::time::Duration;
 
@@ -134,7 +134,7 @@ fn an_engine_withdrawn_before_its_start_is_not_tried() {
 }
 
 #[test]
-fn one_engine_is_tried_at_a_time() {
+fn an_engine_requested_while_another_is_tried_is_declined() {
     let mut world = World::brought_up("fat-tree:k=4,levels=2", Settings::default());
     world.command(Command::Engine {
         engine: EngineKind::UpDn,
@@ -211,8 +211,8 @@ fn the_forecast_of_a_lost_cable_matches_its_outcome() {
 }
 
 #[test]
-fn an_engine_whose_tables_drop_packets_on_the_way_is_set_only_if_that_is_accepted() {
-    // Both engines have a channel order of their own: no mixture of their tables is proved.
+fn an_engine_whose_tables_cut_pairs_off_while_written_is_set_only_if_that_is_accepted() {
+    // Each engine has its own channel order, so no mixture of their tables can be proved.
     let mut world = World::brought_up("torus:4x4,hosts=2", Settings::default());
     request(&mut world, EngineKind::Dfsssp, 1);
     let before = tables(&world);

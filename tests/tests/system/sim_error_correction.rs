@@ -42,7 +42,7 @@ fn modes(world: &World) -> Vec<Option<FecMode>> {
 }
 
 #[test]
-fn each_port_with_a_link_says_its_error_correction_once() {
+fn each_port_with_a_link_is_asked_once_for_its_error_correction() {
     for (speed, mode) in [
         ("fdr", FecMode::None),
         ("edr", FecMode::ReedSolomon),
@@ -59,7 +59,7 @@ fn each_port_with_a_link_says_its_error_correction_once() {
 }
 
 #[test]
-fn a_link_that_trains_anew_is_asked_again() {
+fn a_link_that_trains_again_is_asked_again() {
     let mut world = brought_up("edr", "error-correction", true);
     let before = gets(&world);
     let leaf = world.nodes(NodeKind::Switch)[0];
@@ -96,7 +96,7 @@ fn a_link_that_trains_anew_is_asked_again() {
 }
 
 #[test]
-fn without_the_key_or_the_capability_no_port_is_asked() {
+fn without_the_setting_or_the_capability_no_port_is_asked() {
     for (devices, reads) in [("error-correction", false), ("qib", true)] {
         let world = brought_up("edr", devices, reads);
         assert_eq!(gets(&world), 0, "{devices}, {reads}");
@@ -105,7 +105,7 @@ fn without_the_key_or_the_capability_no_port_is_asked() {
 }
 
 #[test]
-fn devices_that_claim_it_and_refuse_it_or_are_silent_are_managed_without_a_finding() {
+fn devices_that_refuse_or_ignore_the_request_cause_no_finding_and_are_not_asked_again() {
     for devices in ["refuses-error-correction", "deaf-to-error-correction"] {
         let mut world = brought_up("edr", devices, true);
         assert!(gets(&world) > 0);

@@ -1,5 +1,5 @@
-//! The whole fabric is silent for a moment, or the manager gets no processor time: such silence
-//! says nothing about a switch.
+//! The whole fabric is silent for a moment, or the manager gets no processor time: rsm does not
+//! report a switch for such a silence, and sends no Set.
 
 #![expect(
     clippy::print_stdout,
@@ -34,7 +34,7 @@ const SERVED_AFTER_SILENCE: Duration = Duration::from_secs(1);
 /// the manager. It covers the reaction without a stall, and one request that is repeated.
 const SERVED_AFTER_STALL: Duration = Duration::from_millis(200);
 
-/// The cause of a sweep.
+/// The sweep during which a pause begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Cause {
     /// The next light sweep.
@@ -46,7 +46,7 @@ enum Cause {
 impl Cause {
     const ALL: [Cause; 2] = [Cause::Light, Cause::Full];
 
-    /// The numbers of the sweep's requests after which a pause begins.
+    /// The numbers of requests that the sweep has sent when a pause begins, one for each run.
     fn gets(self) -> [u64; 4] {
         match self {
             Cause::Light => [1, 3, 10, 18],
@@ -61,7 +61,7 @@ fn moments() -> impl Iterator<Item = (Cause, u64)> {
     all.flat_map(|cause| cause.gets().map(|gets| (cause, gets)))
 }
 
-/// A fabric that is up, with `gets` requests of a sweep sent.
+/// A fabric that is up, and whose manager has sent `gets` requests of a sweep.
 fn in_sweep(cause: Cause, gets: u64) -> World {
     let mut world = World::brought_up(FABRIC, Settings::default());
     world.keep_findings();
@@ -95,7 +95,7 @@ fn assert_no_alarm(mut world: World, sets: u64, situation: &str) {
 }
 
 #[test]
-fn fabric_silent_for_a_moment_is_no_alarm() {
+fn fabric_silent_for_a_moment_causes_no_finding_and_no_set() {
     for (cause, gets) in moments() {
         for silence in SHORT {
             let mut world = in_sweep(cause, gets);
@@ -110,7 +110,7 @@ fn fabric_silent_for_a_moment_is_no_alarm() {
 }
 
 #[test]
-fn stalled_manager_accuses_no_switch() {
+fn stalled_manager_shows_no_finding_and_sends_no_set() {
     for (cause, gets) in moments() {
         for order in [AfterStall::PacketsFirst, AfterStall::DeadlinesFirst] {
             for stall in SHORT.into_iter().chain([1000, 5000]) {
@@ -126,7 +126,7 @@ fn stalled_manager_accuses_no_switch() {
 
 /// The manager and the fabric only run for some milliseconds at a time.
 #[test]
-fn manager_and_fabric_short_of_processor_time_accuse_no_switch() {
+fn manager_and_fabric_short_of_processor_time_cause_no_finding_and_no_set() {
     for (cause, gets) in moments() {
         let mut world = in_sweep(cause, gets);
         let sets = world.manager().sets();
@@ -162,7 +162,7 @@ fn served_after(dead: Guid, gets: u64, pause: impl Fn(&mut World)) -> Duration {
 }
 
 /// All switches except that of the manager's host.
-fn mortals() -> Vec<Guid> {
+fn other_switches() -> Vec<Guid> {
     let world = World::brought_up(FABRIC, Settings::default());
     let local = world.manager().local(&world.sim).unwrap();
     let own = world.sim.peer(local.0, local.1).unwrap().unwrap().0;
@@ -173,7 +173,7 @@ fn mortals() -> Vec<Guid> {
 
 #[test]
 fn switch_that_dies_as_the_fabric_falls_silent_is_routed_around() {
-    for dead in mortals() {
+    for dead in other_switches() {
         let served = served_after(dead, 3, |world| {
             world.sim.set_loss(1.0).unwrap();
             world.run_for(Duration::from_millis(350));
@@ -186,7 +186,7 @@ fn switch_that_dies_as_the_fabric_falls_silent_is_routed_around() {
 
 #[test]
 fn switch_that_dies_as_the_manager_stalls_is_routed_around() {
-    for dead in mortals() {
+    for dead in other_switches() {
         for order in [AfterStall::PacketsFirst, AfterStall::DeadlinesFirst] {
             let served = served_after(dead, 3, |world| {
                 let stall = Duration::from_millis(350);
@@ -201,9 +201,9 @@ fn switch_that_dies_as_the_manager_stalls_is_routed_around() {
 
 /// The processor of a switch hangs while its links stay up.
 #[test]
-fn silence_is_hidden_for_a_second_then_a_warning_then_an_error() {
+fn silent_switch_is_a_warning_after_one_second_and_an_error_after_five() {
     let mut world = World::brought_up(FABRIC, Settings::default());
-    let hung = mortals()[5];
+    let hung = other_switches()[5];
     world.sim.set_silence(hung, Silence::Answers).unwrap();
     let asked = world.manager().gets();
     let until = world.now() + TO_LIGHT_SWEEP;

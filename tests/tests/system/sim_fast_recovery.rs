@@ -97,9 +97,10 @@ fn brought_up(spec: &str, seed: u64) -> World {
     brought_up_with(spec, settings)
 }
 
-/// The packets that switches provably still deliver after a failure, before any Set: those that
-/// arrive whatever is chosen, without a loop or a credit loop.
-fn promise(world: &World, failure: &Failure) -> (Topology, SetReport) {
+/// Proves which packets switches still deliver after a failure, before any Set: the packets that
+/// arrive whatever switches choose, without a loop or a credit loop. Returns the topology without
+/// the failed parts, and the report of the proof.
+fn prove_recovery(world: &World, failure: &Failure) -> (Topology, SetReport) {
     let plan = plan(world);
     let (tables, groups) = held(world, &plan);
     let before = Held {
@@ -127,8 +128,9 @@ fn ends(world: &World) -> Vec<((Guid, PortNum), Lid)> {
 }
 
 /// Sends a packet between any two ends that the failure left, with the worst choices that switches
-/// can make. Packets that the proof promises must arrive, within its hops, and none may loop.
-fn assert_kept(
+/// can make. As many packets as proved must arrive, each within the proved number of hops, and none
+/// may loop.
+fn assert_delivers_as_proved(
     world: &World,
     ends: &[((Guid, PortNum), Lid)],
     failure: &Failure,
@@ -175,12 +177,12 @@ fn leaf_that_loses_two_uplinks_sends_by_the_others_before_any_repair() {
             links: ports[1..3].iter().map(|&port| (leaf, port)).collect(),
             switch: None,
         };
-        let kept = keeps_all.then(|| promise(&world, &failure));
+        let proof = keeps_all.then(|| prove_recovery(&world, &failure));
         world.kill(0);
         failure.begin(&mut world);
         world.run_for(MOMENT);
-        if let Some(kept) = &kept {
-            assert_kept(&world, &ends, &failure, kept);
+        if let Some(proof) = &proof {
+            assert_delivers_as_proved(&world, &ends, &failure, proof);
         }
         let at_leaf = |host: Guid| {
             let peer = world.sim.peer(host, PortNum(1));
@@ -205,7 +207,7 @@ fn run(seed: u64) {
     let mut world = brought_up(dice.pick(&FABRICS), seed);
     let ends = ends(&world);
     let failure = Failure::random(&world, &plan(&world).topology, &mut dice);
-    let kept = promise(&world, &failure);
+    let proof = prove_recovery(&world, &failure);
     let pause = dice.duration(SECOND / 10, 20 * SECOND);
     let is_killed = dice.one_in(2);
     match is_killed {
@@ -214,9 +216,9 @@ fn run(seed: u64) {
     }
     failure.begin(&mut world);
     world.run_for(MOMENT);
-    assert_kept(&world, &ends, &failure, &kept);
+    assert_delivers_as_proved(&world, &ends, &failure, &proof);
     world.run_for(pause - 2 * MOMENT);
-    assert_kept(&world, &ends, &failure, &kept);
+    assert_delivers_as_proved(&world, &ends, &failure, &proof);
     if is_killed {
         let memory = dice.pick(&[Memory::Kept, Memory::Lost]);
         world.start(0, memory);
@@ -248,10 +250,10 @@ fn two_failures_at_once_cost_no_packet_that_the_proof_promises() {
 
 #[test]
 #[ignore = "runs as many seeds as RSM_SEEDS says, or 500"]
-fn soak() {
+fn soak_of_two_failures_at_once() {
     let count = seeds::number("RSM_SEEDS").unwrap_or(500);
     seeds::run(
-        "--test system sim_fast_recovery::soak -- --ignored",
+        "--test system sim_fast_recovery::soak_of_two_failures_at_once -- --ignored",
         count,
         run,
     );

@@ -92,11 +92,11 @@ fn assert_all(world: &World, expected: LinkSpeed) {
 }
 
 #[test]
-fn fdr10_is_disabled_and_enabled_by_one_set_a_port_and_links_take_it_when_they_train() {
+fn fdr10_is_disabled_and_enabled_by_one_set_per_port_and_takes_effect_when_links_train() {
     let mut world = brought_up("fdr10", Fdr10::Off);
     let ports = cabled(&world).len() as u64;
     assert_eq!(sets(&world), ports);
-    // The link keeps its speed.
+    // Links keep their speed until they train again.
     assert_all(&world, LinkSpeed::Fdr10);
     world.resweep(LIMIT);
     retrain(&mut world);
@@ -112,7 +112,7 @@ fn fdr10_is_disabled_and_enabled_by_one_set_a_port_and_links_take_it_when_they_t
 }
 
 #[test]
-fn a_switch_that_lost_power_gets_the_choice_anew() {
+fn a_switch_that_lost_power_gets_the_setting_again() {
     let mut world = brought_up("fdr10", Fdr10::Off);
     let before = sets(&world);
     let spine = world.nodes(NodeKind::Switch).into_iter().find(|&switch| {
@@ -139,7 +139,7 @@ fn a_switch_that_lost_power_gets_the_choice_anew() {
 }
 
 #[test]
-fn devices_without_fdr10_and_a_key_that_is_not_set_cost_no_set() {
+fn no_set_is_sent_where_fdr10_is_unsupported_or_not_configured_or_already_on() {
     for (devices, fdr10) in [
         ("fdr10", Fdr10::AsIs),
         ("fdr10", Fdr10::On),
@@ -151,7 +151,7 @@ fn devices_without_fdr10_and_a_key_that_is_not_set_cost_no_set() {
 }
 
 #[test]
-fn a_device_that_refuses_fdr10_is_asked_once_a_kind_and_named_as_a_habit() {
+fn devices_that_refuse_fdr10_are_reported_as_a_habit_and_not_asked_again() {
     let mut world = brought_up("fdr10+refuses-fdr10", Fdr10::Off);
     let codes: Vec<_> = world.manager().findings();
     assert!(

@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const TREE: &str = "fat-tree:k=4,levels=2";
 /// The shortest pause that the daemon notices.
 const NOTICED: Duration = Duration::from_millis(250);
-/// The maximum time after the end of its epoch at which a running master knows about it.
+/// The maximum time from the end of an epoch until a running master knows that its epoch has ended.
 const KNOWN: Duration = Duration::from_millis(260);
 const ROUNDS: u64 = 100;
 
@@ -43,8 +43,9 @@ fn own_guid(world: &World, index: usize) -> Guid {
     world.sim.port_guid(node, port).expect("it is there")
 }
 
-/// Whether a manager knows that another one holds the epoch, and manages a part of the fabric that
-/// no cable connects with the other's, as it does after five seconds without a visible master.
+/// Whether a manager knows that the other manager holds the epoch, and yet manages its part of the
+/// fabric, because no cable connects the two parts. It does so after five seconds without a visible
+/// master.
 fn manages_a_part(world: &World, index: usize) -> bool {
     let snapshot = world.managers()[index].core().snapshot(world.now());
     let mut findings = snapshot.findings.iter();
@@ -81,14 +82,16 @@ impl Seen {
             epoch: Cell::new(0),
             claimed: Cell::new((world.now(), [false; 2])),
         };
-        seen.look(world);
+        seen.observe(world);
         seen
     }
 
-    /// Whether a manager has sent Sets since the last look although the other one had claimed the
-    /// epoch by then: one that was suspended at that time, or that has had the time for its next
-    /// heartbeat. (A standby that no cable connects with a running master claims the epoch, too.)
-    fn look(&self, world: &World) -> bool {
+    /// Records the present plans and numbers of Sets. Returns whether a manager has sent Sets since
+    /// the last call although the other manager held the epoch.
+    ///
+    /// A standby that no cable connects with a running master also claims the epoch. The master may
+    /// then send Sets until its next heartbeat ([`KNOWN`]), and later as the manager of its part.
+    fn observe(&self, world: &World) -> bool {
         let mut is_wrong = false;
         let epoch = world.epoch();
         let number = epoch.map_or(0, |epoch| epoch.number);
@@ -142,7 +145,7 @@ impl Seen {
 
 fn run_watched(world: &mut World, seen: &Seen, duration: Duration, round: u64) {
     let until = world.now() + duration;
-    let violated = world.run(until, |world| seen.look(world));
+    let violated = world.run(until, |world| seen.observe(world));
     assert!(
         !violated,
         "round {round}: Sets without the epoch at {:?}, {:?}, since {:?}; findings {:?}",
@@ -188,7 +191,7 @@ fn stop_and_continue(floating_lid: bool, seeds: std::ops::Range<u64>) {
         let until = world.now() + LIMIT;
         let wrong = Cell::new(false);
         world.run(until, |world| {
-            wrong.set(wrong.get() | seen.look(world));
+            wrong.set(wrong.get() | seen.observe(world));
             wrong.get() || world.is_quiet()
         });
         assert!(!wrong.get(), "round {round}");
@@ -210,17 +213,17 @@ fn stop_and_continue(floating_lid: bool, seeds: std::ops::Range<u64>) {
 }
 
 #[test]
-fn a_deposed_master_sets_nothing_and_no_table_is_of_neither_plan() {
+fn a_deposed_master_sets_nothing_and_every_entry_belongs_to_a_plan() {
     stop_and_continue(true, 0..ROUNDS / 2);
 }
 
 #[test]
-fn with_lids_of_ports_a_deposed_master_sets_nothing_and_no_table_is_of_neither_plan() {
+fn without_a_floating_lid_a_deposed_master_sets_nothing_and_every_entry_belongs_to_a_plan() {
     stop_and_continue(false, ROUNDS / 2..ROUNDS);
 }
 
-/// Suspends the master for `pause`. If the other manager holds the epoch when the master is
-/// resumed, that one must stay master. Returns whether it did hold the epoch.
+/// Suspends the master for `pause`. Returns whether the other manager had claimed the epoch by the
+/// end of the pause; if it had, asserts that the other manager stays master.
 fn stop_once(world: &mut World, pause: Duration) -> bool {
     let [master] = masters(world)[..] else {
         panic!("{pause:?}: {:?}", masters(world));
@@ -250,23 +253,23 @@ fn stop_at_all_moments(floating_lid: bool) {
     let coarse = (0..200).map(|step| Duration::from_micros(790_000 + 19_700 * step));
     for pause in fine.chain(coarse) {
         takeovers += u64::from(stop_once(&mut world, pause));
-        // The first readings of the standby are done.
+        // The standby needs this time to read the subnet.
         world.run_for(Duration::from_secs(5));
     }
     assert!(takeovers > 200, "{takeovers} takeovers");
 }
 
 #[test]
-fn a_master_that_goes_on_after_a_takeover_stands_by() {
+fn a_master_resumed_after_a_takeover_stands_by() {
     stop_at_all_moments(true);
 }
 
 #[test]
-fn with_lids_of_ports_a_master_that_goes_on_after_a_takeover_stands_by() {
+fn without_a_floating_lid_a_master_resumed_after_a_takeover_stands_by() {
     stop_at_all_moments(false);
 }
 
-/// Whether a manager writes hardware as a master without doubts about its epoch.
+/// Whether a manager runs as master and has no doubt about its epoch, so that it may send Sets.
 fn is_certain(world: &World, index: usize) -> bool {
     let manager = &world.managers()[index];
     let core = manager.core();
@@ -276,7 +279,7 @@ fn is_certain(world: &World, index: usize) -> bool {
 /// The store hangs and the master is suspended, each at a random moment and for a random time: a
 /// successor stays master, and no two managers write.
 #[test]
-fn while_the_store_hangs_a_master_that_goes_on_after_a_takeover_stands_by() {
+fn while_the_store_hangs_a_master_resumed_after_a_takeover_stands_by() {
     let mut world = two_managers(true);
     let mut takeovers = 0;
     for round in 0..ROUNDS {
@@ -316,7 +319,7 @@ fn while_the_store_hangs_a_master_that_goes_on_after_a_takeover_stands_by() {
 /// The standby is also suspended, about when it claims the epoch: an answer that it gets afterwards
 /// may be about an epoch that has ended.
 #[test]
-fn a_claimant_that_goes_on_sets_nothing_by_an_epoch_that_is_over() {
+fn a_claimant_resumed_after_its_epoch_has_ended_sets_nothing() {
     let mut world = two_managers(true);
     let mut takeovers = 0;
     for round in 0..ROUNDS {

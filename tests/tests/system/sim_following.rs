@@ -19,8 +19,8 @@ const MULTICAST: Lid = Lid(0xC000);
 /// NodeInfo through each cable.
 const WHOLE: u64 = 20 * 5 + 48;
 
-/// A fabric with its master at the first host, and a standby at the last one that has read it and
-/// has prepared a plan.
+/// A fabric with its master at the first host, and a standby at the last host that has read the
+/// fabric and has prepared a plan.
 fn ready() -> World {
     let mut world = World::shared(TREE, true, LIMIT);
     catch_up(&mut world);
@@ -78,7 +78,8 @@ fn known_by(world: &World, index: usize) -> BTreeMap<String, String> {
     known
 }
 
-/// Asserts that the standby knows the state of the hardware, and what the master knows of it.
+/// Asserts that the standby knows what the master knows, and that LIDs and forwarding tables are
+/// those that the hardware holds.
 fn assert_followed(world: &World) {
     let inventory = world.managers()[1].core().inventory();
     let (master, standby) = (known_by(world, 0), known_by(world, 1));
@@ -138,7 +139,7 @@ fn gets_after(world: &mut World, happen: impl FnOnce(&mut World)) -> u64 {
 }
 
 #[test]
-fn each_change_of_the_master_costs_the_standby_its_own_size() {
+fn following_one_change_costs_the_standby_less_than_half_of_a_full_reading() {
     let mut world = ready();
     assert_followed(&world);
     let hosts = world.nodes(NodeKind::Ca);
@@ -177,7 +178,7 @@ fn each_change_of_the_master_costs_the_standby_its_own_size() {
 }
 
 #[test]
-fn a_rebooted_switch_new_cables_and_members_are_followed() {
+fn a_rebooted_switch_swapped_cables_and_new_members_are_followed() {
     let mut world = ready();
     let hosts = world.nodes(NodeKind::Ca);
     let ((switch, _), _) = trunk(&world, 0).expect("all are there");
@@ -188,8 +189,8 @@ fn a_rebooted_switch_new_cables_and_members_are_followed() {
     gets_after(&mut world, |world| {
         world.sim.swap_cables(a, b).expect("they are cabled");
     });
-    // Changes of members alone are no change that a takeover has to read: they come with the next
-    // one.
+    // A takeover need not read a change of members at once: the standby reads it together with the
+    // next change of the fabric.
     let ports: Vec<Guid> = world.managers()[0]
         .core()
         .inventory()
@@ -212,7 +213,7 @@ fn a_rebooted_switch_new_cables_and_members_are_followed() {
 fn a_standby_that_missed_footprints_reads_the_whole_subnet() {
     let mut world = ready();
     let gets = gets_after(&mut world, |world| {
-        // The master restarts, and leaves no trace that leads back to what the standby read.
+        // The restarted master has no footprints that begin at the plan that the standby read.
         world.kill(0);
         world.start(0, Memory::Kept);
         let ((near, port), _) = trunk(world, 1).expect("all are there");
@@ -221,7 +222,8 @@ fn a_standby_that_missed_footprints_reads_the_whole_subnet() {
     assert!(gets >= WHOLE, "{gets} Gets");
 }
 
-/// Some changes follow each other so fast that the standby reads while the next one happens.
+/// Makes eight random changes for each of `count` seeds. Some changes follow each other so fast
+/// that the standby still reads one while the next happens.
 fn follow_changes(count: u64) {
     let test = "--test system sim_following::a_standby_follows";
     seeds::run(test, count, |seed| {
@@ -285,6 +287,6 @@ fn a_standby_follows_changes_that_come_while_it_reads() {
 
 #[test]
 #[ignore = "runs as many seeds as RSM_SEEDS says, or 500"]
-fn soak() {
+fn soak_of_changes_that_come_while_a_standby_reads() {
     follow_changes(seeds::number("RSM_SEEDS").unwrap_or(500));
 }

@@ -80,6 +80,7 @@ fn all_findings(world: &World) -> Vec<Finding> {
         .to_vec()
 }
 
+/// The findings about foreign Sets.
 fn findings(world: &World) -> Vec<Finding> {
     let findings = all_findings(world).into_iter();
     let about = findings.filter(|finding| finding.kind.code() == "foreign-write");
@@ -106,7 +107,7 @@ fn all_to(world: &World, switch: Guid, from: usize, port: u8) -> LinearForwardin
     block
 }
 
-/// Sends a block of a forwarding table with which a leaf forwards nothing to its hosts.
+/// Sets block 0 of a leaf's forwarding table so that the leaf forwards nothing to its hosts.
 fn forge_table(world: &mut World, switch: Guid) {
     let block = all_to(world, switch, 1, 255);
     world.forge(switch, LinearForwardingTable::ID, 0, block.as_data());
@@ -204,8 +205,8 @@ fn a_forged_multicast_fdb_top_is_found_and_repaired_within_two_light_sweeps() {
     assert!(finding.text.contains("MulticastFDBTop"), "{}", finding.text);
 }
 
-/// Others know the LID that the manager gave, and none the forged one; and a host that takes another's
-/// LID would get its packets.
+/// Other hosts send to the LID that the manager gave, so a host with a forged LID gets no packets.
+/// A host that takes the LID of another host would get the packets of that host.
 #[test]
 fn a_forged_lid_of_a_host_is_found_and_taken_back_within_two_light_sweeps() {
     let mut world = World::brought_up(TREE, Settings::default());
@@ -286,7 +287,7 @@ fn a_forged_setting_of_a_port_is_found_and_repaired_within_two_light_sweeps() {
     assert!(finding.text.contains("HOQLife"), "{}", finding.text);
 }
 
-/// A host that enters another partition, and a switch that lets its packets pass.
+/// The forged tables let a host enter another partition, and let its switch pass the packets.
 #[test]
 fn forged_p_keys_of_hosts_and_switches_are_found_and_repaired_within_six_light_sweeps() {
     let policy = partitions::policy("Default=0x7fff : ALL=full;\nblue=0x8001 : ALL=full;\n");
@@ -314,7 +315,7 @@ fn forged_p_keys_of_hosts_and_switches_are_found_and_repaired_within_six_light_s
     expect::assert_up(&world);
 }
 
-/// Operators disable ports as well (`ibportstate`), so rsm does not enable them.
+/// rsm does not enable the port, because operators disable ports in the same way (`ibportstate`).
 #[test]
 fn a_port_disabled_by_a_forged_set_is_routed_around_and_named() {
     let mut world = World::brought_up(TREE, Settings::default());
@@ -333,10 +334,10 @@ fn a_port_disabled_by_a_forged_set_is_routed_around_and_named() {
     assert_eq!(info.port_physical_state(), PortPhysicalState::Disabled);
 }
 
-/// A light sweep reads only some of the blocks: all are read once within the documented time, and
-/// one difference causes the rest of the switch to be read at once.
+/// The table has four blocks, three of which are forged. On a fabric of this size, each light sweep
+/// reads all blocks of a switch.
 #[test]
-fn forged_blocks_of_a_large_table_are_repaired_once_one_of_them_is_read() {
+fn several_forged_blocks_of_a_forwarding_table_are_repaired_within_two_light_sweeps() {
     let settings = Settings::default();
     let mut world = World::brought_up("fat-tree:k=8,levels=3", settings);
     let switch = leaf(&world);
@@ -352,14 +353,13 @@ fn forged_blocks_of_a_large_table_are_repaired_once_one_of_them_is_read() {
             nothing.as_data(),
         );
     }
-    // Each light sweep reads all of these blocks.
     light_sweeps(&mut world, 2);
     assert_eq!(world.sim.lft(switch).unwrap(), before);
     assert_eq!(finding(&world).subject, Subject::Node(switch));
 }
 
 #[test]
-fn an_attacker_who_writes_again_and_again_is_answered_at_a_limited_rate() {
+fn repeated_forged_sets_are_repaired_at_a_limited_rate() {
     let mut world = World::brought_up(TREE, Settings::default());
     let switch = leaf(&world);
     let before = world.sim.sets_at(switch).unwrap();
@@ -379,7 +379,7 @@ fn an_attacker_who_writes_again_and_again_is_answered_at_a_limited_rate() {
 }
 
 #[test]
-fn the_finding_goes_an_hour_after_the_last_difference() {
+fn the_finding_disappears_an_hour_after_the_last_difference() {
     let mut world = World::brought_up(TREE, Settings::default());
     let switch = leaf(&world);
     forge_table(&mut world, switch);
@@ -389,9 +389,9 @@ fn the_finding_goes_an_hour_after_the_last_difference() {
     expect::assert_no_findings(&world);
 }
 
-/// A switch that was reset has lost its tables as well, and nobody wrote them.
+/// A reset switch has lost its tables as well, although no other host wrote them.
 #[test]
-fn a_reset_switch_is_no_finding_of_foreign_writes() {
+fn a_reset_switch_causes_no_finding_about_foreign_sets() {
     let mut world = World::brought_up(TREE, Settings::default());
     let switch = leaf(&world);
     world.sim.reboot(switch).unwrap();
@@ -401,7 +401,7 @@ fn a_reset_switch_is_no_finding_of_foreign_writes() {
 }
 
 #[test]
-fn lost_answers_to_read_back_are_no_finding_and_set_nothing() {
+fn lost_answers_to_read_back_queries_cause_no_finding_and_no_set() {
     let mut world = World::brought_up(TREE, Settings::default());
     for attribute in [
         LinearForwardingTable::ID,
@@ -416,15 +416,14 @@ fn lost_answers_to_read_back_are_no_finding_and_set_nothing() {
     assert_eq!(world.manager().sets(), sets);
 }
 
-/// A part that does not answer a read-back delays no repair.
+/// A fault happens while a light sweep waits for the answers of a silent host.
 #[test]
-fn a_fault_does_not_wait_for_lost_answers_to_read_back() {
+fn the_repair_of_a_fault_does_not_wait_for_lost_answers_to_read_back_queries() {
     let mut world = World::brought_up(TREE, Settings::default());
     let (_, (silent, _)) = hosts(&world).pop().expect("there are hosts");
     let switch = leaf(&world);
     let spine = uplink(&world, switch);
     world.sim.set_node_loss(silent, 1.0).unwrap();
-    // The fault happens during a light sweep that reads from the silent host.
     let mut since = world.manager().gets();
     while world.manager().gets() == since {
         world.run_for(Duration::from_millis(1));
@@ -466,8 +465,7 @@ fn quiet_light_sweeps_set_nothing_and_find_nothing() {
     expect::assert_no_findings(&world);
 }
 
-/// The situation is that of quiet light sweeps, on devices each of which has habits; half of the
-/// seeds with tables for quality of service.
+/// Each device has habits. Even seeds also configure tables for quality of service.
 #[test]
 fn quiet_light_sweeps_on_devices_with_habits_set_nothing_and_find_nothing() {
     for seed in 1..=4 {

@@ -1,4 +1,5 @@
-//! Alias GUIDs of ports: the hardware holds the requested ones, and the core writes none twice.
+//! Alias GUIDs of ports: the hardware holds the requested alias GUIDs, and the core writes none
+//! twice.
 
 use std::time::Duration;
 
@@ -25,19 +26,21 @@ fn sets(world: &World) -> u64 {
     sets.get(&GuidInfo::ID).copied().unwrap_or(0)
 }
 
-/// Assigns these alias GUIDs to the port at `at`, and none to all other ports.
-fn name(world: &mut World, at: (Guid, PortNum), names: &[(u8, u64)]) {
+/// Assigns these alias GUIDs, each with its index in GUIDInfo, to the port at `at`, and none to all
+/// other ports.
+fn assign(world: &mut World, at: (Guid, PortNum), aliases: &[(u8, u64)]) {
     let port = world.sim.port_guid(at.0, at.1).expect("it is there");
     let mut guids = AliasGuids::default();
-    for &(index, alias) in names {
-        let names = guids.by_port.entry(port).or_default();
-        names.insert(index, Guid(alias));
+    for &(index, alias) in aliases {
+        let assigned = guids.by_port.entry(port).or_default();
+        assigned.insert(index, Guid(alias));
     }
     world.rename(guids);
     world.settle(LIMIT);
     expect::assert_no_findings(world);
 }
 
+/// The alias GUIDs that a port holds at the indices 1 to 7; 0 where it holds none.
 fn held(world: &World, at: (Guid, PortNum)) -> Vec<u64> {
     let guids = world.sim.guids(at.0, at.1).expect("it is there");
     guids[1..].iter().map(|guid| guid.0).collect()
@@ -48,12 +51,12 @@ fn changed_alias_guids_are_written_once_also_after_restart_and_reboot() {
     let mut world = World::brought_up("pgft:2;2,2;1,2;1,1", Settings::default());
     let host = hosts(&world)[2];
     assert_eq!(sets(&world), 0);
-    name(&mut world, host, &[(1, 0x11), (7, 0x77)]);
+    assign(&mut world, host, &[(1, 0x11), (7, 0x77)]);
     assert_eq!(held(&world, host), [0x11, 0, 0, 0, 0, 0, 0x77]);
     assert_eq!(sets(&world), 1);
-    name(&mut world, host, &[(1, 0x11), (7, 0x77)]);
+    assign(&mut world, host, &[(1, 0x11), (7, 0x77)]);
     assert_eq!(sets(&world), 1, "that is what it has");
-    name(&mut world, host, &[(2, 0x22), (7, 0x77)]);
+    assign(&mut world, host, &[(2, 0x22), (7, 0x77)]);
     assert_eq!(held(&world, host), [0, 0x22, 0, 0, 0, 0, 0x77]);
     assert_eq!(sets(&world), 2);
 
@@ -72,7 +75,7 @@ fn changed_alias_guids_are_written_once_also_after_restart_and_reboot() {
     assert_eq!(held(&world, host), [0, 0x22, 0, 0, 0, 0, 0x77]);
     assert_eq!(sets(&world), 3);
 
-    name(&mut world, host, &[]);
+    assign(&mut world, host, &[]);
     assert_eq!(held(&world, host), [0; 7]);
     assert_eq!(sets(&world), 4);
 }

@@ -1,4 +1,4 @@
-//! The harness detects the faults on whose detection tests rely.
+//! The harness of these tests detects the faults that tests expect it to detect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +50,7 @@ fn the_watch_sees_a_moved_lid() {
         .unwrap();
     // The test sets another LID directly at the host.
     let port = PortNum(1);
-    let somebody = world.sim.attach(guid, port).unwrap();
+    let attach = world.sim.attach(guid, port).unwrap();
     let mut info = *world.sim.port_info(guid, port).unwrap();
     let from = info.lid();
     let to = Lid(from.0 + 100);
@@ -73,7 +73,7 @@ fn the_watch_sees_a_moved_lid() {
         remote: RemoteAddress::directed(),
     };
     let now = world.now();
-    world.sim.send(somebody, &datagram, now);
+    world.sim.send(attach, &datagram, now);
     world.run_for(Duration::from_millis(1));
     let moved = world.watched().moved();
     assert_eq!(moved.len(), 1);
@@ -99,7 +99,8 @@ fn expect_sees_inactive_links_and_missing_routes() {
     assert!(!expect::unreachable(&world.sim, &reach, 0).is_empty());
 }
 
-/// Equal seeds give equal datagrams, and different seeds different ones.
+/// Runs with equal seeds end at the same time with the same counters; with different seeds they do
+/// not.
 #[test]
 fn a_run_is_a_function_of_its_seed() {
     let run = |seed| {
@@ -123,7 +124,7 @@ fn a_run_is_a_function_of_its_seed() {
 }
 
 #[test]
-fn requests_count_at_their_target_node() {
+fn requests_are_counted_at_their_target_node() {
     let mut world = World::generated("ring:4", Settings::default());
     world.count_requests();
     world.settle(LIMIT);

@@ -131,7 +131,7 @@ fn host_with_errors_keeps_its_only_link() {
 }
 
 #[test]
-fn errors_at_all_cables_take_only_some_of_them_out() {
+fn errors_at_all_cables_take_only_some_of_them_out_of_the_routes() {
     let mut world = World::brought_up("fat-tree:k=6,levels=3", settings(Isolate::On));
     let cables = cables(&world);
     assert!(cables.len() > 50);
@@ -146,8 +146,7 @@ fn errors_at_all_cables_take_only_some_of_them_out() {
     assert!(texts(&world).contains("more ports have errors"));
 }
 
-/// Lets a port report `count` errors, each followed by a pause. A port that is cut off reports
-/// none.
+/// Lets a port send `count` traps, each followed by a pause. A port that is cut off sends none.
 fn report(world: &mut World, port: PortKey, trap: Trap, count: usize, pause: Duration) {
     for _ in 0..count {
         let injected = world.sim.inject_threshold(port.node, port.port, trap);
@@ -157,7 +156,7 @@ fn report(world: &mut World, port: PortKey, trap: Trap, count: usize, pause: Dur
     world.settle(LIMIT);
 }
 
-/// Lets a port report 400 errors in 40 seconds.
+/// Lets a port send 400 traps in 40 seconds.
 fn babble(world: &mut World, port: PortKey) {
     let pause = Duration::from_millis(100);
     report(world, port, Trap::LINK_INTEGRITY, 400, pause);
@@ -185,7 +184,7 @@ fn reports_of_a_port_take_its_cable_out_of_the_routes() {
 }
 
 #[test]
-fn port_that_sends_traps_without_an_end_is_named_until_it_is_quiet() {
+fn port_that_sends_traps_without_end_is_a_finding_until_it_is_quiet() {
     let mut world = World::brought_up(TREE, settings(Isolate::Suggest));
     let cable = cables(&world)[0];
     babble(&mut world, cable);
@@ -196,7 +195,7 @@ fn port_that_sends_traps_without_an_end_is_named_until_it_is_quiet() {
 }
 
 #[test]
-fn host_whose_port_others_show_bad_p_keys_is_not_held_to_babble() {
+fn host_that_reports_many_packets_with_bad_p_keys_is_not_called_babbling() {
     let mut settings = settings(Isolate::Off);
     settings.core.health.disables_babbling = true;
     let mut world = World::brought_up(TREE, settings);
@@ -233,7 +232,7 @@ fn host_whose_port_others_show_bad_p_keys_is_not_held_to_babble() {
 }
 
 #[test]
-fn link_of_a_host_that_sends_traps_without_an_end_is_disabled_if_the_operator_says_so() {
+fn link_of_a_host_that_sends_traps_without_end_is_disabled_if_configured() {
     let mut settings = settings(Isolate::Off);
     settings.core.health.disables_babbling = true;
     let mut world = World::brought_up(TREE, settings);
@@ -263,7 +262,7 @@ fn link_of_a_host_that_sends_traps_without_an_end_is_disabled_if_the_operator_sa
 }
 
 #[test]
-fn cables_between_switches_and_the_link_of_the_manager_are_not_disabled() {
+fn babbling_links_between_switches_and_of_the_manager_are_not_disabled() {
     let mut settings = settings(Isolate::Off);
     settings.core.health.disables_babbling = true;
     let mut world = World::brought_up(TREE, settings);
@@ -277,7 +276,7 @@ fn cables_between_switches_and_the_link_of_the_manager_are_not_disabled() {
 }
 
 #[test]
-fn flapping_link_of_a_host_is_named_and_stays_in_the_routes() {
+fn flapping_link_of_a_host_is_a_finding_and_stays_in_the_routes() {
     let mut world = World::brought_up(TREE, settings(Isolate::On));
     let port = host_port(&world);
     for _ in 0..8 {
@@ -302,7 +301,7 @@ fn flapping_link_of_a_host_is_named_and_stays_in_the_routes() {
 }
 
 #[test]
-fn link_below_the_width_and_speed_of_both_ends_is_named() {
+fn link_below_the_width_or_speed_of_both_ends_is_a_finding() {
     let mut world = World::brought_up(TREE, settings(Isolate::Suggest));
     let ports = [cables(&world)[0], host_port(&world)];
     for (port, width, speed) in [
@@ -320,7 +319,7 @@ fn link_below_the_width_and_speed_of_both_ends_is_named() {
 }
 
 #[test]
-fn slow_links_that_are_plugged_otherwise_are_named_once() {
+fn slow_links_whose_cables_are_swapped_are_one_finding_each() {
     let mut world = World::brought_up(TREE, settings(Isolate::Suggest));
     let links = expect::reach(&world, &[]).links;
     let hosts = world.nodes(NodeKind::Ca);
@@ -347,7 +346,7 @@ fn slow_links_that_are_plugged_otherwise_are_named_once() {
         texts(&world)
     );
 
-    // The port of the second leaf, the lower end of a slow link before, is then the higher end.
+    // The port of the host's leaf was the lower end of a slow link, and is now the higher end.
     world
         .sim
         .swap_cables(cable.1, leaf)
@@ -361,7 +360,7 @@ fn slow_links_that_are_plugged_otherwise_are_named_once() {
 }
 
 #[test]
-fn cable_one_generation_below_its_siblings_is_named_once() {
+fn cable_one_generation_below_its_siblings_is_one_finding() {
     let mut world = World::brought_up(TREE, settings(Isolate::Suggest));
     let slow = cables(&world)[0];
     let limited = world
@@ -386,7 +385,7 @@ fn cable_one_generation_below_its_siblings_is_named_once() {
 }
 
 #[test]
-fn isolation_outlives_a_restart_and_ends_when_it_would_have_without() {
+fn isolation_survives_a_restart_and_ends_when_it_would_have_ended_without_one() {
     let mut world = World::brought_up(TREE, settings(Isolate::On));
     let cable = cables(&world)[0];
     let before = lids_over(&world, cable);

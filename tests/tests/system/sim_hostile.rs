@@ -1,5 +1,5 @@
-//! Hosts that act against the subnet: the core has proof of them, and no host can have another one
-//! accused.
+//! Hosts that act against the subnet: the core calls a host hostile only with a proof, and no host
+//! can make another host count as hostile.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const ONE: PortNum = PortNum(1);
 
 struct Site {
     world: World,
-    /// Hosts but the manager's.
+    /// The hosts except the manager's.
     hosts: Vec<Guid>,
 }
 
@@ -43,12 +43,13 @@ impl Site {
             .lid()
     }
 
-    fn manager(&self) -> Lid {
+    /// The LID of the manager's port.
+    fn manager_lid(&self) -> Lid {
         let (node, port) = self.world.manager().local(&self.world.sim).expect("a port");
         self.lid(node, port)
     }
 
-    /// Sends a trap from the port of a program.
+    /// Sends a trap to the manager from the port to which a program is attached.
     fn trap(&mut self, from: AttachId, notice: &Notice) {
         let smp = Smp::lid_routed(&SmpRequest {
             method: Method::TRAP,
@@ -60,12 +61,13 @@ impl Site {
         });
         let datagram = Datagram {
             mad: *smp.as_bytes(),
-            remote: RemoteAddress::smi(self.manager()),
+            remote: RemoteAddress::smi(self.manager_lid()),
         };
         self.world.send_from(from, &datagram);
         self.world.run_for(Duration::from_millis(1));
     }
 
+    /// The ports that count as hostile, each with the last act of its host.
     fn hostile(&self) -> BTreeMap<PortKey, Hostility> {
         let ports = self.world.manager().core().hostile_ports(self.world.now());
         let ports = ports.into_iter();
@@ -113,10 +115,10 @@ fn host_that_forges_traps_is_hostile_and_the_host_that_it_names_is_not() {
 }
 
 #[test]
-fn sets_with_wrong_m_keys_make_a_host_hostile_by_the_word_of_a_switch_and_of_no_host() {
+fn wrong_m_keys_make_a_host_hostile_if_a_switch_reports_them_and_not_if_hosts_do() {
     let mut site = Site::up();
     let culprit = site.lid(site.hosts[0], ONE);
-    // Colleagues accuse the host.
+    // Two other hosts report the host.
     for accuser in [site.hosts[1], site.hosts[2]] {
         let program = site.world.listen(accuser, ONE);
         let own = site.lid(accuser, ONE);
@@ -139,7 +141,7 @@ fn sets_with_wrong_m_keys_make_a_host_hostile_by_the_word_of_a_switch_and_of_no_
 }
 
 #[test]
-fn managers_that_do_not_count_are_hostile_and_others_are_not() {
+fn managers_with_another_sm_key_are_hostile_and_others_are_not() {
     let mut site = Site::up();
     let with_key = |site: &Site, host: usize, sm_key| ForeignManager {
         sm_key,
@@ -154,7 +156,7 @@ fn managers_that_do_not_count_are_hostile_and_others_are_not() {
     site.world.settle(LIMIT);
     let expected = BTreeMap::from([(port(site.hosts[1]), Hostility::Manages)]);
     assert_eq!(site.hostile(), expected);
-    // Orders to stop the master are none that a manager gives.
+    // The last act counts: an order that no manager gives to a master.
     site.world.order(attach, SmControl::DISABLE);
     site.world.run_for(Duration::from_secs(1));
     let expected = BTreeMap::from([(port(site.hosts[1]), Hostility::OrdersManager)]);
@@ -170,7 +172,7 @@ fn switches_and_the_managers_own_host_are_never_hostile() {
     let details = GidChange::default();
     let (kind, producer) = (NoticeType::Security, ProducerType::CA);
     let gone = Notice::generic(kind, producer, Trap::GID_OUT_OF_SERVICE, foreign, &details);
-    let own = site.manager();
+    let own = site.manager_lid();
     for _ in 0..50 {
         site.trap(agent, &gone);
         site.trap(agent, &bad_m_key(foreign, own));

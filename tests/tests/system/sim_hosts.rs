@@ -28,9 +28,11 @@ const SPEC: &str = "fat-tree:k=4,levels=3";
 /// The number of nodes: 20 switches and 16 hosts, one of them the manager's.
 const NODES: usize = 36;
 
-/// The number of paths between them: some switches that carry no traffic of their own have no path
-/// to each other.
+/// The number of paths between the nodes. There is no path for 76 ordered pairs of switches without
+/// hosts.
 const PATHS: usize = NODES * NODES - 76;
+
+/// The number of hosts without a manager.
 const HOSTS: usize = 15;
 
 const SM_KEY: u64 = 0x5EC2_E75E_C2E7;
@@ -59,7 +61,7 @@ fn path(from: Lid, to: Lid) -> PathRecord {
 }
 
 /// Requests all paths.
-fn ask_for_everything(subnet: &mut Hosts, host: usize) -> Tid {
+fn request_all_paths(subnet: &mut Hosts, host: usize) -> Tid {
     subnet.ask(
         host,
         Method::GET_TABLE,
@@ -72,7 +74,7 @@ fn status(message: &Message) -> Status {
     message.header().unwrap().status()
 }
 
-/// The progress of a starting host: it joins the broadcast group, then queries a path and all
+/// The next request of a starting host: it joins the broadcast group, then queries a path, then all
 /// nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wants {
@@ -145,7 +147,7 @@ fn start_all(subnet: &mut Hosts, limit: Duration) -> usize {
         ask(subnet, host, wants);
     }
     let until = subnet.now() + limit;
-    let mut again = 0;
+    let mut repeated = 0;
     while wants.iter().any(|&wants| wants != Wants::Nothing) {
         let Some((host, delivery)) = subnet.next(until) else {
             panic!("after {limit:?} somebody is still waiting: {wants:?}");
@@ -170,12 +172,12 @@ fn start_all(subnet: &mut Hosts, limit: Duration) -> usize {
                     _ => Wants::Nothing,
                 };
             }
-            Delivery::Unanswered { .. } => again += 1,
+            Delivery::Unanswered { .. } => repeated += 1,
             Delivery::TooLong { .. } => panic!("hosts send nothing long"),
         }
         ask(subnet, host, wants[host]);
     }
-    again
+    repeated
 }
 
 #[test]
@@ -198,24 +200,25 @@ fn through_loss_every_host_joins_and_gets_a_path() {
                 ..FaultPlan::default()
             };
             let mut subnet = subnet(plan);
-            let again = start_all(&mut subnet, Duration::from_secs(60));
+            let repeated = start_all(&mut subnet, Duration::from_secs(60));
             let faults = subnet.faults();
             assert!(faults.dropped_in > 0 && faults.dropped_out > 0 && faults.delayed > 0);
-            assert!(again < 3 * HOSTS, "{again} questions again");
+            assert!(repeated < 3 * HOSTS, "{repeated} questions again");
             assert_eq!(subnet.sa.multicast().members(), HOSTS);
         },
     );
 }
 
 #[test]
-fn without_faults_no_request_repeats() {
+fn without_faults_no_request_is_repeated() {
     let mut subnet = subnet(FaultPlan::default());
     assert_eq!(start_all(&mut subnet, Duration::from_secs(1)), 0);
     assert_eq!(subnet.sa.multicast().members(), HOSTS);
 }
 
-/// The time of the answer to a path query that a host sends now.
-fn answered(subnet: &mut Hosts, host: usize) -> Time {
+/// Sends a path query from a host, and asserts that it is answered within 100 ms. Returns the time
+/// of the answer.
+fn assert_answered(subnet: &mut Hosts, host: usize) -> Time {
     let (_, lid) = subnet.places()[host];
     let (_, other) = subnet.places()[(host + 1) % HOSTS];
     let tid = subnet.ask(host, Method::GET, PAIR, &path(lid, other));
@@ -249,12 +252,12 @@ fn a_host_that_never_acknowledges_holds_its_share_for_a_bounded_time() {
     }
     let mut most = 0;
     for host in 1..HOSTS {
-        answered(&mut subnet, host);
+        assert_answered(&mut subnet, host);
         most = most.max(subnet.stats().transactions);
     }
     assert_eq!(most, config.max_per_client);
     // Another host still gets its whole table.
-    ask_for_everything(&mut subnet, 3);
+    request_all_paths(&mut subnet, 3);
     let until = subnet.now() + Duration::from_secs(1);
     let (host, delivery) = subnet.next(until).expect("it is answered");
     let Delivery::Message(table) = delivery else {
@@ -276,7 +279,7 @@ fn repeated_requests_for_all_paths_do_not_delay_other_hosts() {
         for host in 0..greedy {
             let under_way: &mut BTreeSet<Tid> = tables.entry(host).or_default();
             while under_way.len() < 10 {
-                under_way.insert(ask_for_everything(&mut subnet, host));
+                under_way.insert(request_all_paths(&mut subnet, host));
             }
         }
         // While the SA makes dozens of tables of thousands of records, an answer takes no longer
@@ -345,7 +348,7 @@ fn endless_fragments_are_refused_at_the_limits() {
         subnet.send(0, &fragment(tid, 1));
     }
     for host in 1..HOSTS {
-        answered(&mut subnet, host);
+        assert_answered(&mut subnet, host);
         assert!(subnet.stats().transactions <= config.max_per_client);
     }
     subnet.run_for(Duration::from_millis(10), |_, _| ());
@@ -356,7 +359,7 @@ fn endless_fragments_are_refused_at_the_limits() {
             subnet.send(host, &fragment(tid, 1));
         }
     }
-    answered(&mut subnet, 7);
+    assert_answered(&mut subnet, 7);
     assert!(subnet.stats().transactions <= HOSTS * config.max_per_client);
     subnet.run_for(Duration::from_secs(60), |_, _| ());
     assert_eq!(subnet.stats().transactions, 0);
@@ -376,7 +379,7 @@ fn packets(subnet: &mut Hosts) -> BTreeMap<Guid, (u64, u64)> {
 }
 
 #[test]
-fn joins_of_all_hosts_count_on_their_way_to_the_manager_and_back() {
+fn port_counters_count_the_joins_of_all_hosts_and_their_answers() {
     let mut subnet = subnet(FaultPlan::default());
     let before = packets(&mut subnet);
     for host in 0..HOSTS {

@@ -43,7 +43,7 @@ fn complaints(world: &World) -> Vec<String> {
         .collect()
 }
 
-/// The ports with an Active link.
+/// The ports of a switch that are Active.
 fn active(world: &World, switch: Guid) -> Vec<PortNum> {
     let is_active = |port: &PortNum| {
         let info = world.sim.port_info(switch, *port);
@@ -87,7 +87,7 @@ fn mappings_set(world: &World) -> u64 {
     sets.get(&AttrId::SL_TO_VL_MAPPING).copied().unwrap_or(0)
 }
 
-/// The service level of every pair of switches, by GUID.
+/// The service level of every ordered pair of the switches `of`; `None` where any is permitted.
 fn levels(plan: &Plan, of: &[Guid]) -> Vec<Option<u8>> {
     let index = |guid: &Guid| plan.topology.switch_by_guid(*guid).expect("it is there");
     of.iter()
@@ -97,7 +97,7 @@ fn levels(plan: &Plan, of: &[Guid]) -> Vec<Option<u8>> {
 }
 
 #[test]
-fn a_torus_comes_up_on_its_lanes_and_a_second_start_sets_nothing() {
+fn a_torus_gets_its_sl2vl_mappings_and_a_restart_sets_nothing() {
     for spec in ["torus:5x5,hosts=1", "torus:3x5x3,hosts=1"] {
         let mut world = brought_up(spec, EngineKind::Torus);
         assert_mapped(&world);
@@ -119,7 +119,7 @@ fn a_torus_comes_up_on_its_lanes_and_a_second_start_sets_nothing() {
 }
 
 #[test]
-fn other_engines_leave_the_mappings_alone() {
+fn updn_sets_no_sl2vl_mapping() {
     let world = brought_up("torus:5x5,hosts=1", EngineKind::UpDn);
     assert_eq!(mappings_set(&world), 0);
 }
@@ -163,7 +163,7 @@ fn a_switch_that_fails_and_returns_changes_no_service_level() {
 /// Hosts continue to send to a host that has gone, on levels that the proof of a new plan does not
 /// know: no switch changes another entry while one still leads towards it.
 #[test]
-fn entries_to_what_is_gone_are_removed_before_others_change() {
+fn entries_towards_a_gone_switch_are_removed_before_others_change() {
     let mut world = brought_up("torus:5x5,hosts=1", EngineKind::Torus);
     let failed = other_switch(&world);
     let before = plan(&world);
@@ -197,14 +197,14 @@ fn lids(plan: &Plan) -> impl Iterator<Item = Lid> {
 }
 
 #[test]
-fn a_dragonfly_and_any_graph_come_up_on_their_lanes() {
+fn a_dragonfly_and_a_torus_with_dfsssp_get_their_sl2vl_mappings() {
     let spec = "dragonfly+:groups=4,leaves=2,spines=3,hosts=2,links=3";
     assert_mapped(&brought_up(spec, EngineKind::DragonflyPlus));
     assert_mapped(&brought_up("torus:5x5,hosts=1", EngineKind::Dfsssp));
 }
 
 #[test]
-fn ports_with_too_few_lanes_are_findings_before_any_set() {
+fn links_with_too_few_vls_are_a_finding_before_any_mapping_is_set() {
     let mut settings = Settings::default();
     settings.sim.vl_cap = 1;
     settings.core.policy = Arc::new(Policy {

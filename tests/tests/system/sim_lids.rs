@@ -1,4 +1,4 @@
-//! LIDs: merged fabrics, and fewer LIDs than ports.
+//! LIDs: merged fabrics, reassigned LIDs, and fewer LIDs than ports.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -56,7 +56,7 @@ fn lids(sim: &Sim) -> BTreeMap<(Guid, PortNum), u16> {
 
 /// A cable connects two subnets that have a manager each and equal LIDs.
 #[test]
-fn two_fabrics_with_the_same_lids_are_merged() {
+fn when_two_fabrics_with_equal_lids_merge_one_holder_of_each_lid_keeps_it() {
     for memory in [Memory::Kept, Memory::Lost] {
         let mut world = World::new(&two_stars(5), Settings::default());
         world.add_manager(Guid(1), PortNum(1));
@@ -83,8 +83,8 @@ fn two_fabrics_with_the_same_lids_are_merged() {
             .unwrap();
         world.settle(LIMIT);
         expect::assert_up(&world);
-        // One of the two holders of every LID keeps it; with the memory of one side, the holder on
-        // that side does.
+        // One of the two holders of every LID keeps it. If the manager has kept its memory, that is
+        // the holder on the manager's side.
         let after = lids(&world.sim);
         let kept: Vec<_> = before
             .iter()
@@ -113,9 +113,9 @@ fn reassigning() -> CoreConfig {
     }
 }
 
-/// A manager at the first star that has not started yet, with the order to reassign LIDs. Another
-/// one has brought up the second star, then the first: LIDs are in another order than on a fresh
-/// fabric.
+/// Two joined stars. Manager 1 has brought up the second star, then the first, so LIDs are in
+/// another order than on a fresh fabric. Manager 0 at the first star does not run, and will
+/// reassign LIDs when it starts.
 fn brought_up_from_the_second_star(priority: u8) -> World {
     let mut world = World::new(&two_stars(5), Settings::default());
     world.add_manager_with(Guid(1), PortNum(1), reassigning());
@@ -169,7 +169,7 @@ fn reassigned_lids_are_those_of_a_fresh_fabric_and_move_once() {
 }
 
 #[test]
-fn a_standby_with_reassigned_lids_takes_over_without_moving_any() {
+fn a_standby_configured_to_reassign_lids_takes_over_without_moving_any() {
     let mut world = brought_up_from_the_second_star(3);
     let before = lids(&world.sim);
     world.start(0, Memory::Lost);
@@ -184,9 +184,8 @@ fn a_standby_with_reassigned_lids_takes_over_without_moving_any() {
     assert_eq!(lids(&world.sim), before);
 }
 
-/// Two managers meet: one yields and sends no more Sets, the other continues.
 #[test]
-fn when_two_managers_meet_one_yields() {
+fn when_two_subnets_are_joined_the_manager_with_the_higher_guid_yields() {
     let mut world = World::new(&two_stars(3), Settings::default());
     world.add_manager(Guid(1), PortNum(1));
     world.add_manager(Guid(0x1001), PortNum(1));
@@ -211,7 +210,7 @@ fn when_two_managers_meet_one_yields() {
 }
 
 #[test]
-fn ports_beyond_the_lids_are_findings_and_the_others_work() {
+fn ports_without_a_free_lid_are_one_finding_and_the_others_work() {
     let netlist = generate("ring:4,hosts=4").unwrap();
     let mut settings = Settings::default();
     // There are 4 switches and 16 hosts, and the LIDs 1 to 15.
