@@ -72,13 +72,13 @@ fn leaf(world: &World) -> Guid {
         .expect("there is another leaf")
 }
 
-fn assert_as_new(world: &World) {
-    assert_as_new_but_for(world, &[]);
+fn assert_up_without_findings(world: &World) {
+    assert_up_with_findings(world, &[]);
 }
 
-/// Asserts the same as [`assert_as_new`] with some parts missing: `codes` are those of all
-/// findings.
-fn assert_as_new_but_for(world: &World, codes: &[&str]) {
+/// Asserts that the subnet is up, that its findings have exactly these codes, and that no harmful
+/// state was on the wire.
+fn assert_up_with_findings(world: &World, codes: &[&str]) {
     expect::assert_up(world);
     let findings = world.manager().findings();
     let found: Vec<&str> = findings.iter().map(|(code, _)| *code).collect();
@@ -127,7 +127,7 @@ fn a_lost_link_writes_only_changed_blocks() {
     world.count_requests();
     world.sim.unlink(a.0, a.1).unwrap();
     world.settle(LIMIT);
-    assert_as_new_but_for(&world, &["cable-missing"]);
+    assert_up_with_findings(&world, &["cable-missing"]);
     assert_eq!(
         generation(&world),
         planned.map(|generation| generation + 1),
@@ -143,7 +143,7 @@ fn a_lost_link_writes_only_changed_blocks() {
             "{attribute} was asked of {asked:?}, the ends are {ends:?}"
         );
     }
-    // A block with an entry that waits for others is written in the stage of each.
+    // A block is written once in each stage that changes one of its entries.
     let plan = world.manager().core().plan().expect("planned");
     let blocks = |table: &[u8]| table.chunks(64).map(<[u8]>::to_vec).collect::<Vec<_>>();
     let changed: u64 = before
@@ -196,7 +196,7 @@ fn a_link_that_comes_back_is_used_again() {
     world.count_requests();
     world.sim.relink(a.0, a.1).unwrap();
     world.settle(LIMIT);
-    assert_as_new(&world);
+    assert_up_without_findings(&world);
     let requests = world.requests();
     let ends = BTreeSet::from([a.0, b.0]);
     assert_eq!(requests.nodes(Method::SET, AttrId::PORT_INFO), ends);
@@ -217,10 +217,10 @@ fn a_host_whose_cable_comes_back_is_served_again() {
     let (a, b) = cable(&world, false);
     world.sim.unlink(a.0, a.1).unwrap();
     world.settle(LIMIT);
-    assert_as_new_but_for(&world, &["host-missing"]);
+    assert_up_with_findings(&world, &["host-missing"]);
     world.sim.relink(b.0, b.1).unwrap();
     world.settle(LIMIT);
-    assert_as_new(&world);
+    assert_up_without_findings(&world);
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn the_manager_recovers_when_its_own_cable_comes_back() {
     world.run_for(Duration::from_secs(30));
     world.sim.relink(local.node, local.port).unwrap();
     world.settle(LIMIT);
-    assert_as_new_but_for(&world, &["cable-missing"]);
+    assert_up_with_findings(&world, &["cable-missing"]);
 }
 
 /// A cable between switches, as the hardware has it.
@@ -263,7 +263,7 @@ fn a_rebooted_switch_gets_its_tables_again() {
         world.sim.reboot(switch).unwrap();
         world.run_for(Duration::from_secs(5));
         world.settle(LIMIT);
-        assert_as_new(&world);
+        assert_up_without_findings(&world);
         let after = world.sim.port_info(switch, PortNum(0)).unwrap().lid();
         assert_eq!(after, lid, "{spec}: it gets the LID that it had");
     }
@@ -271,7 +271,7 @@ fn a_rebooted_switch_gets_its_tables_again() {
 
 /// The reboot is so short that neighbours may only see links that fell back to Init.
 #[test]
-fn a_reboot_that_is_over_in_a_moment_is_noticed() {
+fn a_reboot_that_takes_ten_microseconds_is_noticed() {
     let mut settings = Settings::default();
     settings.sim.reboot_time = Duration::from_micros(10);
     settings.sim.link_training = Duration::from_micros(10);
@@ -280,7 +280,7 @@ fn a_reboot_that_is_over_in_a_moment_is_noticed() {
     world.sim.reboot(switch).unwrap();
     world.run_for(Duration::from_secs(15));
     world.settle(LIMIT);
-    assert_as_new(&world);
+    assert_up_without_findings(&world);
 }
 
 #[test]
@@ -289,8 +289,8 @@ fn a_switch_whose_power_comes_back_is_used_again() {
     let switch = leaf(&world);
     world.sim.power_off(switch).unwrap();
     world.settle(LIMIT);
-    // The hosts behind the switch are included.
-    assert_as_new_but_for(&world, &["switch-missing"]);
+    // The finding about the switch includes the hosts behind it.
+    assert_up_with_findings(&world, &["switch-missing"]);
     assert!(
         world
             .manager()
@@ -302,7 +302,7 @@ fn a_switch_whose_power_comes_back_is_used_again() {
     );
     world.sim.power_on(switch).unwrap();
     world.settle(LIMIT);
-    assert_as_new(&world);
+    assert_up_without_findings(&world);
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn the_subnet_recovers_when_every_switch_reboots_at_once() {
     }
     world.run_for(Duration::from_secs(10));
     world.settle(LIMIT);
-    assert_as_new(&world);
+    assert_up_without_findings(&world);
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn a_new_host_comes_up() {
         )
         .unwrap();
     world.settle(LIMIT);
-    assert_as_new(&world);
+    assert_up_without_findings(&world);
     let snapshot = world.manager().snapshot().unwrap();
     let new = snapshot.fabric.find(node.guid).expect("it was found");
     assert_eq!(snapshot.fabric.node(new).description, "new here");
@@ -379,7 +379,7 @@ fn a_storm_of_traps_costs_few_sweeps() {
         });
     }
     world.settle(LIMIT);
-    assert_as_new_but_for(&world, &["babbling-port"]);
+    assert_up_with_findings(&world, &["babbling-port"]);
     // Pauses of 50, 100, 200 … ms fit in two seconds: at most seven sweeps, each of the switch and
     // its ports.
     let gets = world.requests().count(Method::GET);
@@ -388,7 +388,7 @@ fn a_storm_of_traps_costs_few_sweeps() {
 }
 
 #[test]
-fn a_flapping_link_is_kept_out_and_used_again() {
+fn a_flapping_link_is_left_out_of_the_routes_until_it_is_quiet() {
     let mut world = World::brought_up(TREE, Settings::default());
     let (a, _) = cable(&world, true);
     for flap in 0..8_u32 {
@@ -416,7 +416,7 @@ fn a_flapping_link_is_kept_out_and_used_again() {
 
     world.run_for(Duration::from_secs(120));
     world.settle(LIMIT);
-    assert_as_new(&world);
+    assert_up_without_findings(&world);
     assert!(
         world.sim.lft(a.0).unwrap().contains(&a.1.0),
         "the link is used again"
@@ -424,7 +424,7 @@ fn a_flapping_link_is_kept_out_and_used_again() {
 }
 
 #[test]
-fn flapping_links_that_alone_join_hosts_stay_in_the_routes() {
+fn if_all_uplinks_of_a_leaf_flap_the_quietest_stays_in_the_routes() {
     let mut world = World::brought_up(TREE, Settings::default());
     let leaf = leaf(&world);
     let uplinks: Vec<PortNum> = (1..=world.sim.num_ports(leaf).unwrap())
@@ -463,7 +463,7 @@ fn flapping_links_that_alone_join_hosts_stay_in_the_routes() {
 
     world.run_for(Duration::from_secs(120));
     world.settle(LIMIT);
-    assert_as_new(&world);
+    assert_up_without_findings(&world);
     assert_eq!(used(&world), uplinks.len(), "the others are used again");
 }
 
@@ -476,8 +476,8 @@ fn tables_are_written_however_fast_links_come_and_go() {
     let cables: Vec<(End, End)> = cables
         .filter(|(a, b)| switches.contains(&a.0) && switches.contains(&b.0))
         .collect();
-    // Each change lasts a tenth of the time to read it, and no cable flaps often enough for
-    // damping.
+    // Each change lasts a tenth of the time that rsm needs to read it, and no cable flaps often
+    // enough for damping.
     let pause = Duration::from_micros(300);
     for (turn, &(a, _)) in (0..).zip(&cables) {
         world.schedule(pause * 2 * turn, move |world| {
@@ -495,5 +495,5 @@ fn tables_are_written_however_fast_links_come_and_go() {
         .nodes(Method::SET, AttrId::LINEAR_FORWARDING_TABLE);
     assert!(!written.is_empty(), "nothing was written in {storm:?}");
     world.settle(LIMIT);
-    assert_as_new(&world);
+    assert_up_without_findings(&world);
 }

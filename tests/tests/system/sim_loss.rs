@@ -9,7 +9,9 @@ use rsm_tests::virtual_time::{Settings, World, expect, seeds};
 
 const LIMIT: Duration = Duration::from_secs(600);
 
-fn comes_up_in_spite_of(loss: f64, spec: &str, seed: u64) {
+/// Asserts that a subnet comes up without findings while packets are lost with the probability
+/// `loss`.
+fn comes_up_at_loss(loss: f64, spec: &str, seed: u64) {
     let settings = Settings {
         seed,
         kernel_timeouts: seed.is_multiple_of(2),
@@ -25,36 +27,36 @@ fn comes_up_in_spite_of(loss: f64, spec: &str, seed: u64) {
 }
 
 #[test]
-fn a_loss_of_one_in_twenty_is_survived() {
+fn a_tree_and_a_torus_come_up_at_5_percent_loss() {
     seeds::run(
-        "--test system sim_loss::a_loss_of_one_in_twenty_is_survived",
+        "--test system sim_loss::a_tree_and_a_torus_come_up_at_5_percent_loss",
         40,
         |seed| {
-            comes_up_in_spite_of(0.05, "fat-tree:k=4,levels=3", seed);
-            comes_up_in_spite_of(0.05, "torus:3x3", seed);
+            comes_up_at_loss(0.05, "fat-tree:k=4,levels=3", seed);
+            comes_up_at_loss(0.05, "torus:3x3", seed);
         },
     );
 }
 
 #[test]
-fn a_loss_of_one_in_five_is_survived() {
+fn a_tree_and_a_ring_come_up_at_20_percent_loss() {
     seeds::run(
-        "--test system sim_loss::a_loss_of_one_in_five_is_survived",
+        "--test system sim_loss::a_tree_and_a_ring_come_up_at_20_percent_loss",
         40,
         |seed| {
-            comes_up_in_spite_of(0.2, "fat-tree:k=4,levels=3", seed);
-            comes_up_in_spite_of(0.2, "ring:6", seed);
+            comes_up_at_loss(0.2, "fat-tree:k=4,levels=3", seed);
+            comes_up_at_loss(0.2, "ring:6", seed);
         },
     );
 }
 
 #[test]
 fn a_superpod_comes_up_at_5_percent_loss() {
-    comes_up_in_spite_of(0.05, "superpod:su=1", 1);
+    comes_up_at_loss(0.05, "superpod:su=1", 1);
 }
 
-/// Brings a fabric up with this share of packets lost. Returns the time until its last port was
-/// Active and no work was left, and the number of SMPs.
+/// Brings a fabric up while packets are lost with the probability `loss`. Returns the time until
+/// its last port was Active and no work was left, and the number of SMPs that rsm sent.
 fn bring_up_at(loss: f64, spec: &str) -> (Duration, u64) {
     let mut world = World::generated(spec, Settings::default());
     world.sim.set_loss(loss).unwrap();
@@ -70,7 +72,7 @@ fn bring_up_at(loss: f64, spec: &str) -> (Duration, u64) {
 /// Losses that do not depend on load neither shrink the window nor stretch timeouts.
 /// `RSM_LOSS_FABRIC` names another fabric, for measurements only.
 #[test]
-fn random_loss_of_20_to_50_percent_keeps_up_the_rate_of_smps() {
+fn at_random_loss_of_20_to_50_percent_rsm_sends_over_1000_smps_per_second() {
     let measured = std::env::var("RSM_LOSS_FABRIC");
     let spec = measured.as_deref().unwrap_or("fat-tree:k=8,levels=3");
     for (loss, limit, rate) in [
@@ -90,16 +92,16 @@ fn random_loss_of_20_to_50_percent_keeps_up_the_rate_of_smps() {
     }
 }
 
-/// During the first sweep a finding explains the delay; once the subnet is up, no finding is left.
+/// Once the subnet is up, no finding is left.
 #[test]
-fn losses_are_a_finding_while_the_first_sweep_goes_on() {
+fn losses_are_a_finding_during_the_first_sweep() {
     let mut world = World::generated("fat-tree:k=8,levels=3", Settings::default());
     world.sim.set_loss(0.35).unwrap();
-    let told = world.run(world.now() + Duration::from_secs(2), |world| {
+    let is_shown = world.run(world.now() + Duration::from_secs(2), |world| {
         let findings = world.manager().findings();
         findings.iter().any(|&(code, _)| code == "smp-loss")
     });
-    assert!(told, "{:?}", world.manager().findings());
+    assert!(is_shown, "{:?}", world.manager().findings());
     let snapshot = world.manager().snapshot().expect("it was published");
     let mut texts = snapshot.findings.iter().map(|finding| &finding.text);
     let text = texts
@@ -123,7 +125,7 @@ fn active(world: &World) -> usize {
     .count()
 }
 
-/// A switch that forwards SMPs and answers none delays its own links, and no others.
+/// The switch forwards SMPs and answers none.
 #[test]
 fn a_silent_switch_delays_only_its_own_links() {
     let mut world = World::generated("fat-tree:k=4,levels=3", Settings::default());
@@ -150,9 +152,10 @@ fn a_silent_switch_delays_only_its_own_links() {
     expect::assert_no_findings(&world);
 }
 
-/// With a third of all SMPs lost, the first ports do not wait for the last answer.
+/// Half of all packets are lost. The first hundred ports become Active before four fifths of the
+/// bring-up are over.
 #[test]
-fn ports_become_active_while_a_lossy_sweep_goes_on() {
+fn ports_become_active_before_the_end_of_a_lossy_sweep() {
     let mut world = World::generated("fat-tree:k=8,levels=3", Settings::default());
     world.sim.set_loss(0.5).unwrap();
     while active(&world) < 100 {
@@ -166,11 +169,11 @@ fn ports_become_active_while_a_lossy_sweep_goes_on() {
     expect::assert_up(&world);
 }
 
-/// The situation has duplicate answers, and answers after the request timed out.
+/// Some answers come twice, and some come after their request has timed out.
 #[test]
-fn late_and_double_answers_are_survived() {
+fn a_tree_comes_up_with_late_and_duplicate_answers() {
     seeds::run(
-        "--test system sim_loss::late_and_double_answers_are_survived",
+        "--test system sim_loss::a_tree_comes_up_with_late_and_duplicate_answers",
         20,
         |seed| {
             let settings = Settings {

@@ -15,10 +15,10 @@ const SPEC: &str = "fat-tree:k=4,levels=3";
 const KEY: u64 = 0x00c0_ffee;
 
 /// The maximum time until the finding.
-const SECONDS: Duration = Duration::from_secs(8);
+const TIME_TO_FINDING: Duration = Duration::from_secs(8);
 
 /// The maximum time until `--once` ends.
-const ONCE: Duration = Duration::from_secs(40);
+const TIME_TO_END: Duration = Duration::from_secs(40);
 
 fn with_key(m_key: u64, protection: u8) -> CoreConfig {
     let mut config = CoreConfig::default();
@@ -44,18 +44,18 @@ fn is_finished(manager: &Manager) -> bool {
     settled || core.repairs() >= 3 && core.is_idle()
 }
 
-/// Runs until the last manager names the remedy, and until `--once` would end. Returns both times,
-/// from now.
-fn told_and_finished(world: &mut World, limit: Duration) -> (Duration, Duration) {
+/// Runs until the last manager names the remedy, and then until `--once` would end. Returns both
+/// times, measured from the start of the run.
+fn times_to_finding_and_end(world: &mut World, limit: Duration) -> (Duration, Duration) {
     let from = world.now();
     let last = |world: &World| world.managers().len() - 1;
-    let told = world.run(from + limit, |world| {
+    let is_named = world.run(from + limit, |world| {
         names_the_remedy(&world.managers()[last(world)])
     });
-    let when_told = world.now().since(from);
+    let time_to_finding = world.now().since(from);
     let manager = &world.managers()[last(world)];
     assert!(
-        told,
+        is_named,
         "{:?} in {:?}",
         manager.findings(),
         manager.core().activity()
@@ -68,11 +68,11 @@ fn told_and_finished(world: &mut World, limit: Duration) -> (Duration, Duration)
         "--once hangs: {:?}",
         world.managers()[last(world)].core().activity()
     );
-    (when_told, world.now().since(from))
+    (time_to_finding, world.now().since(from))
 }
 
-/// A subnet with the M_Key [`KEY`], whose manager has died, and a later manager with another
-/// configuration.
+/// A subnet with the M_Key [`KEY`] whose manager has died, and a second manager with the
+/// configuration `successor`.
 fn with_successor(protection: u8, successor: CoreConfig) -> World {
     let settings = Settings {
         core: with_key(KEY, protection),
@@ -89,8 +89,11 @@ fn with_successor(protection: u8, successor: CoreConfig) -> World {
 fn a_missing_m_key_is_a_finding_at_every_protection_level() {
     for protection in 0..=3 {
         let mut world = with_successor(protection, with_key(0, 0));
-        let (told, _) = told_and_finished(&mut world, ONCE);
-        assert!(told < SECONDS, "level {protection}: {told:?}");
+        let (found_after, _) = times_to_finding_and_end(&mut world, TIME_TO_END);
+        assert!(
+            found_after < TIME_TO_FINDING,
+            "level {protection}: {found_after:?}"
+        );
         let sets = world.managers()[1]
             .core()
             .snapshot(world.now())
@@ -104,7 +107,7 @@ fn a_missing_m_key_is_a_finding_at_every_protection_level() {
 }
 
 #[test]
-fn a_leaf_that_ignores_all_requests_is_a_finding_where_no_node_answers() {
+fn a_leaf_that_ignores_requests_without_its_m_key_is_a_finding() {
     for protection in [2, 3] {
         let mut world = World::generated(SPEC, Settings::default());
         let (host, port) = world.manager().local(&world.sim).unwrap();
@@ -113,8 +116,11 @@ fn a_leaf_that_ignores_all_requests_is_a_finding_where_no_node_answers() {
             .sim
             .set_m_key(leaf, PortNum::ZERO, KEY, protection)
             .unwrap();
-        let (told, _) = told_and_finished(&mut world, ONCE);
-        assert!(told < SECONDS, "level {protection}: {told:?}");
+        let (found_after, _) = times_to_finding_and_end(&mut world, TIME_TO_END);
+        assert!(
+            found_after < TIME_TO_FINDING,
+            "level {protection}: {found_after:?}"
+        );
         assert_key_named(&world);
     }
 }
@@ -135,8 +141,11 @@ fn a_host_with_a_forgotten_m_key_is_a_finding_and_delays_no_other() {
             .sim
             .set_m_key(host, PortNum(1), KEY, protection)
             .unwrap();
-        let (told, _) = told_and_finished(&mut world, ONCE);
-        assert!(told < SECONDS, "level {protection}: {told:?}");
+        let (found_after, _) = times_to_finding_and_end(&mut world, TIME_TO_END);
+        assert!(
+            found_after < TIME_TO_FINDING,
+            "level {protection}: {found_after:?}"
+        );
         expect::assert_up_without(&world, &[host]);
         let state = world.sim.port_info(host, PortNum(1)).unwrap().port_state();
         assert_eq!(state, PortState::Init);
@@ -148,7 +157,7 @@ fn a_host_with_a_forgotten_m_key_is_a_finding_and_delays_no_other() {
 fn a_manager_with_the_right_m_key_has_no_findings() {
     for protection in 0..=3 {
         let mut world = with_successor(protection, with_key(KEY, protection));
-        world.settle(ONCE);
+        world.settle(TIME_TO_END);
         assert_eq!(world.managers()[1].findings(), []);
     }
 }

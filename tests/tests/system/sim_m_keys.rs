@@ -58,7 +58,7 @@ pub(crate) fn held(world: &World, (node, port): (Guid, PortNum)) -> u64 {
     info.m_key()
 }
 
-/// The ports that do not hold the key of this generation.
+/// The ports that do not hold their key of these generations, derived from `secret(byte)`.
 pub(crate) fn others_than(
     world: &World,
     byte: u8,
@@ -94,7 +94,7 @@ fn rotate(world: &mut World, forced: bool, ticket: u64) {
 
 /// Rotates the keys, and waits until the rotation is done.
 #[track_caller]
-fn rotated(world: &mut World, ticket: u64) {
+fn rotate_and_wait(world: &mut World, ticket: u64) {
     rotate(world, false, ticket);
     let until = world.now() + LIMIT;
     let is_done = world.run(until, |world| world.manager().done().contains(&ticket));
@@ -122,7 +122,7 @@ fn a_restart_reads_guarded_ports_with_their_keys_and_sets_nothing() {
     for protection in LEVELS {
         for memory in [Memory::Kept, Memory::Lost] {
             if memory == Memory::Lost && protection > 1 {
-                // No cable is known through which the port would be found: see the docs.
+                // A manager without memory knows no cable that leads to a port without an answer.
                 continue;
             }
             let mut world = World::brought_up(TREE, per_port(protection));
@@ -152,12 +152,12 @@ fn a_restart_reads_guarded_ports_with_their_keys_and_sets_nothing() {
 }
 
 #[test]
-fn a_rotation_reaches_every_port_and_loses_none_on_its_way() {
+fn a_rotation_gives_every_port_its_new_key_and_causes_no_finding() {
     for protection in LEVELS {
         let mut world = World::brought_up(TREE, per_port(protection));
         world.settle(LIMIT);
         for number in 1..=3 {
-            rotated(&mut world, number);
+            rotate_and_wait(&mut world, number);
             assert_keys(&world, number);
         }
         world.settle(LIMIT);
@@ -166,9 +166,9 @@ fn a_rotation_reaches_every_port_and_loses_none_on_its_way() {
     }
 }
 
-/// A sweep that is under way uses the keys of its beginning, and the plan after it the new ones.
+/// A sweep that is under way goes on with the old keys, and the plan after it uses the new keys.
 #[test]
-fn rotation_at_any_moment_of_a_sweep_is_done_when_every_port_holds_its_new_key() {
+fn a_rotation_at_any_moment_of_a_sweep_ends_when_every_port_holds_its_new_key() {
     for is_restart in [false, true] {
         for moment in 0..30 {
             let mut world = World::brought_up(TREE, per_port(2));
@@ -183,7 +183,7 @@ fn rotation_at_any_moment_of_a_sweep_is_done_when_every_port_holds_its_new_key()
                 });
             }
             world.run_for(Duration::from_micros(200) * moment);
-            rotated(&mut world, 2);
+            rotate_and_wait(&mut world, 2);
             let note = format!("moment {moment}, restart {is_restart}");
             assert_eq!(others_than(&world, 7, generation(1)), [], "{note}");
             let snapshot = world.manager().snapshot().expect("it is published");
@@ -242,7 +242,7 @@ fn a_port_that_was_away_during_rotations_gets_its_key_when_it_returns() {
         world.sim.unlink(leaf, port).unwrap();
         world.settle(LIMIT);
         for number in 1..=5 {
-            rotated(&mut world, number);
+            rotate_and_wait(&mut world, number);
         }
         let old = secret(7).m_key(0, PortKey::new(host, PortNum(1)));
         assert_eq!(held(&world, (host, PortNum(1))), old);
@@ -312,7 +312,7 @@ fn rotation_is_declined_where_all_ports_have_one_key() {
 }
 
 #[test]
-fn ports_pass_from_one_key_to_their_own_and_back() {
+fn a_reload_changes_ports_from_a_common_key_to_their_own_and_back() {
     for protection in LEVELS {
         let mut world =
             World::brought_up(TREE, settings(with_keys(MKeyPolicy::one(5), protection)));
@@ -337,7 +337,7 @@ fn ports_pass_from_one_key_to_their_own_and_back() {
 }
 
 #[test]
-fn another_secret_takes_over_where_the_one_before_is_still_named() {
+fn a_new_secret_replaces_one_that_is_still_configured() {
     for protection in LEVELS {
         let mut world = World::brought_up(TREE, per_port(protection));
         world.settle(LIMIT);
@@ -352,9 +352,9 @@ fn another_secret_takes_over_where_the_one_before_is_still_named() {
     }
 }
 
-/// The secret is lost: ports show the loss, and stay unchanged.
+/// The second manager has another secret, and not that of the ports.
 #[test]
-fn a_lost_secret_is_a_finding_at_every_port() {
+fn a_lost_secret_is_a_finding_and_changes_no_key() {
     for protection in [0, 1] {
         let mut world = World::brought_up(TREE, per_port(protection));
         world.settle(LIMIT);
@@ -425,16 +425,16 @@ fn swapped_cables_of_guarded_hosts_are_found() {
     assert_keys(&world, 0);
 }
 
-/// A host that knows its own key tries it, and guesses, at a switch and at another host.
+/// A host sends Sets with its own key and with guessed keys to a switch and to another host.
 #[test]
 fn a_host_opens_no_other_port_with_its_key_or_with_guesses() {
     let mut world = World::brought_up(TREE, per_port(1));
     world.settle(LIMIT);
     let hosts = world.nodes(NodeKind::Ca);
-    let thief = hosts[3];
-    let attach = world.sim.attach(thief, PortNum(1)).unwrap();
-    let own = held(&world, (thief, PortNum(1)));
-    let leaf = world.sim.peer(thief, PortNum(1)).unwrap().unwrap().0;
+    let attacker = hosts[3];
+    let attach = world.sim.attach(attacker, PortNum(1)).unwrap();
+    let own = held(&world, (attacker, PortNum(1)));
+    let leaf = world.sim.peer(attacker, PortNum(1)).unwrap().unwrap().0;
     let victims = [(leaf, PortNum::ZERO), (hosts[8], PortNum(1))];
     let before = victims.map(|(node, port)| *world.sim.port_info(node, port).unwrap());
     let tables = world.sim.lft(leaf).unwrap().to_vec();

@@ -24,10 +24,10 @@ const LIMIT: Duration = Duration::from_secs(60);
 const LEVELS: [u8; 4] = [0, 1, 2, 3];
 /// The protection levels at which a port answers nothing without its key.
 const GUARDED: [u8; 2] = [2, 3];
-/// The maximum number of wrong keys of a standby that was informed of a rotation: it queries the
-/// master ten times a second with the key that its port held last.
+/// The maximum number of packets with a wrong key that a standby sends in a rotation of which it
+/// was informed: it queries the master ten times a second with the last key of the master's port.
 const POLLS: u64 = 3;
-/// The time from the command to the end of a rotation of which a standby was informed.
+/// The maximum time from the command to the end of a rotation of which a standby was informed.
 const ROTATION: Duration = Duration::from_secs(10);
 
 /// The settings of managers with keys of these secrets.
@@ -50,7 +50,7 @@ fn core(protection: u8, secrets: &[u8]) -> CoreConfig {
 /// A fabric with a master at the first host.
 fn alone(settings: Settings) -> World {
     let mut world = World::generated(TREE, settings);
-    // The groups are passed on as the SA of every manager does it from the start.
+    // The SA of a manager passes its multicast groups on from the start, even if there are none.
     world.tell_groups(Arc::default());
     world.settle(LIMIT);
     world
@@ -60,7 +60,8 @@ fn last_host(world: &World) -> Guid {
     *world.nodes(NodeKind::Ca).last().expect("there are hosts")
 }
 
-/// A fabric as in [`alone`], with a standby at the last host that has read the subnet.
+/// A fabric with a master at the first host, and a standby at the last host that has read the
+/// subnet.
 fn shared_with(settings: Settings) -> World {
     let mut world = alone(settings);
     let last = last_host(&world);
@@ -227,7 +228,7 @@ fn a_rotation_during_a_reading_of_the_standby_ends_that_reading() {
 }
 
 #[test]
-fn a_standby_takes_over_after_and_amid_rotations_at_every_level() {
+fn a_standby_takes_over_after_and_during_rotations_at_every_level() {
     for protection in LEVELS {
         for after in [
             None,
@@ -275,7 +276,7 @@ fn a_standby_takes_over_after_and_amid_rotations_at_every_level() {
 
 /// The master dies between its first Set and the store's commit of the rotation.
 #[test]
-fn a_rotation_that_the_store_never_saw_is_found_by_its_keys() {
+fn a_rotation_that_the_store_missed_is_found_by_the_keys_of_ports() {
     for protection in LEVELS {
         for after in [0, 300, 2_000, 20_000] {
             let mut world = shared(protection);
@@ -291,7 +292,7 @@ fn a_rotation_that_the_store_never_saw_is_found_by_its_keys() {
 }
 
 #[test]
-fn a_rotation_while_the_store_is_away_reaches_the_standby_when_it_answers() {
+fn a_rotation_while_the_store_is_away_reaches_the_standby_when_the_store_answers() {
     for protection in LEVELS {
         let mut world = shared(protection);
         world.set_store_away(true);
@@ -309,7 +310,7 @@ fn a_rotation_while_the_store_is_away_reaches_the_standby_when_it_answers() {
 }
 
 #[test]
-fn a_takeover_while_the_store_is_away_ends_the_rotation() {
+fn a_takeover_while_the_store_is_away_completes_the_rotation() {
     for protection in LEVELS {
         for after in [0, 500, 20_000] {
             let mut world = shared(protection);
@@ -355,7 +356,7 @@ fn a_device_that_refuses_its_new_key_stays_managed_by_the_successor() {
     }
 }
 
-/// Ports give up their protection when a lease ends that a wrong key has started.
+/// A wrong key starts the lease of a port. The port gives up its protection when the lease ends.
 #[test]
 fn no_lease_ends_in_a_rotation_with_a_takeover() {
     for protection in GUARDED {
@@ -378,7 +379,7 @@ fn no_lease_ends_in_a_rotation_with_a_takeover() {
 
 /// A restarted switch has no key and no protection.
 #[test]
-fn a_switch_that_restarts_amid_a_rotation_has_its_key_after_the_takeover() {
+fn a_switch_that_restarts_during_a_rotation_has_its_key_after_the_takeover() {
     for protection in LEVELS {
         for after in [0, 300, 1_000] {
             let mut world = shared(protection);
@@ -393,10 +394,10 @@ fn a_switch_that_restarts_amid_a_rotation_has_its_key_after_the_takeover() {
     }
 }
 
-/// Links go down and come back, and packets are lost, while the master rotates and dies at some
-/// moment of it.
+/// Links go down and come back, and packets are lost, while the master rotates the keys and dies at
+/// some moment of the rotation.
 #[test]
-fn rotations_under_load_survive_takeovers_at_any_moment() {
+fn rotations_amid_faults_survive_takeovers_at_any_moment() {
     for (round, protection) in (0_u64..12).zip(LEVELS.into_iter().cycle()) {
         let settings = Settings {
             seed: round + 1,
@@ -422,8 +423,8 @@ fn rotations_under_load_survive_takeovers_at_any_moment() {
     }
 }
 
-/// The standby has the secret from before a change: it reads nothing that is guarded, and does not
-/// become master. With the master's file it follows.
+/// The standby has only the secret from before a change, so it cannot read guarded ports, and does
+/// not become master. With the master's secrets it follows the master.
 #[test]
 fn a_standby_with_an_older_secret_waits_until_it_has_the_new_one() {
     for protection in GUARDED {
@@ -454,10 +455,10 @@ fn a_standby_with_an_older_secret_waits_until_it_has_the_new_one() {
     }
 }
 
-/// No manager has the secret any longer: the subnet stays unchanged, and the end of leases removes
-/// its protection.
+/// No manager has the secret any longer. The new manager changes no port that is protected, and the
+/// protection ends with the leases.
 #[test]
-fn a_lost_secret_is_found_out_and_the_end_of_leases_gives_the_ports_back() {
+fn a_new_manager_without_the_secret_gets_the_ports_when_their_leases_end() {
     for protection in GUARDED {
         let mut settings = with_secrets(protection, &[7]);
         let policy = Arc::make_mut(&mut settings.core.policy);
@@ -477,8 +478,8 @@ fn a_lost_secret_is_found_out_and_the_end_of_leases_gives_the_ports_back() {
             "level {protection}: {findings:?}"
         );
         assert_eq!(others_than(&world, 7, generation(0)), []);
-        // Ports give up their keys one by one, each 15 seconds after the first packet that reaches
-        // it.
+        // Ports give up their keys one by one, each 15 seconds after its first packet with a wrong
+        // key.
         world.run_for(Duration::from_secs(900));
         world.settle(LIMIT);
         let manager = &world.managers()[2];
@@ -488,8 +489,7 @@ fn a_lost_secret_is_found_out_and_the_end_of_leases_gives_the_ports_back() {
     }
 }
 
-/// A manager that knows no key yet, because the store is unreachable, leaves its own port
-/// unchanged.
+/// The manager knows no key while the store is unreachable, so it does not even write its own port.
 #[test]
 fn a_standby_that_starts_without_the_store_sets_nothing_and_follows_when_it_answers() {
     for protection in GUARDED {
@@ -506,8 +506,8 @@ fn a_standby_that_starts_without_the_store_sets_nothing_and_follows_when_it_answ
     }
 }
 
-/// The standby starts on another machine after the death of the master: the store contains its
-/// cables.
+/// The second manager starts on another machine after the death of the master. The store contains
+/// the cables that the master knew.
 #[test]
 fn a_manager_without_a_folder_continues_a_guarded_subnet_from_the_store() {
     for protection in LEVELS {
@@ -524,7 +524,7 @@ fn a_manager_without_a_folder_continues_a_guarded_subnet_from_the_store() {
 
 /// Sends a Set of the first block of a forwarding table from the port of the first manager. Returns
 /// whether the table has changed.
-fn sets_table(world: &mut World, node: Guid, m_key: u64) -> bool {
+fn set_changes_table(world: &mut World, node: Guid, m_key: u64) -> bool {
     let before = world.sim.lft(node).expect("it is a switch").to_vec();
     let lid = world.sim.port_info(node, PortNum::ZERO).unwrap().lid();
     let request = SmpRequest {
@@ -561,14 +561,17 @@ fn switches_refuse_the_sets_of_a_replaced_master_at_every_level() {
         assert_eq!(*world.managers()[1].core().role(), Role::Master);
         for (&node, &key) in switches.iter().zip(&keys) {
             let info = *world.sim.port_info(node, PortNum::ZERO).unwrap();
-            assert!(!sets_table(&mut world, node, key), "{node}");
+            assert!(!set_changes_table(&mut world, node, key), "{node}");
             let after = *world.sim.port_info(node, PortNum::ZERO).unwrap();
             assert!(after.m_key_violations() > info.m_key_violations(), "{node}");
         }
-        // With the present key the same Set would have changed the table.
+        // A Set with the present key changes the table.
         let last = *switches.last().expect("there are switches");
         let key = held(&world, (last, PortNum::ZERO));
-        assert!(sets_table(&mut world, last, key), "level {protection}");
+        assert!(
+            set_changes_table(&mut world, last, key),
+            "level {protection}"
+        );
     }
 }
 
@@ -602,7 +605,7 @@ fn a_replaced_master_opens_no_switch_until_it_follows_its_successor() {
         let generations = world.managers()[0].remembered().generations;
         assert_eq!(generations.switches, 4, "level {protection}");
         assert_eq!(others_than(&world, 7, generations), []);
-        // A manager that comes back with its folder also finds the keys.
+        // The other manager comes back with its folder, and also finds the keys.
         world.start(1, Memory::Kept);
         world.run_for(Duration::from_secs(30));
         let role = world.managers()[1].core().role().clone();

@@ -144,17 +144,17 @@ fn stop_and_continue_with_links_toggling(priorities: [u8; 2], rounds: u32) {
 }
 
 #[test]
-fn a_stronger_master_stopped_for_ten_seconds_sets_nothing_until_it_is_handed_the_subnet() {
+fn a_master_of_higher_priority_paused_for_ten_seconds_sets_nothing_until_the_handover() {
     stop_and_continue_with_links_toggling([7, 5], 25);
 }
 
 #[test]
-fn a_master_of_equal_priority_stopped_for_ten_seconds_sets_nothing_while_another_is_master() {
+fn a_master_of_equal_priority_paused_for_ten_seconds_sets_nothing_while_another_is_master() {
     stop_and_continue_with_links_toggling([5, 5], 25);
 }
 
 #[test]
-fn a_master_stopped_within_a_push_sends_nothing_of_it_afterwards() {
+fn a_master_paused_during_a_push_sends_none_of_its_sets_after_a_takeover() {
     for after_us in [0, 50, 200, 1000] {
         let mut world = two_managers([7, 5]);
         let trunk = trunks(&world)[0];
@@ -218,7 +218,7 @@ fn drain(world: &mut World, ticket: u64) {
 }
 
 #[test]
-fn a_drain_while_another_manager_becomes_master_is_declined_and_blocks_no_later_one() {
+fn a_drain_while_another_manager_becomes_master_is_declined_and_blocks_no_later_drain() {
     let mut world = two_managers([7, 5]);
     world.pause_for(0, PAUSE);
     world.run_for(PAUSE);
@@ -238,9 +238,9 @@ fn a_drain_while_another_manager_becomes_master_is_declined_and_blocks_no_later_
 }
 
 #[test]
-fn a_standby_that_was_stopped_does_not_take_over_from_a_master_that_answers() {
+fn a_standby_that_was_paused_does_not_take_over_from_a_master_that_answers() {
     let mut world = two_managers([7, 5]);
-    // The offsets cover every phase of its poll.
+    // The pauses begin at all phases of the standby's poll.
     for phase_ms in (0..2000).step_by(97) {
         world.run_for(Duration::from_millis(phase_ms));
         world.pause_for(1, PAUSE);
@@ -251,7 +251,7 @@ fn a_standby_that_was_stopped_does_not_take_over_from_a_master_that_answers() {
 }
 
 #[test]
-fn a_successor_that_started_during_the_pause_is_found_through_the_own_port() {
+fn a_paused_master_sets_nothing_beside_a_successor_that_started_during_the_pause() {
     for priorities in [[7, 5], [5, 7]] {
         let settings = Settings {
             core: config(priorities[0]),
@@ -275,7 +275,7 @@ fn a_successor_that_started_during_the_pause_is_found_through_the_own_port() {
 }
 
 #[test]
-fn a_weaker_master_is_a_finding_until_it_is_gone() {
+fn a_master_of_lower_priority_is_a_finding_until_it_stands_by() {
     let settings = Settings {
         core: config(5),
         ..Settings::default()
@@ -300,7 +300,7 @@ fn a_weaker_master_is_a_finding_until_it_is_gone() {
 }
 
 #[test]
-fn a_light_sweep_asks_managers_behind_any_port_again() {
+fn every_light_sweep_queries_managers_at_switches_and_hosts() {
     let settings = Settings {
         core: config(8),
         ..Settings::default()

@@ -65,7 +65,9 @@ fn missing(world: &World) -> Vec<Finding> {
         .collect()
 }
 
-fn assert_one(world: &World, kind: &str, severity: Severity, parts: &[&str]) {
+/// Asserts that only one finding is about missing parts, that it has this code and severity, and
+/// that its text contains `parts`.
+fn assert_one_missing(world: &World, kind: &str, severity: Severity, parts: &[&str]) {
     let found = missing(world);
     let [finding] = &found[..] else {
         panic!("one finding: {found:?}");
@@ -76,7 +78,7 @@ fn assert_one(world: &World, kind: &str, severity: Severity, parts: &[&str]) {
     }
 }
 
-fn pass(world: &mut World) {
+fn wait_and_settle(world: &mut World) {
     world.run_for(LIMIT);
     world.settle(LIMIT);
 }
@@ -87,11 +89,11 @@ fn a_lost_cable_is_a_finding_until_it_is_back() {
     let leaf = leaf(&world);
     let port = uplink(&world, leaf);
     world.sim.unlink(leaf, port).expect("it is cabled");
-    pass(&mut world);
+    wait_and_settle(&mut world);
     let parts = [" 1 of 2", "was Active", "routes were moved"];
-    assert_one(&world, "cable-missing", Severity::Warning, &parts);
+    assert_one_missing(&world, "cable-missing", Severity::Warning, &parts);
     world.sim.relink(leaf, port).expect("it was cabled");
-    pass(&mut world);
+    wait_and_settle(&mut world);
     expect::assert_no_findings(&world);
 }
 
@@ -100,14 +102,14 @@ fn a_dead_switch_and_the_hosts_behind_it_are_one_finding() {
     let mut world = World::brought_up(TREE, Settings::default());
     let leaf = leaf(&world);
     world.sim.power_off(leaf).expect("it is there");
-    pass(&mut world);
+    wait_and_settle(&mut world);
     let parts = [
         "2 adapters went with it",
         "fewest links to switches left, 3 of 4",
     ];
-    assert_one(&world, "switch-missing", Severity::Warning, &parts);
+    assert_one_missing(&world, "switch-missing", Severity::Warning, &parts);
     world.sim.power_on(leaf).expect("it is there");
-    pass(&mut world);
+    wait_and_settle(&mut world);
     expect::assert_no_findings(&world);
 }
 
@@ -116,8 +118,8 @@ fn a_powered_off_host_is_one_finding_of_severity_info() {
     let mut world = World::brought_up(TREE, Settings::default());
     let (host, _) = hosts(&world)[0];
     world.sim.power_off(host.0).expect("it is there");
-    pass(&mut world);
-    assert_one(&world, "host-missing", Severity::Info, &["was at "]);
+    wait_and_settle(&mut world);
+    assert_one_missing(&world, "host-missing", Severity::Info, &["was at "]);
 }
 
 #[test]
@@ -129,36 +131,36 @@ fn an_accepted_loss_is_no_finding_until_the_node_returns_and_is_lost_again() {
     for (host, _) in [one, other] {
         world.sim.power_off(host).expect("it is there");
     }
-    pass(&mut world);
+    wait_and_settle(&mut world);
     assert_eq!(missing(&world).len(), 2);
     world.command(Command::Accept(vec![Accept::Node(one.0)]));
     world.settle(LIMIT);
-    assert_one(&world, "host-missing", Severity::Info, &[]);
+    assert_one_missing(&world, "host-missing", Severity::Info, &[]);
     let other_port = PortKey::new(other_leaf.0, other_leaf.1);
     world.command(Command::Accept(vec![Accept::Port(other_port)]));
     world.command(Command::Accept(vec![Accept::Node(other.0)]));
     world.settle(LIMIT);
     expect::assert_no_findings(&world);
     world.sim.power_on(one.0).expect("it is there");
-    pass(&mut world);
+    wait_and_settle(&mut world);
     expect::assert_no_findings(&world);
     world.sim.power_off(one.0).expect("it is there");
-    pass(&mut world);
-    assert_one(&world, "host-missing", Severity::Info, &[]);
+    wait_and_settle(&mut world);
+    assert_one_missing(&world, "host-missing", Severity::Info, &[]);
 }
 
 #[test]
-fn a_restart_keeps_missing_nodes_and_sees_later_losses() {
+fn a_restarted_manager_knows_missing_nodes_and_finds_those_lost_meanwhile() {
     let mut world = World::brought_up(TREE, Settings::default());
     let [(before, _), (meanwhile, _), ..] = hosts(&world)[..] else {
         panic!("two hosts");
     };
     world.sim.power_off(before.0).expect("it is there");
-    pass(&mut world);
+    wait_and_settle(&mut world);
     world.kill(0);
     world.sim.power_off(meanwhile.0).expect("it is there");
     world.start(0, Memory::Kept);
-    pass(&mut world);
+    wait_and_settle(&mut world);
     assert_eq!(missing(&world).len(), 2);
     let snapshot = world.manager().snapshot().expect("it is up");
     for (host, _) in [before, meanwhile] {
@@ -168,7 +170,7 @@ fn a_restart_keeps_missing_nodes_and_sees_later_losses() {
     for (host, _) in [before, meanwhile] {
         world.sim.power_on(host).expect("it is there");
     }
-    pass(&mut world);
+    wait_and_settle(&mut world);
     expect::assert_no_findings(&world);
     assert!(
         world
@@ -188,23 +190,31 @@ fn swapped_nodes_keep_descriptions_and_lids_at_any_link_training_time() {
         let mut settings = Settings::default();
         settings.sim.link_training = link_training;
         let mut world = World::brought_up(TREE, settings);
-        let before = names(&world);
+        let before = descriptions_and_lids(&world);
         let hosts = hosts(&world);
         let (first, last) = (hosts[0].0, hosts[hosts.len() - 1].0);
         world.sim.swap_cables(first, last).expect("both are cabled");
-        pass(&mut world);
-        assert_eq!(names(&world), before, "hosts, {link_training:?}");
+        wait_and_settle(&mut world);
+        assert_eq!(
+            descriptions_and_lids(&world),
+            before,
+            "hosts, {link_training:?}"
+        );
         let (near, far) = (hosts[0].1.0, hosts[hosts.len() - 1].1.0);
         let (near, far) = ((near, uplink(&world, near)), (far, uplink(&world, far)));
         world.sim.swap_cables(near, far).expect("both are cabled");
-        pass(&mut world);
-        assert_eq!(names(&world), before, "switches, {link_training:?}");
+        wait_and_settle(&mut world);
+        assert_eq!(
+            descriptions_and_lids(&world),
+            before,
+            "switches, {link_training:?}"
+        );
         expect::assert_up(&world);
     }
 }
 
 /// The description of each node, and the LIDs of its end ports.
-fn names(world: &World) -> BTreeMap<Guid, (String, Vec<Option<Lid>>)> {
+fn descriptions_and_lids(world: &World) -> BTreeMap<Guid, (String, Vec<Option<Lid>>)> {
     let snapshot = world.manager().snapshot().expect("it is up");
     let nodes = snapshot.fabric.nodes().map(|node| {
         let lids = node.end_ports();
@@ -220,7 +230,7 @@ fn hosts_that_changed_places_are_not_missing() {
     let hosts = hosts(&world);
     let (first, last) = (hosts[0].0, hosts[hosts.len() - 1].0);
     world.sim.swap_cables(first, last).expect("both are cabled");
-    pass(&mut world);
+    wait_and_settle(&mut world);
     assert_eq!(missing(&world), []);
     expect::assert_up(&world);
 }
@@ -239,7 +249,7 @@ fn exchanged_cables_between_switches_are_a_finding_until_they_are_back() {
     let [a, b] = two_uplinks(&world);
     let swap = |world: &mut World| {
         world.sim.swap_cables(a, b).expect("both are cabled");
-        pass(world);
+        wait_and_settle(world);
     };
     swap(&mut world);
     let exchanged = |world: &World| -> Vec<Finding> {
@@ -255,13 +265,13 @@ fn exchanged_cables_between_switches_are_a_finding_until_they_are_back() {
     assert_eq!(finding.severity, Severity::Warning);
     assert!(finding.text.contains("leads to"), "{}", finding.text);
     assert!(finding.text.contains("(was at "), "{}", finding.text);
-    // No node has gone, so no cable is missing beside it.
+    // No node has gone, so no cable counts as missing.
     assert_eq!(missing(&world), []);
     expect::assert_up(&world);
 
     world.kill(0);
     world.start(0, Memory::Kept);
-    pass(&mut world);
+    wait_and_settle(&mut world);
     assert_eq!(exchanged(&world).len(), 1, "a restart forgets no place");
 
     swap(&mut world);
@@ -273,17 +283,17 @@ fn an_accepted_exchange_is_the_expected_cabling() {
     let mut world = World::brought_up(TREE, Settings::default());
     let [a, b] = two_uplinks(&world);
     world.sim.swap_cables(a, b).expect("both are cabled");
-    pass(&mut world);
+    wait_and_settle(&mut world);
     world.command(Command::Accept(vec![Accept::Port(PortKey::new(a.0, a.1))]));
     world.settle(LIMIT);
     expect::assert_no_findings(&world);
     world.kill(0);
     world.start(0, Memory::Kept);
-    pass(&mut world);
+    wait_and_settle(&mut world);
     expect::assert_no_findings(&world);
     // From now on the earlier cabling counts as an exchange.
     world.sim.swap_cables(a, b).expect("both are cabled");
-    pass(&mut world);
+    wait_and_settle(&mut world);
     let snapshot = world.manager().snapshot().expect("it is up");
     let codes = snapshot.findings.iter().map(|finding| finding.kind.code());
     assert_eq!(codes.collect::<Vec<_>>(), ["cables-exchanged"]);

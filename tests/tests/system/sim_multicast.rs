@@ -44,12 +44,14 @@ pub(crate) fn hosts(world: &World) -> Vec<(Guid, (Guid, PortNum))> {
         .collect()
 }
 
-/// Sends a packet from every member of every group, and asserts its delivery.
+/// Sends a packet from every present member of every group of the world, and asserts that each
+/// other member that receives gets it once, and no other port.
 pub(crate) fn assert_delivered(world: &World) {
     assert_delivered_as(world, world.groups());
 }
 
-/// Asserts the same as [`assert_delivered`], for these groups.
+/// Sends a packet from every present member of each of `groups`, and asserts that each other member
+/// that receives gets it once, and no other port.
 fn assert_delivered_as(world: &World, groups: &GroupSet) {
     let places: BTreeMap<Guid, (Guid, PortNum)> = hosts(world).into_iter().collect();
     let managed: BTreeSet<(Guid, PortNum)> =
@@ -231,7 +233,7 @@ fn the_first_join_after_lost_memory_keeps_other_members() {
 }
 
 #[test]
-fn tables_stay_while_the_members_are_unknown() {
+fn after_a_restart_multicast_tables_stay_while_the_members_are_unknown() {
     let mut world = World::brought_up("fat-tree:k=4,levels=2", Settings::default());
     let hosts = hosts(&world);
     join(&mut world, MLID, &hosts);
@@ -269,8 +271,7 @@ fn multicast_fdb_top_rises_with_the_groups_and_stays() {
             .collect()
     };
     assert_eq!(tops(&world), BTreeSet::from([0]), "nobody knows yet");
-    // A group without members is no reason for a Set: a second start knows about it, the first did
-    // not.
+    // A group without members causes no Set.
     world.regroup(MLID, BTreeMap::clear);
     settle(&mut world);
     assert_eq!(tops(&world), BTreeSet::from([0]), "no port has joined");
@@ -280,7 +281,7 @@ fn multicast_fdb_top_rises_with_the_groups_and_stays() {
     join(&mut world, Lid(0xC045), &hosts[..2]);
     settle(&mut world);
     assert_eq!(tops(&world), BTreeSet::from([0xC01F, 0xC05F]));
-    // MulticastFDBTop is not lowered again: that would cost a Set for every group that ends.
+    // MulticastFDBTop is not lowered, because that would cost a Set for every group that ends.
     world.regroup(Lid(0xC045), BTreeMap::clear);
     settle(&mut world);
     assert_eq!(tops(&world), BTreeSet::from([0xC01F, 0xC05F]));
@@ -335,6 +336,7 @@ pub(crate) fn cables(world: &World) -> Vec<(Guid, PortNum)> {
         .collect()
 }
 
+/// Schedules one random fault: a lost cable, lost packets, a rebooted switch or a killed manager.
 fn schedule_fault(world: &mut World, delay: Duration, dice: &mut Dice) {
     let over = delay + dice.duration(100 * MICROSECOND, 5 * SECOND);
     match dice.below(8) {
@@ -371,6 +373,8 @@ fn schedule_fault(world: &mut World, delay: Duration, dice: &mut Dice) {
     }
 }
 
+/// Makes random joins, leaves and faults on a random fabric. At the end, every member gets each
+/// packet, and all findings are true.
 fn run(seed: u64) {
     let mut dice = Dice::new(seed ^ 0x6D63_6173_7400);
     let mut settings = Settings {
@@ -431,9 +435,9 @@ fn seeds_that_failed_before_deliver_to_every_member() {
 }
 
 #[test]
-fn quiet_finds_every_member_served() {
+fn after_random_joins_and_faults_every_member_is_served() {
     seeds::run(
-        "--test system sim_multicast::quiet_finds_every_member_served",
+        "--test system sim_multicast::after_random_joins_and_faults_every_member_is_served",
         500,
         run,
     );
@@ -441,7 +445,11 @@ fn quiet_finds_every_member_served() {
 
 #[test]
 #[ignore = "runs as many seeds as RSM_SEEDS says, or 20,000"]
-fn soak() {
+fn soak_of_random_joins_and_faults() {
     let count = seeds::number("RSM_SEEDS").unwrap_or(20_000);
-    seeds::run("--test system sim_multicast::soak -- --ignored", count, run);
+    seeds::run(
+        "--test system sim_multicast::soak_of_random_joins_and_faults -- --ignored",
+        count,
+        run,
+    );
 }
