@@ -120,7 +120,7 @@ fn a_table_that_a_switch_holds_is_in_memory_once() {
 fn a_host_that_must_register_again_is_compared_and_written_alone() {
     let (mut world, Places { host, aside, .. }) = world();
     let (node, port) = world.sim.peer(host.0, host.1).unwrap().unwrap();
-    let ear = world.listen(node, port);
+    let listener = world.listen(node, port);
     let guid = world.sim.port_guid(node, port).unwrap();
     let reregister = |world: &mut World| world.event(Event::Reregister([guid].into()));
     for _ in 0..2 {
@@ -129,7 +129,7 @@ fn a_host_that_must_register_again_is_compared_and_written_alone() {
         let since = &world.manager().convergences()[before..];
         let work: Vec<(u64, u64)> = since.iter().map(|one| (one.gets, one.sets)).collect();
         assert!(matches!(work[..], [(..=2, 1)]), "{work:?}");
-        assert_eq!(world.take_heard(ear), [PortEvent::ClientReregister]);
+        assert_eq!(world.take_heard(listener), [PortEvent::ClientReregister]);
     }
     // A fault at the same time does not wait for a comparison of the whole subnet either.
     let both = |world: &mut World| {
@@ -137,7 +137,7 @@ fn a_host_that_must_register_again_is_compared_and_written_alone() {
         world.sim.unlink(aside.0, aside.1).unwrap();
     };
     assert_eq!(whole(&mut world, both), []);
-    assert_eq!(world.take_heard(ear), [PortEvent::ClientReregister]);
+    assert_eq!(world.take_heard(listener), [PortEvent::ClientReregister]);
 }
 
 #[test]

@@ -95,11 +95,11 @@ fn the_gpu_inventory_sets_port_categories_and_its_removal_clears_them() {
     world.tell_gpus(Arc::new(fleet.inventory));
     world.settle(LIMIT);
     expect::assert_up(&world);
-    let told = order(&world);
-    let computing = told.categories.values();
+    let with_gpus = order(&world);
+    let computing = with_gpus.categories.values();
     let computing = computing.filter(|category| **category == Category::Compute);
-    assert_eq!((computing.count(), told.categories.len()), (256, 256));
-    assert_eq!(told.positions, before.positions);
+    assert_eq!((computing.count(), with_gpus.categories.len()), (256, 256));
+    assert_eq!(with_gpus.positions, before.positions);
     world.tell_gpus(Arc::new(GpuInventory::new()));
     world.settle(LIMIT);
     assert!(order(&world).categories.is_empty());
@@ -125,15 +125,15 @@ fn without_rails_compute_ports_have_no_positions() {
 }
 
 #[test]
-fn ports_beside_the_listed_compute_ports_are_for_management_unless_they_have_a_category() {
+fn ports_other_than_listed_compute_ports_are_for_management_unless_they_have_a_category() {
     let netlist = generate("fat-tree:k=4,levels=3").expect("a fabric");
     let hosts = adapters(&netlist, "host-005");
     let storage = adapters(&netlist, "host-009");
     let (listed, storage) = (hosts[0].0, storage[0].0);
-    let said = [(listed, Category::Compute), (storage, Category::Storage)];
+    let configured = [(listed, Category::Compute), (storage, Category::Storage)];
     let policy = Policy {
         order: OrderPolicy {
-            categories: Arc::new(said.into()),
+            categories: Arc::new(configured.into()),
             compute_is_listed: true,
             ..OrderPolicy::default()
         },
@@ -153,7 +153,7 @@ fn ports_beside_the_listed_compute_ports_are_for_management_unless_they_have_a_c
         };
         assert_eq!(category, expected, "{port}");
     }
-    // A host that comes later has the category as well.
+    // A host that comes back is for management as well.
     let late = adapters(&netlist, "host-016")[0];
     world.sim.unlink(late.0, late.1).expect("there is a cable");
     world.settle(LIMIT);

@@ -117,8 +117,8 @@ fn change_that_cuts_ports_off_is_made_only_if_that_is_accepted() {
     }
     let snapshot = world.manager().snapshot().expect("it is up");
     let mut findings = snapshot.findings.iter();
-    let apart = findings.find(|one| one.kind == FindingKind::PartitionApart);
-    assert_eq!(apart.map(|one| one.severity), Some(Severity::Error));
+    let partitioned = findings.find(|one| one.kind == FindingKind::PartitionApart);
+    assert_eq!(partitioned.map(|one| one.severity), Some(Severity::Error));
     // A request that grants access, or that changes nothing, needs no confirmation.
     ask_with(&mut world, 0x7fff, limited(), WhenCutOff::Refuse, 3);
     ask_with(
@@ -154,7 +154,7 @@ fn change_is_answered_when_the_hardware_holds_it_and_costs_the_changed_tables_on
     world.settle(LIMIT);
     assert_eq!(done(&world), [1, 2]);
     assert_eq!(p_key_sets(&world), sets);
-    // The change is the membership of one host, at index 0.
+    // The next change makes one host a limited member, with the key at index 0.
     let limited = Member {
         membership: Membership::Limited,
         index0: true,
@@ -183,7 +183,7 @@ fn change_is_answered_when_the_hardware_holds_it_and_costs_the_changed_tables_on
 }
 
 #[test]
-fn changes_that_come_together_are_one_plan_and_a_wrong_one_is_refused_alone() {
+fn changes_at_one_time_take_at_most_two_plans_and_only_a_wrong_one_is_declined() {
     let mut world = World::brought_up(SPEC, Settings::default());
     let hosts = hosts(&world);
     let plans = world.manager().convergences().len();
@@ -222,15 +222,20 @@ fn changes_that_come_together_are_one_plan_and_a_wrong_one_is_refused_alone() {
 }
 
 #[test]
-fn guid_that_is_not_there_is_a_member_when_it_appears() {
+fn absent_guid_is_a_member_as_soon_as_it_appears() {
     let mut world = World::brought_up(SPEC, Settings::default());
     let (guid, port) = hosts(&world)[0];
     let peer = world.sim.peer(port.0, port.1).expect("it is there");
     let peer = peer.expect("it is cabled");
     world.sim.power_off(port.0).expect("it is there");
     world.settle(LIMIT);
-    let stranger = (Guid(0x00dd_0000_0000_0001), FULL);
-    ask(&mut world, 0x10, create(0x10, &[(guid, FULL), stranger]), 1);
+    let never_there = (Guid(0x00dd_0000_0000_0001), FULL);
+    ask(
+        &mut world,
+        0x10,
+        create(0x10, &[(guid, FULL), never_there]),
+        1,
+    );
     world.settle(LIMIT);
     assert_eq!(done(&world), [1]);
     world.sim.power_on(port.0).expect("it is there");
@@ -291,7 +296,7 @@ fn overlay_survives_restarts_and_reloads_and_a_lost_store_forgets_it() {
             findings
         );
     }
-    // Only the file counts: the member of the API is out.
+    // Only the file counts: the member that the API added has lost its key.
     let keys = held(&world, hosts[0].1);
     assert_eq!(keys.iter().filter(|&&key| key != 0).count(), 1, "{keys:?}");
     ask(&mut world, 0x10, Action::Delete, 9);
@@ -308,7 +313,7 @@ fn overlay_survives_restarts_and_reloads_and_a_lost_store_forgets_it() {
 }
 
 #[test]
-fn full_p_key_table_refuses_one_more_partition_and_the_port_is_named() {
+fn change_that_overflows_a_p_key_table_is_declined_and_names_the_port() {
     let mut settings = Settings::default();
     settings.sim.partition_cap = 3;
     let mut world = World::brought_up(SPEC, settings);
@@ -321,7 +326,7 @@ fn full_p_key_table_refuses_one_more_partition_and_the_port_is_named() {
             u64::from(p_key),
         );
     }
-    // The change comes on top of others that already wait.
+    // The third change is requested while the first two wait.
     let members = [(hosts[1].0, FULL), (hosts[0].0, FULL)];
     ask(&mut world, 0x12, create(0x12, &members), 1);
     world.settle(LIMIT);
@@ -372,7 +377,7 @@ fn change_during_a_fault_is_in_force_with_the_repair() {
 }
 
 #[test]
-fn change_that_comes_with_a_refused_plan_is_refused_with_its_reason_and_leaves_the_state_before() {
+fn change_whose_plan_is_refused_is_declined_with_the_reason_and_changes_nothing() {
     // Shortest paths over one spine are legal, and over two they can close a credit loop.
     let policy = Policy {
         engine: EngineKind::MinHop,

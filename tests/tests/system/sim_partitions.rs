@@ -84,7 +84,7 @@ fn tables(world: &World) -> BTreeMap<(Guid, PortNum), Vec<PKey>> {
 }
 
 #[test]
-fn without_a_file_a_table_is_read_and_nothing_is_set() {
+fn without_a_file_one_block_of_each_end_port_is_read_and_none_is_set() {
     let world = World::brought_up(SPEC, Settings::default());
     let end_ports = expect::reach(&world, &[]).end_ports.len();
     assert_eq!(p_key_smps(&world, Method::GET), end_ports);
@@ -187,7 +187,7 @@ fn after_a_reload_kept_keys_keep_their_index() {
     reload(&mut world, file(&[5, 6]));
     assert_eq!(held(&world), [0xffff, 0, 0, 0x8006, 0, 0x8005]);
 
-    // The partition has more than one block of members, and then no key at all.
+    // The host gets thirty keys, and then only the default key, because there is no file.
     let many: Vec<u16> = (1..=30).collect();
     reload(&mut world, file(&many));
     assert_eq!(held(&world)[5], 0x8005);
@@ -200,7 +200,7 @@ fn after_a_reload_kept_keys_keep_their_index() {
 }
 
 #[test]
-fn default_key_is_back_at_index_0_when_the_partition_there_goes() {
+fn default_key_returns_to_index_0_when_the_partition_there_is_removed() {
     let mut world = World::brought_up(SPEC, Settings::default());
     let host = hosts(&world)[2];
     let held = |world: &World| -> Vec<u16> {
@@ -269,14 +269,15 @@ fn after_a_restart_no_p_key_table_is_set() {
             ticket: 1,
         });
         world.settle(LIMIT);
-        // Each of seven light sweeps reads back at most eight parts of a switch.
+        // Each of seven light sweeps reads back at most eight blocks of P_KeyTables for a switch
+        // and the hosts behind it.
         let switches = world.nodes(rsm_routing::netlist::NodeKind::Switch).len();
         let read_back = p_key_smps(&world, Method::GET) - gets;
         assert!(read_back <= 7 * 8 * switches, "{read_back} of {switches}");
     }
 }
 
-/// The core finds keys of an earlier manager at any index, even after unused ones.
+/// The core finds keys of an earlier manager at any index, even behind unused indices.
 #[test]
 fn keys_of_another_manager_are_removed() {
     let mut world = World::brought_up(SPEC, Settings::default());
@@ -332,7 +333,7 @@ fn a_host_that_was_reset_gets_its_keys_back() {
     }
 }
 
-/// A port that cannot get its P_Keys does not become Active.
+/// All SMPs for P_KeyTables are lost for two minutes.
 #[test]
 fn a_port_without_its_keys_is_not_activated() {
     let text = three(&World::brought_up(SPEC, Settings::default()));

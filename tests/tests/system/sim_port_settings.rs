@@ -41,7 +41,7 @@ fn cables_between_switches(world: &World) -> Vec<(Guid, PortNum)> {
 }
 
 #[test]
-fn enhanced_port0_gets_its_largest_mtu_and_base_port0_no_set_of_it() {
+fn enhanced_port0_gets_its_largest_mtu_and_base_port0_causes_no_finding() {
     let world = brought_up("enhanced-port-0");
     for switch in world.nodes(NodeKind::Switch) {
         let info = world.sim.port_info(switch, PortNum::ZERO).unwrap();
@@ -54,7 +54,7 @@ fn enhanced_port0_gets_its_largest_mtu_and_base_port0_no_set_of_it() {
 }
 
 #[test]
-fn link_of_ports_that_slept_by_default_trains_again_after_it_went_down() {
+fn link_of_ports_that_sleep_when_down_by_default_trains_again() {
     let mut world = brought_up("sleeps-when-down");
     let cables = cables_between_switches(&world);
     assert!(!cables.is_empty());
@@ -114,8 +114,8 @@ fn router_port_gets_the_lifetime_of_a_port_towards_a_switch() {
 }
 
 #[test]
-fn silent_device_is_asked_anew_only_after_its_response_time() {
-    // 0.27 s, less than the longest timeout, and 4.3 s.
+fn silent_device_with_a_long_response_time_is_asked_less_often() {
+    // The response times are 0.27 s, which is less than the longest timeout, and 4.3 s.
     let [short, long] = ["connectx-7", "long-response-time"].map(|devices| {
         let mut settings = Settings::default();
         settings.sim.devices = Devices::parse(devices).unwrap();

@@ -247,6 +247,8 @@ fn power_off(spec: &str, traps: bool, choose: fn(&World) -> Vec<Guid>) -> Reacti
     reaction
 }
 
+/// Asserts that packets arrive, and that the last table is written, within [`WITH_TRAPS`] or
+/// [`WITHOUT_TRAPS`] after the nodes that `choose` returns have lost power.
 fn reroutes_in_time(spec: &str, choose: fn(&World) -> Vec<Guid>) {
     for (traps, limit) in [(true, WITH_TRAPS), (false, WITHOUT_TRAPS)] {
         let reaction = power_off(spec, traps, choose);
@@ -281,7 +283,7 @@ fn two_superpod_spines_without_power_are_routed_around() {
 }
 
 #[test]
-fn superpod_spine_that_traps_pass_is_routed_around_without_power() {
+fn superpod_spine_that_traps_pass_without_power_is_routed_around() {
     reroutes_in_time(SUPERPOD, spine_of_traps);
 }
 
@@ -301,13 +303,13 @@ fn two_fat_tree_cores_without_power_are_routed_around() {
 }
 
 #[test]
-fn fat_tree_spine_in_the_managers_pod_is_routed_around_without_power() {
+fn fat_tree_spine_in_the_managers_pod_without_power_is_routed_around() {
     reroutes_in_time(THREE_LEVELS, |world| own_spines(world)[..1].to_vec());
     reroutes_in_time(THREE_LEVELS, spine_of_traps);
 }
 
 #[test]
-fn fat_tree_spines_of_the_managers_pod_are_routed_around_without_power() {
+fn fat_tree_spines_of_the_managers_pod_without_power_are_routed_around() {
     reroutes_in_time(THREE_LEVELS, |world| own_spines(world)[..2].to_vec());
 }
 
@@ -536,7 +538,7 @@ fn lid_of(world: &World, host: Guid) -> Lid {
 }
 
 #[test]
-fn switch_that_gets_its_power_back_is_in_use_at_once() {
+fn switch_that_gets_its_power_back_is_in_use_within_200_ms() {
     for choose in [other_leaf, far_spine] {
         let mut world = World::brought_up(THREE_LEVELS, Settings::default());
         let switch = choose(&world)[0];

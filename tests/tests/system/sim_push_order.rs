@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const TREE: &str = "fat-tree:k=4,levels=3";
 
 #[test]
-fn phases_of_a_cold_start_and_of_a_link_fault_are_the_golden_ones() {
+fn phases_of_a_cold_start_and_of_a_link_fault_match_the_golden_file() {
     let mut text = phases(&format!("Cold start of {TREE}"), &cold_start());
     text += &phases("A link between a leaf and a spine is lost", &link_fault());
     text += "A link that tables wait for:\n";

@@ -25,10 +25,12 @@ const TREE: &str = "fat-tree:k=4,levels=2";
 /// A mapping in which SL 0 and SL 1 have a VL each, SL 9 has the highest one, and all others are
 /// dropped.
 const SL2VL: [u8; 16] = [0, 1, 15, 15, 15, 15, 15, 15, 15, 14, 15, 15, 15, 15, 15, 15];
+/// The high-priority and the low-priority VLArbitrationTable: each VL with its weight.
 const HIGH: &[(u8, u8)] = &[(0, 200), (1, 10)];
 const LOW: &[(u8, u8)] = &[(1, 4), (14, 8)];
 
-fn operators() -> QosConfig {
+/// A configuration with tables that differ from the defaults.
+fn operator_config() -> QosConfig {
     let weights = |entries: &[(u8, u8)]| {
         let entries = entries.iter().map(|(vl, weight)| format!("{vl}:{weight}"));
         VlWeights::parse(&entries.collect::<Vec<_>>().join(","))
@@ -145,8 +147,8 @@ fn reload(world: &mut World, config: CoreConfig) {
 }
 
 #[test]
-fn every_port_gets_the_operators_tables_and_a_second_start_sets_nothing() {
-    let mut qos = operators();
+fn every_port_gets_the_operators_tables_and_a_restart_sets_nothing() {
+    let mut qos = operator_config();
     qos.optimized_sl2vl = false;
     let mut world = World::brought_up(TREE, settings(&qos));
     assert_tables(&world);
@@ -163,8 +165,8 @@ fn every_port_gets_the_operators_tables_and_a_second_start_sets_nothing() {
 }
 
 #[test]
-fn one_request_sets_all_inputs_where_a_switch_takes_that() {
-    let world = World::brought_up(TREE, settings(&operators()));
+fn one_set_per_output_covers_all_inputs_of_a_switch_that_supports_it() {
+    let world = World::brought_up(TREE, settings(&operator_config()));
     assert_tables(&world);
     // Port 0 of each switch is enhanced, and an output as well.
     let count = ports(&world).len() + world.nodes(NodeKind::Switch).len();
@@ -174,7 +176,7 @@ fn one_request_sets_all_inputs_where_a_switch_takes_that() {
 
 #[test]
 fn quality_of_service_off_keeps_tables_and_on_writes_only_differences() {
-    let mut qos = operators();
+    let mut qos = operator_config();
     let mut world = World::brought_up(TREE, settings(&qos));
     let sets = tables_set(&world);
     reload(&mut world, core(&QosConfig::default(), EngineKind::Auto));
@@ -200,16 +202,16 @@ fn quality_of_service_off_keeps_tables_and_on_writes_only_differences() {
 }
 
 #[test]
-fn a_port_with_one_vl_gets_no_weights_and_fewer_vls_fold() {
+fn ports_with_one_vl_get_no_weights_and_tables_are_folded_to_the_vls_of_a_link() {
     for vl_cap in 1..=5 {
-        let mut settings = settings(&operators());
+        let mut settings = settings(&operator_config());
         settings.sim.vl_cap = vl_cap;
         let world = World::brought_up(TREE, settings);
         assert_tables(&world);
         let weights = sets_of(&world).get(&AttrId::VL_ARBITRATION).copied();
         assert_eq!(weights.is_some(), vl_cap > 1, "VLCap {vl_cap}");
     }
-    let mut qos = operators();
+    let mut qos = operator_config();
     qos.max_vls = Some(3);
     let world = World::brought_up(TREE, settings(&qos));
     let codes = ports(&world).into_iter().map(|(guid, port, _)| {
@@ -231,7 +233,7 @@ fn devices_that_refuse_tables_come_up_and_are_not_asked_again() {
         ("no-sl2vl", false),
         ("no-optimized-sl2vl", true),
     ] {
-        let mut settings = settings(&operators());
+        let mut settings = settings(&operator_config());
         settings.sim = SimConfig {
             devices: Devices::parse(devices).unwrap(),
             ..SimConfig::default()
@@ -256,9 +258,9 @@ fn devices_that_refuse_tables_come_up_and_are_not_asked_again() {
 }
 
 #[test]
-fn devices_at_random_never_get_a_vl_that_their_link_lacks() {
+fn random_devices_never_get_a_vl_that_their_link_lacks() {
     for seed in 1..=12 {
-        let mut settings = settings(&operators());
+        let mut settings = settings(&operator_config());
         settings.seed = seed;
         settings.sim.devices = Devices::parse(&format!("mix:{seed}")).unwrap();
         let mut world = World::generated("torus:3x3,hosts=1", settings);
@@ -285,8 +287,8 @@ fn devices_at_random_never_get_a_vl_that_their_link_lacks() {
 }
 
 #[test]
-fn a_lost_cable_is_followed_in_its_part_and_its_return_sets_nothing_twice() {
-    let mut world = World::brought_up("fat-tree:k=6,levels=3", settings(&operators()));
+fn a_lost_cable_affects_only_its_part_and_its_return_sets_no_table() {
+    let mut world = World::brought_up("fat-tree:k=6,levels=3", settings(&operator_config()));
     let hosts: Vec<_> = ports(&world)
         .into_iter()
         .filter(|(_, _, kind)| *kind == NodeKind::Ca)
@@ -294,16 +296,16 @@ fn a_lost_cable_is_followed_in_its_part_and_its_return_sets_nothing_twice() {
     let own = world.manager().local(&world.sim).unwrap().0;
     let mut others = hosts.iter().filter(|(guid, ..)| *guid != own);
     let (host, port, _) = *others.nth(hosts.len() / 2).unwrap();
-    let cycle = |world: &mut World| {
+    let replug = |world: &mut World| {
         world.sim.unlink(host, port).unwrap();
         world.settle(LIMIT);
         world.sim.relink(host, port).unwrap();
         world.settle(LIMIT);
     };
-    cycle(&mut world);
+    replug(&mut world);
     let sets = tables_set(&world);
     let before = world.manager().convergences().len();
-    cycle(&mut world);
+    replug(&mut world);
     let since = &world.manager().convergences()[before..];
     let whole: Vec<_> = since
         .iter()

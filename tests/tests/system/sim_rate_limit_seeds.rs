@@ -28,7 +28,7 @@ const OTHER_DEVICE: u16 = 0x1017;
 /// The first GUID of virtual ports; GUIDs with even numbers have a rule.
 const FIRST_GUID: u64 = 0x00BB_0000;
 const GUIDS: u64 = 64;
-/// The limit in Mb/s, as in the rules.
+/// The limits in Mb/s that the rules call `slow` and `fast`.
 const SLOW: u32 = 1000;
 const FAST: u32 = 50_000;
 
@@ -44,6 +44,7 @@ const OTHERS: [&str; 5] = [
 /// The additional habits of adapters that accept limits.
 const PACES: [&str; 4] = ["", "+slow-processor", "+small-buffer", "+pauses"];
 
+/// Rules for every second GUID of virtual ports, for the port GUID `special`, and for all others.
 fn limits(special: Guid) -> Arc<RateLimits> {
     let mut text = format!("BW_NAMES\nslow = {SLOW}\nfast = {FAST}\nBW_RULES\ndefault = 1:fast\n");
     for number in (0..GUIDS).step_by(2) {
@@ -81,7 +82,8 @@ fn wanted(guid: Guid, is_special: bool) -> [u32; 16] {
 
 /// Observes virtual ports that become Active, at adapters that accept limits.
 struct Watcher {
-    takers: BTreeSet<Guid>,
+    /// The hosts whose adapters accept limits.
+    accepting: BTreeSet<Guid>,
     /// The virtual ports that were Active at the last look.
     active: RefCell<BTreeSet<VPortAt>>,
     /// The number of Sets of VPortInfo that adapters had received by then.
@@ -89,7 +91,8 @@ struct Watcher {
 }
 
 impl Watcher {
-    /// Looks, if an adapter has received a Set since then that may have activated a virtual port.
+    /// Looks if an adapter has received a Set since the last call that may have activated a virtual
+    /// port.
     fn after_event(&self, world: &World) {
         let sets = world.sim.counters();
         let sets = sets.received(AttrId::VPORT_INFO, Method::SET);
@@ -101,7 +104,7 @@ impl Watcher {
     /// Asserts that virtual ports that have become Active since the last look hold their limits.
     fn look(&self, world: &World) {
         let mut now = BTreeSet::new();
-        for &host in &self.takers {
+        for &host in &self.accepting {
             for (index, vport) in world.sim.vports(host, PORT).unwrap() {
                 if index == 0 || vport.info.state() != PortState::Active {
                     continue;
@@ -140,13 +143,13 @@ impl Limited {
         let netlist = netlist();
         let hosts = netlist.nodes().iter();
         let hosts = hosts.filter(|node| node.kind == NodeKind::Ca);
-        let (others, takers): (Vec<_>, Vec<_>) =
+        let (others, accepting): (Vec<_>, Vec<_>) =
             hosts.partition(|node| node.device_id == OTHER_DEVICE);
-        let [others, takers] = [others, takers].map(|nodes| {
+        let [others, accepting] = [others, accepting].map(|nodes| {
             let guids = nodes.iter().map(|node| node.guid);
             guids.collect::<Vec<Guid>>()
         });
-        let special = takers[1];
+        let special = accepting[1];
         let mut settings = Settings {
             seed,
             ..Settings::default()
@@ -165,15 +168,15 @@ impl Limited {
         let other = Devices::parse(dice.pick(&OTHERS)).unwrap();
         let paced = format!("rate-limits{}", dice.pick(&PACES));
         let paced = Devices::parse(&paced).unwrap();
-        for (devices, hosts) in [(other, &others[..]), (paced, &takers[1..])] {
+        for (devices, hosts) in [(other, &others[..]), (paced, &accepting[1..])] {
             for &host in hosts {
                 let personality = devices.of(NodeKind::Ca, host);
                 world.sim.set_personality(host, personality).unwrap();
             }
         }
-        world.add_manager(takers[0], PORT);
+        world.add_manager(accepting[0], PORT);
         let watcher = Watcher {
-            takers: takers.into_iter().collect(),
+            accepting: accepting.into_iter().collect(),
             active: RefCell::default(),
             sets: Cell::default(),
         };
@@ -236,14 +239,14 @@ impl Limited {
         self.world.sim.set_vport(at, guid, lids).unwrap();
     }
 
-    /// Asserts that each port and virtual port of the adapters that accept limits is up and holds
-    /// those of its GUID, and that all others are up without any.
+    /// Asserts that every port and virtual port is up, and holds the limits of its GUID if its
+    /// adapter accepts limits, and none otherwise.
     fn assert_limits_held(&self) {
         let world = &self.world;
         expect::assert_up(world);
         for host in world.nodes(NodeKind::Ca) {
-            let takes = self.watcher.takers.contains(&host);
-            let wanted = |guid, is_special| match takes {
+            let accepts = self.watcher.accepting.contains(&host);
+            let wanted = |guid, is_special| match accepts {
                 true => wanted(guid, is_special),
                 false => [0; 16],
             };
@@ -300,8 +303,8 @@ fn limits_are_held_where_hosts_and_vports_come_and_go_under_loss() {
 
 #[test]
 #[ignore = "runs as many seeds as RSM_SEEDS says, or 500"]
-fn soak() {
+fn soak_of_limits_under_loss() {
     let count = seeds::number("RSM_SEEDS").unwrap_or(500);
-    let test = "--test system sim_rate_limit_seeds::soak -- --ignored";
+    let test = "--test system sim_rate_limit_seeds::soak_of_limits_under_loss -- --ignored";
     seeds::run(test, count, run);
 }

@@ -45,6 +45,7 @@ fn brought_up(settings: Settings) -> World {
     world
 }
 
+/// The number of requests for QoSConfigSL.
 fn asked(world: &World, method: Method) -> u64 {
     let nodes = world.requests().nodes(method, QosConfigSl::ID);
     let counts = nodes.iter();
@@ -59,6 +60,7 @@ fn held(world: &World, host: Guid, vport: Option<u16>) -> [u32; 16] {
     config.rate_limits()
 }
 
+/// The limits of all service levels in Mb/s: 0, which means no limit, except for `levels`.
 fn only(levels: &[(usize, u32)]) -> [u32; 16] {
     let mut all = [0; 16];
     for &(sl, limit) in levels {
@@ -169,7 +171,7 @@ fn nothing_is_asked_unless_rates_are_limited() {
 }
 
 #[test]
-fn devices_that_claim_limits_and_do_not_take_them_are_asked_no_more() {
+fn devices_that_claim_limits_and_do_not_accept_them_are_not_asked_again() {
     for devices in [
         "refuses-rate-limits",
         "refuses-rate-limit-sets",
@@ -194,10 +196,9 @@ fn devices_that_claim_limits_and_do_not_take_them_are_asked_no_more() {
     }
 }
 
-/// One adapter of a kind that accepts limits is silent: the others keep theirs, and it gets its own
-/// once it answers.
+/// The silent adapter is of a kind that accepts limits, and gets its limits once it answers.
 #[test]
-fn one_silent_adapter_takes_no_limits_from_others() {
+fn other_adapters_get_their_limits_while_one_is_silent() {
     let mut world = World::generated(TREE, settings("rate-limits", Some("default = 0:slow")));
     let hosts = world.nodes(NodeKind::Ca);
     let deaf = Devices::parse("deaf-to-rate-limits").unwrap();
@@ -222,7 +223,7 @@ fn one_silent_adapter_takes_no_limits_from_others() {
 }
 
 #[test]
-fn other_rules_change_what_differs_and_no_rules_change_nothing() {
+fn changed_rules_set_only_what_differs_and_a_removed_file_sets_nothing() {
     let before = settings("rate-limits", Some("default = 0:slow"));
     let mut world = brought_up(before.clone());
     let hosts = world.nodes(NodeKind::Ca);
@@ -249,7 +250,7 @@ fn other_rules_change_what_differs_and_no_rules_change_nothing() {
 }
 
 #[test]
-fn limits_come_back_to_a_host_that_was_rebooted() {
+fn rebooted_host_gets_its_limits_again() {
     let mut world = brought_up(settings("rate-limits", Some("default = 2:fast")));
     let host = world.nodes(NodeKind::Ca)[2];
     world.sim.reboot(host).unwrap();
@@ -308,10 +309,10 @@ fn vports_have_limits_before_they_are_active() {
     expect::assert_no_findings(&world);
 }
 
-/// The device refuses the Set as if the virtual port did not exist, although it does: its kind gets
-/// no further ones.
+/// Devices refuse the Set as if the virtual port did not exist, although it does. rsm sends no more
+/// of these Sets to devices of this kind.
 #[test]
-fn devices_that_refuse_limits_of_vports_are_asked_no_more() {
+fn devices_that_refuse_limits_of_vports_are_not_asked_again() {
     let mut settings = settings("refuses-rate-limit-sets", Some("default = 0:slow"));
     settings.core.manages_vports = true;
     (settings.sim.vports, settings.sim.vport_lids) = (3, VPortLids::Own);
@@ -329,10 +330,10 @@ fn devices_that_refuse_limits_of_vports_are_asked_no_more() {
     assert_eq!(asked(&world, Method::SET), 0);
 }
 
-/// An adapter of a kind that accepts limits is silent: a new virtual port waits for them. If the
-/// adapter stays silent, the port becomes Active without limits.
+/// An adapter of a kind that accepts limits is silent, so a new virtual port waits for its limits.
+/// If the adapter stays silent, the virtual port becomes Active without limits.
 #[test]
-fn vport_waits_for_its_limits_and_not_forever() {
+fn vport_waits_for_its_limits_for_a_bounded_time() {
     for answers_again in [true, false] {
         let mut settings = settings("rate-limits", Some("default = 1:fast"));
         settings.core.manages_vports = true;

@@ -13,6 +13,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// A fabric with two cables from each leaf to each spine.
 const TREE: &str = "pgft:2;16,8;1,4;1,2";
 
+/// The age of a fault at which rebalancing begins.
 const AFTER: Duration = Duration::from_secs(30);
 
 /// The cause that convergences name.
@@ -31,7 +32,8 @@ fn world(rebalance: RebalancePolicy) -> World {
     world
 }
 
-fn fullest(world: &World) -> u64 {
+/// The maximum link load of the plan in force.
+fn max_load(world: &World) -> u64 {
     let snapshot = world.manager().snapshot().expect("it is up");
     snapshot
         .plan
@@ -56,7 +58,7 @@ fn steps(world: &World) -> Vec<u64> {
         .collect()
 }
 
-/// Ends of some cables between switches, each of a different cable.
+/// The cables between switches, each by one of its ends.
 fn cables(world: &World) -> Vec<(Guid, PortNum)> {
     let reach = expect::reach(world, &[]);
     let snapshot = world.manager().snapshot().expect("it is up");
@@ -70,17 +72,17 @@ fn cables(world: &World) -> Vec<(Guid, PortNum)> {
 }
 
 #[test]
-fn a_lasting_fault_is_rebalanced_in_small_steps_and_undone_with_it() {
+fn a_lasting_fault_is_rebalanced_in_small_steps_and_its_end_restores_the_tables() {
     const BLOCKS: usize = 3;
     let mut world = world(RebalancePolicy {
         after: AFTER,
         blocks: BLOCKS,
     });
-    let (usual, before) = (fullest(&world), tables(&world));
+    let (usual, before) = (max_load(&world), tables(&world));
     let (node, port) = cables(&world)[11];
     world.sim.unlink(node, port).expect("there is a cable");
     world.settle(LIMIT);
-    let repaired = fullest(&world);
+    let repaired = max_load(&world);
     assert!(repaired > usual * 3 / 2, "{repaired} after {usual}");
     world.run_for(AFTER / 2);
     assert_eq!(steps(&world), Vec::<u64>::new(), "it may come back yet");
@@ -90,10 +92,10 @@ fn a_lasting_fault_is_rebalanced_in_small_steps_and_undone_with_it() {
     assert!(taken.len() > 1, "{taken:?}");
     let is_small = |&blocks: &u64| (1..=BLOCKS as u64).contains(&blocks);
     assert!(taken.iter().all(is_small), "{taken:?}");
-    let evened = fullest(&world);
+    let rebalanced = max_load(&world);
     assert!(
-        evened < repaired * 3 / 4,
-        "{evened} of {repaired} after {usual}"
+        rebalanced < repaired * 3 / 4,
+        "{rebalanced} of {repaired} after {usual}"
     );
     expect::assert_up(&world);
     // After that, no Set follows.
@@ -111,7 +113,7 @@ fn a_lasting_fault_is_rebalanced_in_small_steps_and_undone_with_it() {
 }
 
 #[test]
-fn a_change_during_rebalancing_goes_first() {
+fn faults_between_and_within_rebalancing_steps_leave_the_subnet_up() {
     let mut world = world(RebalancePolicy {
         after: AFTER,
         blocks: 2,
@@ -142,8 +144,8 @@ fn rebalance_after_zero_disables_rebalancing() {
     let (node, port) = cables(&world)[11];
     world.sim.unlink(node, port).expect("there is a cable");
     world.settle(LIMIT);
-    let repaired = fullest(&world);
+    let repaired = max_load(&world);
     world.run_for(AFTER * 10);
     assert_eq!(steps(&world), Vec::<u64>::new());
-    assert_eq!(fullest(&world), repaired);
+    assert_eq!(max_load(&world), repaired);
 }

@@ -33,7 +33,7 @@ fn settings(personality: Personality, policy: Policy) -> Settings {
     settings
 }
 
-/// Settings that change every field that has a name, at some port.
+/// A policy that changes every field of [`PortField`] at some port.
 fn policy_of_all_fields() -> Policy {
     Policy {
         lmc: Lmc::new(1).expect("it is in range"),
@@ -82,7 +82,7 @@ fn last_host(world: &World) -> (Guid, PortNum) {
     hosts.last().expect("there are hosts")
 }
 
-/// Restarts all switches while no manager runs, and starts one with its predecessor's memory.
+/// Kills the manager, reboots all switches, and starts the manager again with its memory.
 fn restart_on_blank_switches(world: &mut World) {
     world.kill(0);
     for switch in world.nodes(NodeKind::Switch) {
@@ -124,7 +124,7 @@ fn blocks_above_linear_fdb_top_are_not_sent_to_devices_known_to_refuse_them() {
 }
 
 #[test]
-fn settings_precede_the_state_where_devices_refuse_both_together() {
+fn devices_that_refuse_settings_together_with_the_state_get_the_settings_first() {
     let settings = settings(Habit::ArmsAlone.into(), Policy::default());
     let mut world = World::generated(SPEC, settings);
     let (findings, repairs) = bring_up(&mut world);
@@ -138,7 +138,8 @@ fn settings_precede_the_state_where_devices_refuse_both_together() {
     expect::assert_up(&world);
 }
 
-/// Both habits, and ports that activate by themselves, under loss.
+/// The devices refuse settings together with the state and blocks above LinearFDBTop, and their
+/// ports activate by themselves.
 #[test]
 fn devices_that_refuse_come_up_under_loss() {
     let personality = Habit::ArmsAlone | Habit::LftUpToTop | Habit::SelfActivating;
@@ -157,7 +158,7 @@ fn devices_that_refuse_come_up_under_loss() {
 }
 
 #[test]
-fn old_values_in_answers_converge_and_are_no_habit() {
+fn devices_that_answer_with_old_values_converge_and_have_no_habit() {
     for &field in PortField::ALL {
         let fields = PortFields::of(field);
         for personality in [
@@ -176,7 +177,7 @@ fn old_values_in_answers_converge_and_are_no_habit() {
 }
 
 #[test]
-fn essential_fields_that_a_device_never_keeps_are_a_finding_and_no_storm() {
+fn essential_fields_that_a_device_never_keeps_are_a_finding_and_cause_few_sets() {
     for field in [
         PortField::Lid,
         PortField::Lmc,
@@ -221,10 +222,10 @@ fn harmless_fields_that_a_device_never_keeps_become_its_habit() {
     assert!(ports > 0 && world.manager().remembered().not_kept != NotKept::default());
 }
 
-/// An MTU that a device does not keep is a finding about the link that it limits; retraining the
-/// link helps once or not at all.
+/// The finding is about the link that the MTU limits. With `links.bounce`, rsm retrains the link
+/// once, because a second attempt would not help either.
 #[test]
-fn mtu_that_a_device_never_keeps_is_a_finding_and_bounced_once() {
+fn mtu_that_a_device_never_keeps_is_a_finding_and_bounces_its_link_at_most_once() {
     for bounce in [false, true] {
         let policy = Policy {
             ports: PortPolicy {
@@ -312,6 +313,6 @@ fn devices_without_habits_cost_no_extra_smp() {
     assert_eq!(counts, [GETS, SETS]);
 }
 
-/// The number of Gets that bringing [`LARGE`] up took before the core expected any refusals.
+/// The numbers of Gets and Sets that bringing [`LARGE`] up took before the core expected refusals.
 const GETS: u64 = 1811;
 const SETS: u64 = 2016;

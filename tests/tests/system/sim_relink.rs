@@ -123,7 +123,7 @@ fn cables_that_come_back_together_close_no_loop() {
 }
 
 #[test]
-fn a_link_with_a_silent_end_comes_back_without_loss() {
+fn a_link_whose_end_falls_silent_comes_back_without_loss() {
     seeds::run(
         "--test system sim_relink::a_link_whose_end_falls_silent",
         40,

@@ -25,7 +25,7 @@ fn reload(world: &mut World, change: impl FnOnce(&mut Policy)) {
 }
 
 #[test]
-fn changed_subnet_prefix_asks_hosts_to_register_anew_and_other_settings_do_not() {
+fn changed_subnet_prefix_makes_hosts_register_again_and_other_settings_do_not() {
     let mut world = World::brought_up("fat-tree:k=4,levels=2", Settings::default());
     let local = world.manager().local(&world.sim).expect("it has a port");
     let ends = expect::reach(&world, &[]).end_ports;
@@ -33,30 +33,34 @@ fn changed_subnet_prefix_asks_hosts_to_register_anew_and_other_settings_do_not()
         .into_iter()
         .filter(|&port| port.1 != PortNum::ZERO && port != local);
     let hosts: Vec<_> = hosts.collect();
-    let ears: Vec<_> = hosts
+    let listeners: Vec<_> = hosts
         .iter()
         .map(|&(node, port)| world.listen(node, port))
         .collect();
     let prefix = 0xfe80_0000_0000_0006;
     let change = |policy: &mut Policy| policy.ports.subnet_prefix = prefix;
     reload(&mut world, change);
-    for (&(node, port), &ear) in hosts.iter().zip(&ears) {
+    for (&(node, port), &listener) in hosts.iter().zip(&listeners) {
         let info = world.sim.port_info(node, port).expect("it is there");
         assert_eq!(info.gid_prefix(), prefix);
-        assert_eq!(world.take_heard(ear), [PortEvent::ClientReregister]);
+        assert_eq!(world.take_heard(listener), [PortEvent::ClientReregister]);
     }
     reload(&mut world, |policy| {
         change(policy);
         policy.ports.links.subnet_timeout += 1;
     });
-    for &ear in &ears {
-        assert_eq!(world.take_heard(ear), []);
+    for &listener in &listeners {
+        assert_eq!(world.take_heard(listener), []);
     }
     reload(&mut world, |policy| {
         policy.ports.links.subnet_timeout += 1;
         policy.ports.reregisters = false;
     });
-    for &ear in &ears {
-        assert_eq!(world.take_heard(ear), [], "the operator has turned it off");
+    for &listener in &listeners {
+        assert_eq!(
+            world.take_heard(listener),
+            [],
+            "the operator has turned it off"
+        );
     }
 }

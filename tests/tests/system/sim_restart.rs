@@ -1,4 +1,5 @@
-//! The subnet manager dies and comes back; the subnet does not notice.
+//! The subnet manager dies and starts again: a start at rest sends no Set, and a start during a
+//! bring-up does no harm.
 
 use std::time::Duration;
 
@@ -47,7 +48,8 @@ fn a_restart_from_idle_sets_nothing() {
     }
 }
 
-/// A restart while a cable is missing, so long after the routes were repaired.
+/// Restarts the manager while a cable is missing, when the time `after` has passed since the repair of the routes,
+/// and asserts that no Set is sent.
 fn restart_beside_a_fault(spec: &str, after: Duration, memory: Memory) {
     let mut world = World::brought_up(spec, Settings::default());
     let snapshot = world.manager().snapshot().expect("it is up");
@@ -62,7 +64,7 @@ fn restart_beside_a_fault(spec: &str, after: Duration, memory: Memory) {
     world.run_for(Duration::from_secs(3));
     world.start(0, memory);
     world.settle(LIMIT);
-    // Rebalancing that has ended does not begin anew.
+    // Rebalancing that has ended does not begin again.
     world.run_for(after);
     world.settle(LIMIT);
     assert_eq!(
