@@ -48,8 +48,8 @@ fn a_restart_from_idle_sets_nothing() {
     }
 }
 
-/// Restarts the manager while a cable is missing, when the time `after` has passed since the repair of the routes,
-/// and asserts that no Set is sent.
+/// Restarts the manager while a cable is missing, when the time `after` has passed since the repair
+/// of the routes, and asserts that no Set is sent.
 fn restart_beside_a_fault(spec: &str, after: Duration, memory: Memory) {
     let mut world = World::brought_up(spec, Settings::default());
     let snapshot = world.manager().snapshot().expect("it is up");

@@ -40,8 +40,8 @@ fn path(slid: Lid, dlid: Lid) -> PathRecord {
 
 const PAIR: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
 
-/// The number of pairs of end ports with a path: all except some pairs of switches that carry no
-/// traffic of their own.
+/// The number of pairs of end ports with a path: all pairs except some pairs of switches without
+/// hosts.
 fn connected_pairs(fabric: &AnsweringFabric) -> usize {
     let ends = fabric.snapshot.fabric.end_ports().count();
     let plan = fabric.snapshot.plan.as_ref().expect("it is planned");
@@ -105,13 +105,13 @@ fn a_host_gets_a_path_and_whole_tables() {
 }
 
 #[test]
-fn requests_before_the_first_snapshot_are_answered_when_they_are_repeated_after_it() {
+fn requests_before_the_first_snapshot_get_no_answer_until_they_are_repeated_after_it() {
     let fabric = AnsweringFabric::brought_up(SPEC, 0);
     let hosts = hosts(&fabric);
     let (node, port, lid) = hosts[0];
     let mut host = fabric.host(node, port);
     for method in [Method::GET, Method::GET_TABLE] {
-        // A status would end the request; without one, libraries repeat it.
+        // A status would end the request; without an answer, libraries repeat it.
         let answer = host.try_ask(
             Duration::from_millis(200),
             (method, PAIR, 0),
@@ -130,7 +130,7 @@ fn requests_before_the_first_snapshot_are_answered_when_they_are_repeated_after_
     fabric.sa_handle.stop();
 }
 
-/// A slow disk.
+/// A disk on which an entry is durable only when the test says so.
 #[derive(Default)]
 struct SlowDisk {
     appended: AtomicU64,
@@ -202,7 +202,7 @@ fn a_registration_is_acknowledged_once_on_disk_or_when_the_disk_is_too_slow() {
     fabric.sa_handle.stop();
 }
 
-/// A fabric of thousands of ports whose SA answers, and a host.
+/// A fabric with thousands of records whose SA answers, and a host.
 fn large_fabric_with_host() -> (AnsweringFabric, Host) {
     let fabric = AnsweringFabric::answering("fat-tree:k=8,levels=3", 0);
     let (node, port, _) = hosts(&fabric)[0];
@@ -211,9 +211,9 @@ fn large_fabric_with_host() -> (AnsweringFabric, Host) {
 }
 
 #[test]
-fn a_get_that_matches_none_of_thousands_returns_no_records() {
+fn a_get_that_matches_none_of_thousands_of_records_returns_no_records() {
     let (fabric, mut host) = large_fabric_with_host();
-    // No port has such a block; thousands of ports have others.
+    // No port has such a block, and the ports have thousands of others.
     let mut wanted = VlArbitrationTableRecord::default();
     wanted.set_block_num(77);
     let mask = VlArbitrationTableRecord::BLOCK_NUM;
@@ -248,7 +248,7 @@ fn loss_delays_a_table_and_does_not_cut_it() {
 }
 
 #[test]
-fn a_host_that_floods_is_refused_and_others_are_answered() {
+fn hosts_are_answered_while_another_host_floods_the_sa() {
     let fabric = AnsweringFabric::answering(SPEC, 0);
     let hosts = hosts(&fabric);
     let (node, port, lid) = hosts[0];

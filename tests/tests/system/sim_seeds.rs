@@ -1,5 +1,5 @@
 //! Random schedules of simultaneous faults. After the last fault every host reaches every other
-//! one, and no state on the wire had a credit loop or changed a unique LID.
+//! host, and no state on the wire had a credit loop or changed a unique LID.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -173,21 +173,21 @@ impl Hardware {
     }
 }
 
-/// Schedules one fault after `delay`, and its end some time later.
+/// Schedules one fault after `delay`, and its end some time later. Returns when it ends, from now.
 pub(crate) fn schedule_fault(
     world: &mut World,
     hardware: &Hardware,
     delay: Duration,
     dice: &mut Dice,
 ) -> Duration {
-    let over = delay + dice.duration(100 * MICROSECOND, 5 * SECOND);
+    let end = delay + dice.duration(100 * MICROSECOND, 5 * SECOND);
     match dice.below(11) {
         0..=2 => {
             let (guid, port) = dice.pick(&hardware.cables);
             world.schedule(delay, move |world| {
                 world.sim.unlink(guid, port).expect("there is a cable");
             });
-            world.schedule(over, move |world| {
+            world.schedule(end, move |world| {
                 world.sim.relink(guid, port).expect("there is a cable");
             });
         }
@@ -202,7 +202,7 @@ pub(crate) fn schedule_fault(
             world.schedule(delay, move |world| {
                 world.sim.power_off(node).expect("it is there");
             });
-            world.schedule(over, move |world| {
+            world.schedule(end, move |world| {
                 world.sim.power_on(node).expect("it is there");
             });
         }
@@ -212,7 +212,7 @@ pub(crate) fn schedule_fault(
             world.schedule(delay, move |world| {
                 world.sim.set_silence(node, silence).expect("it is there");
             });
-            world.schedule(over, move |world| {
+            world.schedule(end, move |world| {
                 world
                     .sim
                     .set_silence(node, Silence::None)
@@ -221,14 +221,14 @@ pub(crate) fn schedule_fault(
         }
         6 => {
             let loss = dice.pick(&[0.01, 0.05, 0.2, 0.5]);
-            world.schedule_loss(delay, over, loss);
+            world.schedule_loss(delay, end, loss);
         }
         7 => {
             world.schedule(delay, |world| {
                 world.sim.set_late(0.1).expect("it is a probability");
                 world.sim.set_duplicates(0.1).expect("it is a probability");
             });
-            world.schedule(over, |world| {
+            world.schedule(end, |world| {
                 world.sim.set_late(0.0).expect("it is a probability");
                 world.sim.set_duplicates(0.0).expect("it is a probability");
             });
@@ -247,22 +247,22 @@ pub(crate) fn schedule_fault(
             } else {
                 Memory::Kept
             };
-            world.schedule_kill(delay, over, memory);
+            world.schedule_kill(delay, end, memory);
         }
     }
-    over
+    end
 }
 
 /// Schedules the failure of many parts at one instant after `delay`: a tier, a row, a pod, a random
 /// half of the switches, or the cables of a cut. Some time later they come back, also at one
-/// instant. Returns when.
+/// instant. Returns when they come back, from now.
 fn schedule_mass_fault(
     world: &mut World,
     hardware: &Hardware,
     delay: Duration,
     dice: &mut Dice,
 ) -> Duration {
-    let over = delay + dice.duration(100 * MICROSECOND, 5 * SECOND);
+    let end = delay + dice.duration(100 * MICROSECOND, 5 * SECOND);
     let switches = match dice.below(5) {
         0 => hardware.tier(dice),
         1 => {
@@ -286,12 +286,12 @@ fn schedule_mass_fault(
                     world.sim.unlink(guid, port).expect("there is a cable");
                 }
             });
-            world.schedule(over, move |world| {
+            world.schedule(end, move |world| {
                 for (guid, port) in again {
                     world.sim.relink(guid, port).expect("there is a cable");
                 }
             });
-            return over;
+            return end;
         }
     };
     let again = switches.clone();
@@ -300,12 +300,12 @@ fn schedule_mass_fault(
             world.sim.power_off(node).expect("it is there");
         }
     });
-    world.schedule(over, move |world| {
+    world.schedule(end, move |world| {
         for node in again {
             world.sim.power_on(node).expect("it is there");
         }
     });
-    over
+    end
 }
 
 /// Whether operators drain parts while faults happen, and ports become unhealthy.
@@ -318,7 +318,7 @@ enum Maintenance {
 /// Schedules the drain of a part after `delay`, and usually its end; or a part that is unhealthy
 /// for a while.
 fn schedule_drain(world: &mut World, hardware: &Hardware, delay: Duration, dice: &mut Dice) {
-    let over = delay + dice.duration(100 * MICROSECOND, 5 * SECOND);
+    let end = delay + dice.duration(100 * MICROSECOND, 5 * SECOND);
     let part = match dice.below(3) {
         0 => NodeOrCable::Node(dice.pick(&hardware.switches)),
         1 => NodeOrCable::Node(hardware.node(dice)),
@@ -343,7 +343,7 @@ fn schedule_drain(world: &mut World, hardware: &Hardware, delay: Duration, dice:
             }
         };
         world.schedule(delay, report(BTreeMap::from([(port, errors)])));
-        world.schedule(over, report(BTreeMap::new()));
+        world.schedule(end, report(BTreeMap::new()));
         return;
     }
     let forced = dice.one_in(2);
@@ -367,7 +367,7 @@ fn schedule_drain(world: &mut World, hardware: &Hardware, delay: Duration, dice:
     });
     if !dice.one_in(3) {
         let parts = BTreeSet::from([part]);
-        world.schedule(over, move |world| {
+        world.schedule(end, move |world| {
             command(world, Command::Undrain { parts, ticket: 3 });
         });
     }
@@ -380,7 +380,8 @@ fn command(world: &mut World, command: Command) {
     }
 }
 
-/// Checks that the remaining drains cost no path, then ends them.
+/// Checks that the remaining drains cost no path and that no drained cable is in use, then ends the
+/// drains.
 fn end_drains(world: &mut World) {
     let snapshot = world.manager().snapshot().expect("it is up").clone();
     let parts: BTreeSet<NodeOrCable> = snapshot.avoid.drained().map(|(part, _)| part).collect();
@@ -470,6 +471,8 @@ fn run_on_devices(seed: u64, mass_faults: MassFaults) {
     run_with(seed, family);
 }
 
+/// Runs a schedule of up to four episodes of faults on a random fabric, and asserts that the subnet
+/// converges within the bound, without harm and without untrue findings.
 fn run_with(seed: u64, family: Family) {
     let Family {
         devices,
@@ -508,17 +511,17 @@ fn run_with(seed: u64, family: Family) {
     // Each episode has several faults close together, so that they hit the sweeps and pushes of
     // earlier ones.
     let mut start = Duration::ZERO;
-    let mut last_over = Duration::ZERO;
+    let mut last_end = Duration::ZERO;
     for _ in 0..1 + dice.below(4) {
         for _ in 0..1 + dice.below(4) {
             let delay = start + dice.duration(10 * MICROSECOND, SECOND / 10);
-            let over = schedule_fault(&mut world, &hardware, delay, &mut dice);
-            last_over = last_over.max(over);
+            let end = schedule_fault(&mut world, &hardware, delay, &mut dice);
+            last_end = last_end.max(end);
         }
         if mass_faults == MassFaults::Some {
             let delay = start + masses.duration(10 * MICROSECOND, SECOND / 10);
-            let over = schedule_mass_fault(&mut world, &hardware, delay, &mut masses);
-            last_over = last_over.max(over);
+            let end = schedule_mass_fault(&mut world, &hardware, delay, &mut masses);
+            last_end = last_end.max(end);
         }
         if maintenance == Maintenance::Drains {
             for _ in 0..1 + drains.below(3) {
@@ -528,7 +531,7 @@ fn run_with(seed: u64, family: Family) {
         }
         start += dice.duration(SECOND / 100, 5 * SECOND);
     }
-    world.run_for(last_over + boots);
+    world.run_for(last_end + boots);
     let polite = devices == Devices::default();
     // Devices with habits are queried again at their own pace.
     world.settle(if polite { CONVERGED } else { LIMIT });
@@ -568,13 +571,13 @@ const ONCE_FAILED: [u64; 23] = [
     16158, 16394, 19665, 505, 2091, 10191, 397,
 ];
 
-/// The number of seeds of each large family in the suite: `RSM_SEEDS` sets another, and thousands
-/// are run before a change of the sweep or the push is handed in.
+/// The number of seeds of each large family in the suite; `RSM_SEEDS` sets another. Before a change
+/// of the sweep or the push is handed in, thousands are run.
 const IN_SUITE: u64 = 800;
 
 #[test]
-fn quiet_returns() {
-    let test = "--test system sim_seeds::quiet_returns";
+fn random_faults_converge_without_findings() {
+    let test = "--test system sim_seeds::random_faults_converge_without_findings";
     seeds::run(test, seeds::number(SEEDS).unwrap_or(IN_SUITE), |seed| {
         run(seed, MassFaults::None);
     });
@@ -591,7 +594,7 @@ fn mass_faults_converge_within_the_bound() {
 /// Entries in force towards switches that had died made a credit loop with planned ones: the proof
 /// of the transition examined only LIDs of present destinations.
 #[test]
-fn entries_towards_the_dead_close_no_loop() {
+fn entries_towards_dead_switches_close_no_loop() {
     for seed in [335, 2706] {
         run(seed, MassFaults::Some);
     }
@@ -611,7 +614,7 @@ fn random_faults_on_devices_with_habits_converge() {
     });
 }
 
-/// Runs the seed of the soak test on mixed devices.
+/// Runs a schedule with mass faults on mixed devices, as the soak test does.
 fn run_on_mixed_devices(seed: u64) {
     let family = Family {
         devices: Devices::Mixed(seed),
@@ -621,8 +624,8 @@ fn run_on_mixed_devices(seed: u64) {
     run_with(seed, family);
 }
 
-/// Sets under way restored the LID and LinearFDBTop of a switch that had been reset: its P_KeyTables
-/// stayed as after power-on.
+/// Sets under way restored the LID and LinearFDBTop of a switch that had been reset, so the manager
+/// did not notice the reset: its P_KeyTables stayed as after power-on.
 #[test]
 fn p_keys_lost_in_a_reset_that_sets_have_hidden_are_written_again() {
     for seed in [295, 2155, 4847] {
@@ -712,7 +715,7 @@ fn slow_neighbouring_switches_are_read_in_the_end() {
 
 #[test]
 #[ignore = "runs as many seeds as RSM_SEEDS says, or 20,000"]
-fn soak() {
+fn soak_of_random_faults() {
     let count = seeds::number(SEEDS).unwrap_or(20_000);
     let devices = std::env::var(DEVICES).map_or_else(
         |_| Devices::default(),
@@ -725,7 +728,9 @@ fn soak() {
         Some(_) => Maintenance::Drains,
         None => Maintenance::None,
     };
-    let test = format!("--test system sim_seeds::soak -- --ignored, with {ENGINE}={engine}");
+    let test = format!(
+        "--test system sim_seeds::soak_of_random_faults -- --ignored, with {ENGINE}={engine}"
+    );
     seeds::run(&test, count, |seed| {
         // Each run has a different mix.
         let devices = match devices {

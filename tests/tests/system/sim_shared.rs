@@ -21,14 +21,15 @@ const TREE: &str = "fat-tree:k=4,levels=3";
 const AT_ONCE: Duration = Duration::from_millis(700);
 const MULTICAST: Lid = Lid(0xC000);
 
-/// A fabric with its master at the first host, and a standby at the last one that has just started.
-fn beginning() -> World {
+/// A fabric with its master at the first host, and a standby at the last host. The standby has just
+/// started.
+fn just_started() -> World {
     World::shared(TREE, true, LIMIT)
 }
 
-/// The fabric of [`beginning`] once the standby has read the subnet.
+/// The fabric of [`just_started`] once the standby has read the subnet.
 fn ready() -> World {
-    let mut world = beginning();
+    let mut world = just_started();
     wait_ready(&mut world, 1);
     world
 }
@@ -69,14 +70,14 @@ fn lids(world: &World) -> Vec<((Guid, PortNum), Lid)> {
         .collect()
 }
 
-/// The port of a manager, whether or not it lives.
+/// The port of a manager, whether or not it runs.
 fn place(world: &World, index: usize) -> (Guid, PortNum) {
     let manager = &world.managers()[index];
     manager.local(&world.sim).expect("it is attached")
 }
 
-/// Runs until an SA beside the manager answers hosts by the LID `lid`: it serves, and packets from
-/// every host arrive at its port. Returns the time.
+/// Runs until the SA beside the manager answers hosts at `lid`: it serves, packets from every host
+/// to `lid` arrive, and the manager's port holds `lid`. Returns that time.
 fn wait_answers(world: &mut World, index: usize, lid: Lid) -> Time {
     let own = place(world, index);
     let hosts = world.nodes(NodeKind::Ca);
@@ -109,7 +110,7 @@ fn wait_answers(world: &mut World, index: usize, lid: Lid) -> Time {
 
 /// Asserts that every LID that the SA would answer with is held by its port, except for the ports
 /// of the managers, which a takeover is changing.
-fn assert_true(world: &World, index: usize) {
+fn assert_sa_lids_held(world: &World, index: usize) {
     let Some((_, snapshot)) = world.managers()[index].serving() else {
         return;
     };
@@ -138,7 +139,8 @@ fn took_over_at_once(world: &World, index: usize) -> bool {
     causes.iter().any(|cause| cause.contains(quick))
 }
 
-fn assert_no_loop(world: &World) {
+/// Asserts that no credit loop was on the wire, and that no LID moved except those of the managers.
+fn assert_no_loop_and_no_move(world: &World) {
     let loops = world.watched().credit_loops();
     assert!(loops.is_empty(), "{loops:#?}");
     let managers = [place(world, 0), place(world, 1)];
@@ -149,8 +151,8 @@ fn assert_no_loop(world: &World) {
     assert!(others.is_empty(), "{others:#?}");
 }
 
-/// Asserts that all links are Active, and that every port reaches every other, as the second
-/// manager sees it.
+/// Asserts that all links are Active, and that every port reaches every other, as the manager with
+/// this index sees it.
 fn assert_up_by(world: &World, index: usize) {
     let reach = expect::Reach::of(&world.sim, place(world, index), &[]);
     let mut problems = expect::inactive(&world.sim, &reach);
@@ -197,7 +199,7 @@ fn a_standby_that_has_read_the_subnet_answers_at_once_and_sets_only_the_lid_of_t
     let killed = world.now();
     world.kill(0);
     let answered = wait_answers(&mut world, 1, lid);
-    assert_true(&world, 1);
+    assert_sa_lids_held(&world, 1);
     let took = answered.since(killed);
     assert!(took < AT_ONCE, "{took:?}");
     world.settle(LIMIT);
@@ -240,7 +242,7 @@ fn a_standby_that_has_read_the_subnet_answers_at_once_and_sets_only_the_lid_of_t
     }
     assert_eq!(held(&world), masks);
     assert_up_by(&world, 1);
-    assert_no_loop(&world);
+    assert_no_loop_and_no_move(&world);
 }
 
 /// The forwarding tables by switch.
@@ -256,8 +258,8 @@ fn tables(world: &World) -> Tables {
     switches.map(table).collect()
 }
 
-/// Kills the master, and returns the tables before that and the Sets of its successor until it is
-/// at rest.
+/// Kills the master. Returns the forwarding tables before that, and the Sets that the successor
+/// sends until it is at rest.
 fn take_over(world: &mut World) -> (Tables, SetCounts) {
     let hosts = world.nodes(NodeKind::Ca);
     let guid = |host: &Guid| world.sim.port_guid(*host, PortNum(1)).expect("it is there");
@@ -284,7 +286,7 @@ fn take_over(world: &mut World) -> (Tables, SetCounts) {
 
 /// Every entry that a takeover changes is written once, and no Set is sent without such an entry.
 #[test]
-fn a_takeover_with_the_lid_of_the_manager_sets_each_changed_entry_once_and_two_ports() {
+fn with_a_floating_lid_a_takeover_sets_each_changed_entry_once_and_two_ports() {
     let mut world = ready();
     let (before, sets) = take_over(&mut world);
     let mut expected = BTreeMap::new();
@@ -314,7 +316,7 @@ fn a_takeover_with_the_lid_of_the_manager_sets_each_changed_entry_once_and_two_p
 }
 
 #[test]
-fn a_takeover_with_another_lid_sets_the_lid_of_the_manager_at_each_port_once() {
+fn without_a_floating_lid_a_takeover_sets_the_master_lid_once_at_each_port() {
     let mut world = World::shared(TREE, false, LIMIT);
     wait_ready(&mut world, 1);
     let (before, sets) = take_over(&mut world);
@@ -364,11 +366,11 @@ fn a_takeover_waits_for_no_answer_of_a_switch_and_follows_the_plan_made_ahead() 
         "{first:?}"
     );
     assert_up_by(&world, 1);
-    assert_no_loop(&world);
+    assert_no_loop_and_no_move(&world);
 }
 
 #[test]
-fn a_silence_that_ends_makes_the_standby_read_and_set_nothing_more() {
+fn a_master_that_is_silent_for_240_ms_stays_master_and_the_standby_sets_nothing() {
     let mut world = ready();
     world.settle(LIMIT);
     let before = world.managers()[1].sets();
@@ -393,10 +395,10 @@ fn a_silence_that_ends_makes_the_standby_read_and_set_nothing_more() {
 }
 
 #[test]
-fn a_master_without_the_store_that_answers_again_before_its_time_is_over_keeps_the_epoch() {
+fn a_master_cut_off_from_the_store_that_answers_before_the_deadline_keeps_the_epoch() {
     let mut world = ready();
     let epoch = world.epoch();
-    // The requests of the standby fall at any moment of the pause.
+    // The requests of the standby fall at different moments of the pause.
     for offset_ms in (0..100).step_by(10) {
         world.run_for(Duration::from_millis(offset_ms));
         world.pause_for(0, Duration::from_millis(380));
@@ -430,13 +432,13 @@ fn a_cable_that_breaks_around_the_takeover_is_routed_around_and_makes_no_loop() 
         let until = world.now() + at(1000);
         // The SA answers from true state at each moment.
         world.run(until, |world| {
-            assert_true(world, 1);
+            assert_sa_lids_held(world, 1);
             false
         });
         assert!(is_master(&world, 1), "{offset} ms");
         world.settle(LIMIT);
         assert_up_by(&world, 1);
-        assert_no_loop(&world);
+        assert_no_loop_and_no_move(&world);
     }
 }
 
@@ -458,7 +460,7 @@ fn a_cable_that_breaks_with_the_master_is_routed_around_within_a_second() {
     world.settle(LIMIT);
     assert!(took_over_at_once(&world, 1), "{:?}", causes(&world, 1));
     assert_up_by(&world, 1);
-    assert_no_loop(&world);
+    assert_no_loop_and_no_move(&world);
 }
 
 #[test]
@@ -475,11 +477,11 @@ fn a_switch_that_was_rebooted_while_the_standby_was_behind_is_read_before_anythi
     world.kill(0);
     let lid = master_lid(&world);
     wait_answers(&mut world, 1, lid);
-    assert_true(&world, 1);
+    assert_sa_lids_held(&world, 1);
     assert!(!took_over_at_once(&world, 1));
     world.settle(LIMIT);
     assert_up_by(&world, 1);
-    assert_no_loop(&world);
+    assert_no_loop_and_no_move(&world);
 }
 
 #[test]
@@ -492,7 +494,7 @@ fn a_switch_that_is_rebooted_with_the_master_gets_its_tables_from_the_standby() 
     wait_answers(&mut world, 1, lid);
     world.settle(LIMIT);
     assert_up_by(&world, 1);
-    assert_no_loop(&world);
+    assert_no_loop_and_no_move(&world);
 }
 
 fn master_lid(world: &World) -> Lid {
@@ -502,7 +504,7 @@ fn master_lid(world: &World) -> Lid {
 
 #[test]
 fn a_standby_that_has_never_read_the_subnet_reads_it_when_it_takes_over() {
-    let mut world = beginning();
+    let mut world = just_started();
     let until = world.now() + LIMIT;
     let stands_by = |world: &World| {
         matches!(world.managers()[1].core().role(), Role::Standby { .. })
@@ -514,19 +516,19 @@ fn a_standby_that_has_never_read_the_subnet_reads_it_when_it_takes_over() {
         None
     );
     let lid = master_lid(&world);
-    // Nearly nothing arrives until it takes over: the reading does not end.
+    // Until the standby takes over, nearly no packet arrives, so it cannot read the subnet.
     world.schedule_loss(Duration::ZERO, Duration::from_millis(700), 0.95);
     world.kill(0);
     wait_answers(&mut world, 1, lid);
-    assert_true(&world, 1);
+    assert_sa_lids_held(&world, 1);
     world.settle(LIMIT);
     assert!(!took_over_at_once(&world, 1));
     assert_up_by(&world, 1);
-    assert_no_loop(&world);
+    assert_no_loop_and_no_move(&world);
 }
 
 #[test]
-fn a_master_that_dies_within_a_push_leaves_a_subnet_that_is_read_first() {
+fn a_master_that_dies_during_a_push_is_replaced_without_a_loop() {
     for after_us in [0, 100, 1000] {
         let mut world = ready();
         let (node, port) = trunks(&world)[0];
@@ -541,7 +543,7 @@ fn a_master_that_dies_within_a_push_leaves_a_subnet_that_is_read_first() {
         world.settle(LIMIT);
         assert!(is_master(&world, 1), "{after_us} us");
         assert_up_by(&world, 1);
-        assert_no_loop(&world);
+        assert_no_loop_and_no_move(&world);
     }
 }
 
@@ -561,7 +563,7 @@ fn a_change_that_the_store_did_not_show_is_not_undone() {
     wait_answers(&mut world, 1, lid);
     world.settle(LIMIT);
     assert_up_by(&world, 1);
-    assert_no_loop(&world);
+    assert_no_loop_and_no_move(&world);
     let leads = world
         .sim
         .lft(node)
@@ -571,7 +573,7 @@ fn a_change_that_the_store_did_not_show_is_not_undone() {
 }
 
 #[test]
-fn the_standby_follows_each_change_and_says_how_far_it_is() {
+fn the_standby_shows_that_it_is_behind_and_reads_the_change_without_a_set() {
     let mut world = ready();
     let read = following(&world, 1).and_then(|following| following.read);
     world.count_requests();
@@ -594,7 +596,7 @@ fn the_standby_follows_each_change_and_says_how_far_it_is() {
 }
 
 #[test]
-fn managers_take_turns_at_taking_over() {
+fn two_managers_take_over_from_each_other_repeatedly() {
     let mut world = ready();
     for round in 0..6 {
         let master = usize::from(round % 2 == 1);
@@ -605,12 +607,12 @@ fn managers_take_turns_at_taking_over() {
         world.kill(master);
         let took = wait_answers(&mut world, 1 - master, lid).since(killed);
         assert!(took < AT_ONCE, "round {round}: {took:?}");
-        assert_true(&world, 1 - master);
+        assert_sa_lids_held(&world, 1 - master);
         world.settle(LIMIT);
         world.start(master, Memory::Lost);
         world.settle(LIMIT);
     }
-    assert_no_loop(&world);
+    assert_no_loop_and_no_move(&world);
     assert_up_by(&world, 0);
 }
 
@@ -624,7 +626,7 @@ fn hosts_written(world: &World) -> usize {
         .count()
 }
 
-fn tells_of_loss(world: &World, index: usize) -> bool {
+fn reports_lost_registrations(world: &World, index: usize) -> bool {
     let findings = world.managers()[index].findings();
     findings
         .iter()
@@ -632,8 +634,8 @@ fn tells_of_loss(world: &World, index: usize) -> bool {
 }
 
 #[test]
-fn hosts_are_asked_again_only_after_a_master_that_lived_on_without_the_store() {
-    for (cut_s, is_told) in [(0, false), (1, false), (5, true), (60, true)] {
+fn hosts_must_register_again_only_if_the_dead_master_had_worked_without_the_store() {
+    for (cut_s, is_reported) in [(0, false), (1, false), (5, true), (60, true)] {
         let mut world = ready();
         if cut_s > 0 {
             world.cut_from_store(0, true);
@@ -647,8 +649,12 @@ fn hosts_are_asked_again_only_after_a_master_that_lived_on_without_the_store() {
         assert!(is_master(&world, 1), "{cut_s} s");
         // There are 16 hosts, of which two have the managers.
         let asked = hosts_written(&world);
-        assert_eq!(asked, if is_told { 14 } else { 0 }, "{cut_s} s");
-        assert_eq!(tells_of_loss(&world, 1), is_told, "{cut_s} s");
+        assert_eq!(asked, if is_reported { 14 } else { 0 }, "{cut_s} s");
+        assert_eq!(
+            reports_lost_registrations(&world, 1),
+            is_reported,
+            "{cut_s} s"
+        );
         let managers = [place(&world, 0), place(&world, 1)];
         for (old, new) in before.into_iter().zip(lids(&world)) {
             assert!(
@@ -656,17 +662,17 @@ fn hosts_are_asked_again_only_after_a_master_that_lived_on_without_the_store() {
                 "{cut_s} s: {old:?}"
             );
         }
-        assert_no_loop(&world);
+        assert_no_loop_and_no_move(&world);
         // The reregistration happens once, and the finding ends by itself.
         world.count_requests();
         world.run_for(Duration::from_secs(620));
         assert_eq!(hosts_written(&world), 0, "{cut_s} s");
-        assert!(!tells_of_loss(&world, 1), "{cut_s} s");
+        assert!(!reports_lost_registrations(&world, 1), "{cut_s} s");
     }
 }
 
 #[test]
-fn a_takeover_without_the_store_continues_with_what_that_showed_and_asks_hosts_again() {
+fn a_takeover_without_the_store_keeps_all_lids_and_makes_hosts_register_again() {
     let mut world = ready();
     let before = lids(&world);
     let claims = world.stored().claims.clone();
@@ -677,11 +683,11 @@ fn a_takeover_without_the_store_continues_with_what_that_showed_and_asks_hosts_a
     world.run_for(Duration::from_secs(30));
     assert!(is_master(&world, 1));
     assert_eq!(hosts_written(&world), 14);
-    assert!(tells_of_loss(&world, 1));
+    assert!(reports_lost_registrations(&world, 1));
     assert_eq!(lids(&world), before);
     assert_eq!(world.managers()[1].remembered().claims, claims);
     assert_up_by(&world, 1);
-    assert_no_loop(&world);
+    assert_no_loop_and_no_move(&world);
     world.set_store_away(false);
     world.run_for(Duration::from_secs(20));
     let holder = world.epoch().map(|epoch| epoch.holder);
@@ -710,7 +716,7 @@ fn a_master_that_dies_while_the_store_hangs_is_replaced_within_two_seconds() {
         assert!(took < WITHOUT_STORE, "{gap_ms} ms: {took:?}");
         world.run_for(Duration::from_secs(10));
         assert_up_by(&world, 1);
-        assert_no_loop(&world);
+        assert_no_loop_and_no_move(&world);
         world.set_store_hangs(false);
         world.run_for(Duration::from_secs(20));
         let holder = world.epoch().map(|epoch| epoch.holder);

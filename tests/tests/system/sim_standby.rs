@@ -1,4 +1,4 @@
-//! Another subnet manager in the subnet.
+//! rsm beside a foreign subnet manager: which of them is master, and when rsm takes over.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn last_host(world: &World) -> (Guid, PortNum) {
 }
 
 #[test]
-fn beside_a_master_it_stays_standby_and_sends_no_set() {
+fn beside_a_master_rsm_stands_by_and_sends_no_set() {
     let mut world = World::generated("ring:4", Settings::default());
     let (guid, port) = last_host(&world);
     let master = ForeignManager::new(guid, 0, SmState::Master);
@@ -105,7 +105,7 @@ fn a_standby_of_lower_priority_changes_nothing() {
 }
 
 #[test]
-fn a_stronger_master_that_appears_takes_over() {
+fn rsm_yields_to_a_master_of_higher_priority_that_appears() {
     let mut world = World::generated("ring:4", Settings::default());
     world.settle(LIMIT);
     let (guid, port) = last_host(&world);

@@ -1,5 +1,5 @@
 //! Switches that another manager left with adaptive routing on do not forward by the tables that
-//! they read back.
+//! they answer Gets with.
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ fn brought_up(takeover: Takeover) -> World {
     World::brought_up(SPEC, settings)
 }
 
-/// Makes every switch forward adaptively by tables without the last host, while it reads back the
-/// correct ones.
+/// Makes every switch forward adaptively by tables without the last host, while it answers Gets
+/// with the correct tables.
 fn route_adaptively(world: &mut World, writes: LinearWrites) {
     let hosts = world.sim.end_ports().filter(|&(_, port)| port.0 != 0);
     let (host, port) = hosts.last().expect("there are hosts");
@@ -72,7 +72,7 @@ fn blocks_planned(world: &World) -> u64 {
 }
 
 #[test]
-fn tables_behind_adaptive_routing_are_written_and_adaptive_routing_ends() {
+fn a_takeover_writes_the_tables_of_adaptive_switches_and_ends_adaptive_routing() {
     for writes in [LinearWrites::TakeEffect, LinearWrites::Wait] {
         let mut world = brought_up(Takeover::Auto);
         route_adaptively(&mut world, writes);
@@ -97,7 +97,7 @@ fn tables_behind_adaptive_routing_are_written_and_adaptive_routing_ends() {
 }
 
 #[test]
-fn with_trust_adaptive_routing_is_a_finding_until_a_rewrite() {
+fn a_takeover_that_trusts_tables_shows_adaptive_routing_as_a_finding_until_a_rewrite() {
     let mut world = brought_up(Takeover::Trust);
     route_adaptively(&mut world, LinearWrites::Wait);
     take_over(&mut world);
@@ -142,7 +142,7 @@ fn switch_that_keeps_adaptive_routing_gets_one_set_and_a_finding() {
 
 /// Tables that are read only after the takeover are rewritten like the others.
 #[test]
-fn tables_behind_adaptive_routing_are_written_in_spite_of_loss() {
+fn a_takeover_under_loss_writes_the_tables_of_adaptive_switches() {
     for seed in 0..10 {
         let settings = Settings {
             seed,
@@ -179,9 +179,9 @@ fn ar_info_is_asked_once_at_a_takeover_of_switches_that_have_it_and_never_at_bri
     }
 }
 
-/// If the operator trusts tables that read back correctly, a takeover writes nothing.
+/// The first manager has written all tables as planned.
 #[test]
-fn tables_of_another_manager_are_written_anew_only_where_the_operator_says_so() {
+fn correct_tables_of_another_manager_are_rewritten_only_if_configured() {
     for (takeover, written) in [
         (Takeover::Auto, false),
         (Takeover::Trust, false),

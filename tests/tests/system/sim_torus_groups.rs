@@ -25,10 +25,11 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// The broadcast group of the default partition: ff12:401b:ffff::ffff:ffff.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 
-/// A group of a program: groups of IP have the service level of the broadcast group.
+/// The group of a program, which may choose its service level; groups of IP have that of the
+/// broadcast group.
 const OWN: Gid = Gid(0xFF12_5A5A_0000_0000_0000_0000_0000_0001);
 
-/// Brings a torus up without a watch, which knows links but no VLs.
+/// Brings a torus up without a watch, because a watch would find credit loops that VLs prevent.
 fn brought_up(spec: &str) -> World {
     let policy = Policy {
         engine: EngineKind::Torus,
@@ -40,8 +41,8 @@ fn brought_up(spec: &str) -> World {
     world
 }
 
-/// The answer to a host's join.
-fn joined(subnet: &mut Hosts, host: usize, mgid: Gid) -> McMemberRecord {
+/// Sends the join of a host to the SA. Returns the answer.
+fn join_at_sa(subnet: &mut Hosts, host: usize, mgid: Gid) -> McMemberRecord {
     let (guid, _) = subnet.places()[host];
     let mut record = McMemberRecord::default();
     record
@@ -57,8 +58,9 @@ fn joined(subnet: &mut Hosts, host: usize, mgid: Gid) -> McMemberRecord {
     answer(subnet, host)
 }
 
-/// The answer to the join of a host that creates the group, with a service level of its choice.
-fn made(subnet: &mut Hosts, host: usize, mgid: Gid, level: u8) -> McMemberRecord {
+/// Sends the join of a host that creates the group, with a service level of its choice, to the SA.
+/// Returns the answer.
+fn create_at_sa(subnet: &mut Hosts, host: usize, mgid: Gid, level: u8) -> McMemberRecord {
     let (guid, _) = subnet.places()[host];
     let mut record = McMemberRecord::default();
     record
@@ -92,18 +94,18 @@ fn answer(subnet: &mut Hosts, host: usize) -> McMemberRecord {
 }
 
 /// Passes the SA's members on to the manager.
-fn tell(world: &mut World, subnet: &mut Hosts) {
+fn pass_members(world: &mut World, subnet: &mut Hosts) {
     let until = subnet.now() + Duration::from_secs(5);
     while subnet.next(until).is_some() {}
     world.tell_groups(subnet.groups().clone());
     world.settle(LIMIT);
 }
 
-/// The texts of findings about multicast.
+/// The subjects of findings about multicast.
 fn complaints(world: &World) -> Vec<String> {
     let findings = world.manager().findings().into_iter();
     let of_groups = findings.filter(|(kind, _)| kind.starts_with("multicast"));
-    of_groups.map(|(_, text)| text).collect()
+    of_groups.map(|(_, subject)| subject).collect()
 }
 
 /// Every host joins the broadcast group, and every third one a group on SL 1, whose packets cross
@@ -116,16 +118,16 @@ fn hosts_of_a_torus_with_rings_of_five_join_and_receive() {
         let count = subnet.places().len();
         let mut mlids = BTreeSet::new();
         for host in 0..count {
-            let record = joined(&mut subnet, host, BROADCAST);
+            let record = join_at_sa(&mut subnet, host, BROADCAST);
             assert_eq!(record.sl(), 0);
             mlids.insert(record.mlid());
         }
         assert_eq!(mlids, BTreeSet::from([Lid(0xC000)]));
-        assert_eq!(made(&mut subnet, 0, OWN, 1).sl(), 1);
+        assert_eq!(create_at_sa(&mut subnet, 0, OWN, 1).sl(), 1);
         for host in (3..count).step_by(3) {
-            assert_eq!(joined(&mut subnet, host, OWN).sl(), 1);
+            assert_eq!(join_at_sa(&mut subnet, host, OWN).sl(), 1);
         }
-        tell(&mut world, &mut subnet);
+        pass_members(&mut world, &mut subnet);
         assert_eq!(complaints(&world), [""; 0], "{spec}");
         expect::assert_no_findings(&world);
         assert_eq!(world.groups().by_mlid.len(), 2);

@@ -152,7 +152,7 @@ fn has_habit(world: &World) -> bool {
 /// Each block is read once at discovery; after trap 1144, the blocks of the virtual port that it
 /// names are read, and all blocks in an audit. None is ever set.
 #[test]
-fn further_guids_are_read_once_and_served() {
+fn additional_guids_are_read_once_and_served() {
     const CAP: u8 = 20;
     let mut world = counted(settings(CAP, ""));
     for (number, at) in (0..).zip(vports(&world)) {
@@ -187,9 +187,9 @@ fn further_guids_are_read_once_and_served() {
     assert_eq!(asked(&world, Method::SET), 0);
 }
 
-/// A GUIDCap of 1 or 0, and adapters without the capability, cost nothing.
+/// A GUIDCap of 1 or 0, and adapters without the capability, cost no request.
 #[test]
-fn vports_without_further_guids_are_not_asked() {
+fn vports_without_additional_guids_are_not_asked() {
     let cost = |guid_cap: u8, devices: &str| {
         let mut world = brought_up(settings(guid_cap, devices));
         world.run_for(Duration::from_secs(60));
@@ -210,7 +210,7 @@ fn vports_without_further_guids_are_not_asked() {
 }
 
 #[test]
-fn devices_that_claim_guid_tables_and_do_not_show_them_are_asked_no_more() {
+fn devices_that_claim_guid_tables_and_do_not_show_them_are_not_asked_again() {
     for devices in ["refuses-vport-guids", "deaf-to-vport-guids"] {
         let mut world = brought_up(settings(20, devices));
         world.run_for(Duration::from_secs(60));
@@ -232,7 +232,7 @@ fn devices_that_claim_guid_tables_and_do_not_show_them_are_asked_no_more() {
 /// Every virtual port answers with the table of another one: one block of each is requested, and
 /// nothing of it is trusted.
 #[test]
-fn tables_of_other_vports_are_not_believed() {
+fn tables_of_other_vports_are_not_served() {
     let mut world = brought_up(settings(20, "foreign-vport-guids"));
     let at = vports(&world)[1];
     let blocks = asked(&world, Method::GET);
@@ -252,10 +252,9 @@ fn tables_of_other_vports_are_not_believed() {
     expect::assert_no_findings(&world);
 }
 
-/// One adapter of a kind that shows its tables is silent: the tables of the others are served, and
-/// its own once it answers.
+/// The silent adapter is of a kind that shows its tables. Once it answers, its tables are served.
 #[test]
-fn one_silent_adapter_hides_its_own_tables_alone() {
+fn a_silent_adapter_hides_only_its_own_tables() {
     const CAP: u8 = 12;
     let mut world = counted(settings(CAP, ""));
     let silent = world.nodes(NodeKind::Ca)[3];
@@ -377,18 +376,17 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn tables_that_change_under_loss_are_served_as_they_are() {
-    let test =
-        "--test system sim_vport_guids::tables_that_change_under_loss_are_served_as_they_are";
+fn tables_that_change_under_loss_are_served_as_adapters_hold_them() {
+    let test = "--test system sim_vport_guids::tables_that_change_under_loss_are_served_as_adapters_hold_them";
     seeds::run(test, 8, run);
 }
 
 #[test]
 #[ignore = "runs as many seeds as RSM_SEEDS says, or 500"]
-fn soak() {
+fn soak_of_tables_that_change_under_loss() {
     let count = seeds::number("RSM_SEEDS").unwrap_or(500);
     seeds::run(
-        "--test system sim_vport_guids::soak -- --ignored",
+        "--test system sim_vport_guids::soak_of_tables_that_change_under_loss -- --ignored",
         count,
         run,
     );

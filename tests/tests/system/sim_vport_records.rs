@@ -56,7 +56,7 @@ fn vports(world: &World) -> BTreeMap<VPortAt, VPortInfo> {
     all.collect()
 }
 
-/// The records that the first host gets.
+/// Sends a request of the first host. Returns the records of the answer, or the status of an error.
 fn ask<R: Record>(
     subnet: &mut Hosts,
     method: Method,
@@ -67,7 +67,7 @@ fn ask<R: Record>(
     answer(subnet)
 }
 
-/// The records in the next answer.
+/// The records of the next answer, or the status of an error.
 fn answer<R: Record>(subnet: &mut Hosts) -> Result<Vec<R>, Status> {
     let until = subnet.now() + Duration::from_secs(10);
     let Some((0, Delivery::Message(message))) = subnet.next(until) else {
@@ -94,7 +94,7 @@ fn node_with(guid: Guid) -> NodeRecord {
 }
 
 /// The answers to Gets of NodeRecord by LID, port GUID and node GUID of a virtual port.
-fn by_each_name(subnet: &mut Hosts, info: &VPortInfo) -> [Result<Vec<NodeRecord>, Status>; 3] {
+fn by_lid_and_guids(subnet: &mut Hosts, info: &VPortInfo) -> [Result<Vec<NodeRecord>, Status>; 3] {
     let mut wanted = node_with(info.port_guid());
     wanted.set_lid(info.lid());
     [
@@ -116,7 +116,7 @@ fn records_of_vports_are_what_their_adapters_hold() {
         usize::from(VPORTS) * world.nodes(NodeKind::Ca).len() - 8
     );
     for (at, info) in &all {
-        for found in by_each_name(&mut subnet, info) {
+        for found in by_lid_and_guids(&mut subnet, info) {
             let found = found.unwrap()[0];
             assert_eq!(found.lid(), info.lid(), "{at:?}");
             assert_eq!(found.node_info().port_guid(), info.port_guid());
@@ -162,10 +162,10 @@ fn vports_that_share_a_lid_add_no_records() {
     }
 }
 
-/// A virtual port disappears while a table is being sent: that table shows the moment when it
-/// began, and the next one lacks the port.
+/// A virtual port disappears while a table is being sent. That table shows the state at its
+/// beginning.
 #[test]
-fn vport_that_goes_while_a_table_is_sent_is_not_in_the_next_one() {
+fn vport_removed_while_a_table_is_sent_is_missing_in_the_next_table() {
     let mut world = brought_up(VPortLids::Own, None);
     let mut subnet = hosts(&world, true);
     let (at, info) = vports(&world).pop_last().unwrap();
@@ -185,13 +185,13 @@ fn vport_that_goes_while_a_table_is_sent_is_not_in_the_next_one() {
     assert!(under_way == before, "it is as it began");
     let after: Vec<NodeRecord> = ask(&mut subnet, table, ALL, &NodeRecord::default()).unwrap();
     assert_eq!(after.len(), before.len() - 1);
-    for found in by_each_name(&mut subnet, &info) {
+    for found in by_lid_and_guids(&mut subnet, &info) {
         assert_eq!(found, Err(SaStatus::NO_RECORDS));
     }
 }
 
-/// A machine moves, and its copy at the new host appears before the original is gone: the record
-/// shows the one that is served, and keeps its LID.
+/// A virtual machine moves, and its copy at the new host appears before the original is gone. The
+/// record shows the virtual port that is served, and keeps its LID.
 #[test]
 fn record_follows_a_vport_to_another_host() {
     let mut world = brought_up(VPortLids::Own, None);
@@ -201,7 +201,7 @@ fn record_follows_a_vport_to_another_host() {
     let (guid, own) = (moved.port_guid(), VPortLids::Own);
     let text = |world: &World| {
         let mut subnet = hosts(world, false);
-        let found = by_each_name(&mut subnet, &moved);
+        let found = by_lid_and_guids(&mut subnet, &moved);
         let found = found.map(|found| found.unwrap()[0]);
         assert!(found.iter().all(|node| node.lid() == moved.lid()));
         String::from_utf8_lossy(found[1].node_description().text()).into_owned()
@@ -215,7 +215,7 @@ fn record_follows_a_vport_to_another_host() {
     assert_eq!(text(&world), "vport 40");
 }
 
-/// The P_KeyTableRecord has the keys that a probe finds in force.
+/// Only the record of the member of a partition has the key of that partition.
 #[test]
 fn p_key_record_of_a_vport_has_its_partitions() {
     let netlist = rsm_routing::generate::generate(TREE).unwrap();

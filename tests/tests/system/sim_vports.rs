@@ -112,7 +112,7 @@ fn reported(world: &World, kind: FindingKind, part: &str) -> bool {
     findings.any(|finding| finding.kind == kind && finding.text.contains(part))
 }
 
-/// The hosts behind two leaves, neither of them the manager's.
+/// Two hosts at different leaves, neither of them the manager's host.
 fn two_hosts(world: &World) -> (Guid, Guid) {
     let hosts = world.nodes(NodeKind::Ca);
     (hosts[1], hosts[hosts.len() - 1])
@@ -164,7 +164,7 @@ fn nothing_is_asked_about_vports_unless_they_are_on() {
 }
 
 #[test]
-fn restart_and_takeover_write_nothing() {
+fn a_restart_writes_no_vport_and_no_forwarding_table() {
     for lids in [VPortLids::Own, VPortLids::Base] {
         for memory in [Memory::Kept, Memory::Lost] {
             let mut world = brought_up(settings(8, lids));
@@ -186,9 +186,9 @@ fn restart_and_takeover_write_nothing() {
 }
 
 /// A virtual machine moves to another host: its GUID disappears from the old host and appears at
-/// the new one. It keeps its LID, and each switch gets at most one block.
+/// the new one. Each switch gets at most one block for each of these changes.
 #[test]
-fn migration_keeps_the_lid_and_moves_one_entry_per_switch() {
+fn migration_keeps_the_lid_and_writes_at_most_two_blocks_per_switch() {
     let mut world = brought_up(settings(4, VPortLids::Own));
     let (from, to) = two_hosts(&world);
     let moved = world.sim.vports(from, PORT).unwrap()[2].1.info;
@@ -216,7 +216,7 @@ fn migration_keeps_the_lid_and_moves_one_entry_per_switch() {
     assert_eq!(infos, 0, "no port is touched");
 }
 
-/// The copy at the new host appears before the original is gone: it waits.
+/// The copy at the new host appears before the original is gone, and waits.
 #[test]
 fn second_vport_of_a_guid_is_served_once_the_first_is_gone() {
     let mut world = brought_up(settings(4, VPortLids::Own));
@@ -347,7 +347,7 @@ fn more_than_a_block_of_vports_comes_up() {
     assert_vports_up(&world);
 }
 
-/// There are too few LIDs for all: ports have theirs, and the remaining ones go to virtual ports.
+/// There are too few LIDs for all: ports get theirs first, and virtual ports get the rest.
 #[test]
 fn vports_without_a_lid_stay_down_and_are_reported() {
     let mut settings = settings(16, VPortLids::Own);
@@ -394,8 +394,7 @@ fn devices_that_refuse_or_ignore_vports_come_up_without_them() {
     }
 }
 
-/// A host that loses power forgets its LIDs, keys and the enable; its virtual ports come back as
-/// they were.
+/// A host that reboots forgets its LIDs, its keys, and that virtual ports are enabled.
 #[test]
 fn vports_of_a_host_that_reboots_keep_their_lids() {
     let mut world = brought_up(settings(4, VPortLids::Own));
@@ -414,7 +413,7 @@ fn vports_of_a_host_that_reboots_keep_their_lids() {
 }
 
 #[test]
-fn turning_vports_off_gives_their_lids_back_and_on_brings_them_up() {
+fn turning_vports_off_frees_their_lids_and_turning_them_on_brings_them_up() {
     let mut world = brought_up(settings(4, VPortLids::Own));
     let mut config = settings(4, VPortLids::Own).core;
     config.manages_vports = false;
@@ -527,7 +526,7 @@ fn vport_whose_lid_owner_went_down_is_reached_by_the_lid_of_its_port() {
 /// The keys of a virtual port were queried in vain, and then it moved to another host: the refusal
 /// of the next request ends the query.
 #[test]
-fn vport_that_moves_before_its_keys_are_read_leaves_no_question_behind() {
+fn vport_that_moves_before_its_keys_are_read_leaves_no_query_behind() {
     run(231);
 }
 
@@ -570,7 +569,11 @@ fn host_that_leaves_sets_of_vports_unanswered_stays_in_use() {
 
 #[test]
 #[ignore = "runs as many seeds as RSM_SEEDS says, or 500"]
-fn soak() {
+fn soak_of_vports_that_come_and_go_under_loss() {
     let count = seeds::number("RSM_SEEDS").unwrap_or(500);
-    seeds::run("--test system sim_vports::soak -- --ignored", count, run);
+    seeds::run(
+        "--test system sim_vports::soak_of_vports_that_come_and_go_under_loss -- --ignored",
+        count,
+        run,
+    );
 }

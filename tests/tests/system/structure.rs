@@ -30,9 +30,9 @@ const FORBIDDEN: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// The packages under `sm/`, each with all other packages of the workspace that it may use. The
-/// wire packages (`rsm-ids`, `rsm-mad`) are open to all.
-const WALLS: &[(&str, &[&str])] = &[
+/// The packages under `sm/`, each with all other packages of the workspace that it depends on. All
+/// packages may depend on the wire packages (`rsm-ids`, `rsm-mad`), which are left out.
+const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("rsm-model", &["rsm-routing", "rsm-gdr"]),
     ("rsm-store", &["rsm-model", "rsm-proto"]),
     ("rsm-config", &["rsm-model", "rsm-routing"]),
@@ -133,7 +133,7 @@ fn no_module_graph_has_a_cycle() {
 }
 
 #[test]
-fn no_module_depends_on_one_that_it_must_not_know() {
+fn no_module_depends_on_a_forbidden_module() {
     let graphs = graphs();
     for (name, module, other, reason) in FORBIDDEN {
         let graph = &graphs[*name];
@@ -153,7 +153,7 @@ fn no_module_depends_on_one_that_it_must_not_know() {
 }
 
 #[test]
-fn each_crate_of_the_manager_knows_those_below_it_alone() {
+fn each_crate_of_the_manager_depends_on_exactly_the_listed_crates() {
     let workspace = Workspace::load(&binaries::workspace()).unwrap();
     let of_manager = |name: &&String| {
         let directory = &workspace.packages[*name].directory;
@@ -165,9 +165,9 @@ fn each_crate_of_the_manager_knows_those_below_it_alone() {
         .filter(of_manager)
         .map(String::as_str)
         .collect();
-    let walled: BTreeSet<&str> = WALLS.iter().map(|&(name, _)| name).collect();
-    assert_eq!(there, walled, "each package has its line");
-    for &(name, below) in WALLS {
+    let listed: BTreeSet<&str> = DEPENDENCIES.iter().map(|&(name, _)| name).collect();
+    assert_eq!(there, listed, "each package has its line");
+    for &(name, below) in DEPENDENCIES {
         let known = workspace.packages[name].dependencies.iter();
         let known: BTreeSet<&str> = known
             .map(String::as_str)
@@ -179,7 +179,7 @@ fn each_crate_of_the_manager_knows_those_below_it_alone() {
 }
 
 #[test]
-fn the_diagram_in_architecture_is_that_of_the_manifests() {
+fn the_diagram_in_architecture_md_matches_the_manifests() {
     let root = binaries::workspace();
     let diagram = Workspace::load(&root).unwrap().diagram();
     let page = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();

@@ -23,7 +23,8 @@ fn sources(folder: &Path, files: &mut Vec<std::path::PathBuf>) {
     }
 }
 
-/// Unsafe blocks, functions and the like of a source, without comments.
+/// The number of unsafe blocks, functions, implementations, traits, extern blocks and attributes in
+/// a source, without comments.
 fn unsafe_places(text: &str) -> usize {
     let code = text
         .lines()
@@ -45,7 +46,7 @@ fn unsafe_places(text: &str) -> usize {
 }
 
 #[test]
-fn unsafe_places_are_found_in_code_and_not_in_words() {
+fn unsafe_is_counted_in_code_and_not_in_comments_or_names() {
     for (text, places) in [
         ("unsafe { f() }", 1),
         ("unsafe fn f() {}\nunsafe impl Send for X {}", 2),
@@ -65,7 +66,7 @@ fn unsafe_places_are_found_in_code_and_not_in_words() {
 /// `docs/security.md` has a row for each file with unsafe code: the file, the number of places, and
 /// the reason.
 #[test]
-fn unsafe_code_is_listed_with_its_reason() {
+fn files_with_unsafe_code_are_listed_with_their_reasons() {
     let workspace = binaries::workspace();
     let mut files = Vec::new();
     sources(&workspace, &mut files);
@@ -89,6 +90,7 @@ fn unsafe_code_is_listed_with_its_reason() {
     assert_eq!(rows.collect::<BTreeMap<_, _>>(), found);
 }
 
+/// The bill of materials that `packaging/sbom` prints: JSON in the format of CycloneDX.
 fn bill() -> Vec<u8> {
     let run = Command::new(binaries::workspace().join("packaging/sbom"))
         .env("SOURCE_DATE_EPOCH", "1700000000")
@@ -103,7 +105,7 @@ fn bill() -> Vec<u8> {
 }
 
 #[test]
-fn bill_of_materials_names_what_the_lock_file_has_and_is_the_same_twice() {
+fn bill_of_materials_lists_only_packages_of_the_lock_file_and_is_reproducible() {
     let first = bill();
     assert!(first == bill(), "two runs differ");
     let bill: serde_json::Value = serde_json::from_slice(&first).unwrap();
