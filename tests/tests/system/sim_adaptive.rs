@@ -506,7 +506,7 @@ const FABRICS: [&str; 4] = [
 ];
 
 /// Random faults on a fabric whose switches make the worst choices: no packet loops at any observed
-/// moment, and at the end every one arrives.
+/// moment, and at the end every packet arrives.
 fn run(seed: u64) {
     let mut dice = Dice::new(seed);
     let mode = dice.pick(&[AdaptiveRouting::On, AdaptiveRouting::FastRecovery]);

@@ -127,7 +127,7 @@ fn fabric_without_capabilities_costs_one_general_info_per_device_type() {
         world.run_for(Duration::from_secs(60));
         let extended = asked::<ExtendedPortInfo>(&world) + asked::<SwitchPortStateTable>(&world);
         assert_eq!(extended, 0);
-        // An audit reads ARInfo of the switches that have it, as before.
+        // An audit also reads ARInfo of the switches that have it, which does not count here.
         let adaptive = asked::<ArInfo>(&world);
         let requests = world.requests();
         (
@@ -400,7 +400,8 @@ fn node(kind: NodeKind, guid: Guid, device_id: u16, num_ports: u8) -> Node {
     }
 }
 
-/// A switch with two hosts and, at its last port, a node whose description says nothing.
+/// A switch with two hosts and, at its last port, a node that its description does not identify as
+/// an aggregation node.
 fn with_aggregation_node(switch: Guid, behind_last: Guid) -> Netlist {
     let nodes = vec![
         node(NodeKind::Switch, switch, 0xd2f2, 5),

@@ -1,5 +1,6 @@
 //! A fabric that is cut in two and joined again, with two managers that share a store: LIDs
-//! assigned during the separation do not collide, and where they must, only the newer ones move.
+//! assigned during the separation do not collide. Where there are too few LIDs for that, only the
+//! newer ones move.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -470,7 +470,7 @@ fn a_host_that_takes_a_guid_repeatedly_costs_the_first_host_no_packet() {
     fabric.assert_left_out(&[]);
 }
 
-/// Two hosts exchange a GUID with each answer.
+/// Two hosts change their GUIDs every 20 µs or every 60 µs.
 #[test]
 fn a_full_sweep_ends_although_hosts_change_their_guids_all_the_time() {
     let mut fabric = Fabric::up();

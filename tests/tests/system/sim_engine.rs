@@ -121,7 +121,7 @@ fn an_engine_withdrawn_before_its_start_is_not_tried() {
     expect::assert_up(&world);
     assert_eq!(world.manager().core().progress().next, "");
 
-    // A withdrawn engine under trial still completes its plan.
+    // An engine that is withdrawn while it is tried still completes its plan, and stays.
     world.command(Command::Engine {
         engine: EngineKind::UpDn,
         when_cut_off: WhenCutOff::Accept,

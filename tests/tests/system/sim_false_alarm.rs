@@ -55,7 +55,7 @@ impl Cause {
     }
 }
 
-/// All combinations of a cause and a number of requests before the pause.
+/// All combinations of a sweep and a number of requests before the pause.
 fn moments() -> impl Iterator<Item = (Cause, u64)> {
     let all = Cause::ALL.into_iter();
     all.flat_map(|cause| cause.gets().map(|gets| (cause, gets)))
@@ -78,7 +78,7 @@ fn in_sweep(cause: Cause, gets: u64) -> World {
     world
 }
 
-/// Ends a run without a fault, and asserts that there was no alarm and no Set.
+/// Ends a run without a fault, and asserts that there was no finding and no Set.
 fn assert_no_alarm(mut world: World, sets: u64, situation: &str) {
     world.settle(LIMIT);
     world.run_for(TO_LIGHT_SWEEP);

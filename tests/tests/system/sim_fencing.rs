@@ -143,6 +143,7 @@ impl Seen {
     }
 }
 
+/// Runs for `duration`, and fails if a manager sends Sets while the other holds the epoch.
 fn run_watched(world: &mut World, seen: &Seen, duration: Duration, round: u64) {
     let until = world.now() + duration;
     let violated = world.run(until, |world| seen.observe(world));
@@ -162,6 +163,9 @@ fn run_watched(world: &mut World, seen: &Seen, duration: Duration, round: u64) {
     );
 }
 
+/// Runs one round for each of `seeds`: the master is suspended for a random time while three cables
+/// come and go. After each round, one manager is master, the subnet is up, and every entry that was
+/// written belongs to a plan.
 fn stop_and_continue(floating_lid: bool, seeds: std::ops::Range<u64>) {
     let mut world = two_managers(floating_lid);
     let trunks = trunks(&world);

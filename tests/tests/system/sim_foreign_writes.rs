@@ -208,7 +208,7 @@ fn a_forged_multicast_fdb_top_is_found_and_repaired_within_two_light_sweeps() {
 /// Other hosts send to the LID that the manager gave, so a host with a forged LID gets no packets.
 /// A host that takes the LID of another host would get the packets of that host.
 #[test]
-fn a_forged_lid_of_a_host_is_found_and_taken_back_within_two_light_sweeps() {
+fn a_forged_lid_of_a_host_is_found_and_repaired_within_two_light_sweeps() {
     let mut world = World::brought_up(TREE, Settings::default());
     let hosts = hosts(&world);
     let (victim, attacker) = (hosts[1].1, hosts[hosts.len() - 1].1);

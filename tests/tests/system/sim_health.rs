@@ -108,7 +108,7 @@ fn unhealthy_cable_is_out_of_the_routes_until_it_has_been_quiet() {
     world.settle(LIMIT);
     assert_eq!(lids_over(&world, cable), before);
     expect::assert_no_findings(&world);
-    // After the relapse, it takes twice as long.
+    // After a relapse, the cable stays out of the routes twice as long.
     world.port_errors(symbol_errors(&[cable], 500.0, 3));
     world.run_for(Duration::from_secs(7100));
     assert_eq!(lids_over(&world, cable), 0);
@@ -410,7 +410,7 @@ fn isolation_survives_a_restart_and_ends_when_it_would_have_ended_without_one() 
     world.settle(LIMIT);
     assert_eq!(lids_over(&world, cable), before);
     expect::assert_no_findings(&world);
-    // After a relapse following the restart, it takes twice as long.
+    // After a relapse, the cable stays out of the routes twice as long, in spite of the restart.
     world.port_errors(symbol_errors(&[cable], 500.0, 3));
     world.run_for(Duration::from_secs(7100));
     assert_eq!(lids_over(&world, cable), 0);

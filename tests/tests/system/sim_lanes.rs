@@ -130,8 +130,8 @@ fn a_switch_that_fails_and_returns_changes_no_service_level() {
     let before = plan(&world);
     let failed = other_switch(&world);
     world.sim.power_off(failed).unwrap();
-    // The core removes its routes once it has been silent for long enough: only then are some of
-    // its neighbours reachable.
+    // The core removes the routes of the switch after a long silence. Some of its neighbours are
+    // reachable only then.
     world.settle(2 * LIMIT);
     let during = plan(&world);
     assert!(during.generation > before.generation);
@@ -161,7 +161,7 @@ fn a_switch_that_fails_and_returns_changes_no_service_level() {
 }
 
 /// Hosts continue to send to a host that has gone, on levels that the proof of a new plan does not
-/// know: no switch changes another entry while one still leads towards it.
+/// know. No switch changes another entry while an entry towards that host is left.
 #[test]
 fn entries_towards_a_gone_switch_are_removed_before_others_change() {
     let mut world = brought_up("torus:5x5,hosts=1", EngineKind::Torus);

@@ -111,6 +111,8 @@ fn run_watched(world: &mut World, deposed: usize, duration: Duration) {
     );
 }
 
+/// Suspends the master in each round while links go down and come back, and asserts that it sends
+/// no Set while its successor is master.
 fn stop_and_continue_with_links_toggling(priorities: [u8; 2], rounds: u32) {
     let mut world = two_managers(priorities);
     let trunks = trunks(&world);

@@ -31,20 +31,19 @@ const TRUE_FINDINGS: [&str; 4] = [
 
 type Cable = (Guid, PortNum);
 
-/// The parts that fail together.
+/// A failure of parts of the fabric.
 #[derive(Default)]
-struct Strike {
+struct Failure {
     switches: Vec<Guid>,
     cables: Vec<Cable>,
     /// The time from the first to the last failure.
     spread: Duration,
 }
 
-impl Strike {
-    /// The parts of this strike, failing one after the other within `spread`, in the order of their
-    /// GUIDs.
-    fn spread_over(self, spread: Duration) -> Strike {
-        Strike { spread, ..self }
+impl Failure {
+    /// These parts, failing one after the other within `spread`, in the order of their GUIDs.
+    fn spread_over(self, spread: Duration) -> Failure {
+        Failure { spread, ..self }
     }
 }
 
@@ -98,28 +97,28 @@ fn some<T>(mut all: Vec<T>, count: usize, dice: &mut Dice) -> Vec<T> {
 }
 
 /// Random switches, other than the manager's own.
-fn random_switches(world: &World, count: usize, seed: u64) -> Strike {
+fn random_switches(world: &World, count: usize, seed: u64) -> Failure {
     let own = own_leaf(world);
     let mut switches = world.nodes(NodeKind::Switch);
     switches.retain(|&guid| guid != own);
-    Strike {
+    Failure {
         switches: some(switches, count, &mut Dice::new(seed)),
-        ..Strike::default()
+        ..Failure::default()
     }
 }
 
 /// Random cables between switches.
-fn random_cables(world: &World, count: usize, seed: u64) -> Strike {
-    Strike {
+fn random_cables(world: &World, count: usize, seed: u64) -> Failure {
+    Failure {
         cables: some(trunks(world), count, &mut Dice::new(seed)),
-        ..Strike::default()
+        ..Failure::default()
     }
 }
 
-fn switches(world: &World, names: &[&str]) -> Strike {
-    Strike {
+fn switches(world: &World, names: &[&str]) -> Failure {
+    Failure {
         switches: named(world, names),
-        ..Strike::default()
+        ..Failure::default()
     }
 }
 
@@ -129,23 +128,23 @@ fn walker(world: &World) -> Walker {
 }
 
 /// Lets the parts fail, and measures the time until no connected pair is lost.
-fn strike(world: &mut World, strike: &Strike) -> Duration {
+fn measure_failure(world: &mut World, failure: &Failure) -> Duration {
     let walker = walker(world);
     assert_eq!(walker.look(&world.sim).lost, 0, "all is well before");
     let began = world.now();
-    let count = strike.switches.len() + strike.cables.len();
-    let delay = |index: usize| strike.spread * index as u32 / count as u32;
-    for (index, &switch) in strike.switches.iter().enumerate() {
+    let count = failure.switches.len() + failure.cables.len();
+    let delay = |index: usize| failure.spread * index as u32 / count as u32;
+    for (index, &switch) in failure.switches.iter().enumerate() {
         world.schedule(delay(index), move |world| {
             world.sim.power_off(switch).unwrap();
         });
     }
-    for (index, &(guid, port)) in strike.cables.iter().enumerate() {
+    for (index, &(guid, port)) in failure.cables.iter().enumerate() {
         world.schedule(delay(index), move |world| {
             world.sim.unlink(guid, port).unwrap();
         });
     }
-    world.run_for(strike.spread);
+    world.run_for(failure.spread);
     let Pairs { connected, lost } = walker.look(&world.sim);
     assert!(connected > 0, "some hosts are connected");
     let passes = world.manager().convergences().len();
@@ -168,7 +167,7 @@ fn strike(world: &mut World, strike: &Strike) -> Duration {
     served
 }
 
-/// Asserts that the manager, at rest after a strike, reports only true findings and has no work
+/// Asserts that the manager, at rest after a failure, reports only true findings and has no work
 /// left.
 fn assert_true_at_rest(world: &mut World) {
     world.settle(LIMIT);
@@ -186,12 +185,12 @@ fn assert_true_at_rest(world: &mut World) {
 
 /// Asserts that all connected pairs are served within [`SERVED`] after the chosen parts have
 /// failed, and that only true findings are left.
-fn serves_in_time(spec: &str, choose: impl Fn(&World) -> Strike) {
+fn serves_in_time(spec: &str, choose: impl Fn(&World) -> Failure) {
     let mut world = World::generated(spec, Settings::default());
     world.settle(LIMIT);
     expect::assert_no_findings(&world);
     let chosen = choose(&world);
-    let served = strike(&mut world, &chosen);
+    let served = measure_failure(&mut world, &chosen);
     assert!(served <= SERVED + chosen.spread, "{spec}: {served:?}");
     assert_true_at_rest(&mut world);
 }
@@ -331,7 +330,7 @@ fn served_at_5_percent_loss(seed: u64) -> Duration {
     world.sim.set_loss(0.05).unwrap();
     world.resweep(LIMIT);
     let dead = random_switches(&world, 10, seed);
-    let served = strike(&mut world, &dead);
+    let served = measure_failure(&mut world, &dead);
     world.sim.set_loss(0.0).unwrap();
     assert_true_at_rest(&mut world);
     served
@@ -341,12 +340,12 @@ fn served_at_5_percent_loss(seed: u64) -> Duration {
 /// their links up and are found by reports, and silent parts are queried again.
 const BACK: Duration = Duration::from_secs(5);
 
-/// Repairs all parts of a strike at one instant, and measures the time until every host is served.
-fn repair(world: &mut World, strike: &Strike, all: &Walker, connected: usize) -> Duration {
-    for &switch in &strike.switches {
+/// Repairs all failed parts at one instant, and measures the time until every host is served.
+fn repair(world: &mut World, failure: &Failure, all: &Walker, connected: usize) -> Duration {
+    for &switch in &failure.switches {
         world.sim.power_on(switch).unwrap();
     }
-    for &(guid, port) in &strike.cables {
+    for &(guid, port) in &failure.cables {
         world.sim.relink(guid, port).unwrap();
     }
     let began = world.now();
@@ -383,16 +382,16 @@ fn parts_that_come_back_at_one_instant_are_served() {
         world.settle(LIMIT);
         let all = walker(&world);
         let connected = all.look(&world.sim).connected;
-        let strikes: [&dyn Fn(&World) -> Strike; 5] = [
+        let failures: [&dyn Fn(&World) -> Failure; 5] = [
             &|world| switches(world, &cores),
             &|world| random_switches(world, 10, seed),
             &|world| random_switches(world, 40, seed),
             &|world| random_cables(world, 200, seed),
             &|world| random_switches(world, 20, seed),
         ];
-        for (number, choose) in strikes.iter().enumerate() {
+        for (number, choose) in failures.iter().enumerate() {
             let chosen = choose(&world);
-            let served = strike(&mut world, &chosen);
+            let served = measure_failure(&mut world, &chosen);
             assert!(served <= SERVED, "seed {seed}, strike {number}: {served:?}");
             world.run_for(Duration::from_secs(6));
             println!("seed {seed}, strike {number}: back");
@@ -475,15 +474,15 @@ fn a_dead_switch_is_routed_around_while_links_flap() {
 }
 
 /// The leaves of the last quarter of the fabric, with their hosts.
-fn row(world: &World) -> Strike {
+fn row(world: &World) -> Failure {
     let leads_to_host = |&guid: &Guid| !hosts_at(world, guid).is_empty();
     let leaves = world.nodes(NodeKind::Switch).into_iter();
     let leaves: Vec<Guid> = leaves.filter(leads_to_host).collect();
     let dark = &leaves[leaves.len() * 3 / 4..];
     let hosts = dark.iter().flat_map(|&leaf| hosts_at(world, leaf));
-    Strike {
+    Failure {
         switches: hosts.chain(dark.iter().copied()).collect(),
-        ..Strike::default()
+        ..Failure::default()
     }
 }
 
@@ -556,7 +555,7 @@ fn switches_that_die_during_a_full_sweep_are_routed_around_before_its_end() {
             });
             world.run_for(sweep * share / 100);
             let passes = world.manager().convergences().len();
-            let served = strike(&mut world, &dark);
+            let served = measure_failure(&mut world, &dark);
             assert!(
                 served <= SERVED,
                 "{share} % of {sweep:?}, seed {seed}: {served:?}"

@@ -413,7 +413,7 @@ fn run(seed: u64) {
     assert_delivered(&world);
     world.watched().assert_harmless();
     let mut findings = world.manager().findings();
-    // One cable in four is disconnected for good, which only cuts off nodes behind it.
+    // One cable in four stays disconnected, and only nodes behind it are cut off.
     let expected = ["lid-conflict", "unreachable", "cable-missing"];
     let there = expect::reach(&world, &[]).end_ports;
     let is_cut_off = |subject: &str| there.iter().all(|(guid, _)| guid.to_string() != subject);

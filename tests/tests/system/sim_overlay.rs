@@ -264,7 +264,7 @@ fn overlay_survives_restarts_and_reloads_and_a_lost_store_forgets_it() {
     world.settle(LIMIT);
     assert_eq!(held(&world, hosts[0].1), limited);
     assert_eq!(p_key_sets(&world), sets);
-    // First a file that defines another partition, then one that defines the same.
+    // The first file defines another partition than the API, and the second file the same one.
     for (text, second, findings) in [
         (
             "Default=0x7fff : ALL=full ;\nBlue=0x20 : ",

@@ -72,7 +72,7 @@ fn link_of_ports_that_sleep_when_down_by_default_trains_again() {
 }
 
 #[test]
-fn router_port_gets_the_lifetime_of_a_port_towards_a_switch() {
+fn router_port_gets_the_hoq_life_of_a_port_towards_a_switch() {
     let node = |kind, guid: Guid, num_ports| Node {
         kind,
         guid,

@@ -22,8 +22,8 @@ use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 const LIMIT: Duration = Duration::from_secs(60);
 const TREE: &str = "fat-tree:k=4,levels=2";
 
-/// A mapping in which SL 0 and SL 1 have a VL each, SL 9 has the highest one, and all others are
-/// dropped.
+/// A mapping of SL 0 to VL 0, SL 1 to VL 1 and SL 9 to VL 14. Packets on other SLs are dropped,
+/// which VL 15 means.
 const SL2VL: [u8; 16] = [0, 1, 15, 15, 15, 15, 15, 15, 15, 14, 15, 15, 15, 15, 15, 15];
 /// The high-priority and the low-priority VLArbitrationTable: each VL with its weight.
 const HIGH: &[(u8, u8)] = &[(0, 200), (1, 10)];
@@ -175,7 +175,7 @@ fn one_set_per_output_covers_all_inputs_of_a_switch_that_supports_it() {
 }
 
 #[test]
-fn quality_of_service_off_keeps_tables_and_on_writes_only_differences() {
+fn turning_quality_of_service_off_keeps_tables_and_turning_it_on_writes_only_differences() {
     let mut qos = operator_config();
     let mut world = World::brought_up(TREE, settings(&qos));
     let sets = tables_set(&world);

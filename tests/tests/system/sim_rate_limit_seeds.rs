@@ -91,8 +91,8 @@ struct Watcher {
 }
 
 impl Watcher {
-    /// Looks if an adapter has received a Set since the last call that may have activated a virtual
-    /// port.
+    /// Calls [`Watcher::look`] if an adapter has received a Set of VPortInfo since the last call,
+    /// because the Set may have activated a virtual port.
     fn after_event(&self, world: &World) {
         let sets = world.sim.counters();
         let sets = sets.received(AttrId::VPORT_INFO, Method::SET);

@@ -147,7 +147,7 @@ fn restart_reads_the_limits_and_sets_none() {
 }
 
 #[test]
-fn nothing_is_asked_unless_rates_are_limited() {
+fn without_rate_limits_no_device_is_asked_about_them() {
     let cost = |devices: &str, rules: Option<&str>| {
         let mut world = brought_up(settings(devices, rules));
         world.run_for(Duration::from_secs(60));
@@ -261,8 +261,8 @@ fn rebooted_host_gets_its_limits_again() {
     assert_eq!(held(&world, host, None), only(&[(2, 50_000)]));
 }
 
-/// Each virtual port has the limits of its GUID before it is Active, and again after its host took
-/// it down.
+/// Each virtual port has the limits of its GUID before it is Active, also at an index that another
+/// virtual port had before.
 #[test]
 fn vports_have_limits_before_they_are_active() {
     let special = Guid(0x00AA_0001);

@@ -141,7 +141,7 @@ fn assert_outdated(world: &World) {
 }
 
 #[test]
-fn a_refused_plan_shows_which_pairs_are_cut_off_now_until_a_plan_is_made() {
+fn a_refused_plan_shows_how_many_pairs_are_cut_off_until_a_plan_is_accepted() {
     // Shortest paths over one spine are legal, and over two they can close a credit loop.
     let policy = Policy {
         engine: EngineKind::MinHop,

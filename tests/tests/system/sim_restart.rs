@@ -113,7 +113,7 @@ fn kills_during_bring_up_do_no_harm() {
 }
 
 #[test]
-fn a_plan_of_a_killed_manager_is_discarded() {
+fn a_subnet_comes_up_after_its_manager_was_killed_while_planning() {
     let settings = Settings {
         planning_time: Duration::from_secs(1),
         ..Settings::default()

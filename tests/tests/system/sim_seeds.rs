@@ -127,7 +127,7 @@ impl Hardware {
         }
     }
 
-    /// The switches at one distance from the hosts.
+    /// The switches at a random distance from the hosts.
     fn tier(&self, dice: &mut Dice) -> Vec<Guid> {
         let mut reached: BTreeSet<Guid> = self.hosts.iter().copied().collect();
         let mut tiers: Vec<Vec<Guid>> = Vec::new();

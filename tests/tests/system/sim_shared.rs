@@ -205,8 +205,8 @@ fn a_standby_that_has_read_the_subnet_answers_at_once_and_sets_only_the_lid_of_t
     world.settle(LIMIT);
     assert!(took_over_at_once(&world, 1), "{:?}", causes(&world, 1));
 
-    // Each switch gets one block, also for interim tables; the two managers get PortInfo; nothing
-    // else is sent.
+    // Each switch gets its block at most three times, for interim tables and the planned table. The
+    // two managers get PortInfo, and nothing else is sent.
     let requests = world.requests();
     let attributes = requests.attributes(Method::SET);
     let expected = [LinearForwardingTable::ID, PortInfo::ID];

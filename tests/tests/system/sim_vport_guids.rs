@@ -376,8 +376,8 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn tables_that_change_under_loss_are_served_as_adapters_hold_them() {
-    let test = "--test system sim_vport_guids::tables_that_change_under_loss_are_served_as_adapters_hold_them";
+fn tables_that_change_under_loss_are_served_as_held() {
+    let test = "--test system sim_vport_guids::tables_that_change_under_loss_are_served_as_held";
     seeds::run(test, 8, run);
 }
 

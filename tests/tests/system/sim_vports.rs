@@ -133,7 +133,7 @@ fn vports_come_up_with_each_kind_of_lid() {
 }
 
 #[test]
-fn nothing_is_asked_about_vports_unless_they_are_on() {
+fn no_device_is_asked_about_vports_unless_vports_are_on() {
     let cost = |is_on: bool, vports: u16| {
         let mut settings = settings(vports, VPortLids::Own);
         settings.core.manages_vports = is_on;
@@ -515,7 +515,8 @@ fn run(seed: u64) {
     assert_vports_up(&world);
 }
 
-/// A virtual port shared the LID of one that its host took down: it now has the LID of its port.
+/// A virtual port shared the LID of another virtual port, which its host took down. The first one
+/// then has the LID of its port.
 #[test]
 fn vport_whose_lid_owner_went_down_is_reached_by_the_lid_of_its_port() {
     for seed in [22, 25] {

@@ -1,5 +1,5 @@
-//! Checks of how the code reads, as far as a machine can make them. Each list of exceptions may
-//! only get shorter, and each number in it only smaller.
+//! Checks of the style of the code that a machine can make. Each list of exceptions may only get
+//! shorter, and each number in it only smaller.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
