@@ -35,6 +35,7 @@ pub(crate) const DEVICES: &str = "general-info+adaptive-routing";
 const DEVICE: u16 = 0xD2F2;
 const SECOND: Duration = Duration::from_secs(1);
 
+/// Settings with adaptive routing at Quantum-2 switches on all service levels, on these devices.
 pub(crate) fn settings(mode: AdaptiveRouting, devices: &str) -> Settings {
     let mut settings = Settings::default();
     settings.sim.devices = Devices::parse(devices).unwrap();
@@ -42,6 +43,8 @@ pub(crate) fn settings(mode: AdaptiveRouting, devices: &str) -> Settings {
     settings
 }
 
+/// Sets the mode of adaptive routing, and the mask of service levels on which packets have a
+/// choice.
 fn set_policy(settings: &mut Settings, mode: AdaptiveRouting, sls: u16) {
     let policy = Arc::make_mut(&mut settings.core.policy);
     policy.adaptive = AdaptivePolicy {

@@ -23,6 +23,7 @@ const TREE: &str = "fat-tree:k=8,levels=2,speed=ndr";
 /// A fabric of models that rsm does not ask for GeneralInfo.
 const UNGATED: &str = "fat-tree:k=8,levels=2,speed=qdr";
 
+/// Settings of a manager that asks devices for GeneralInfo.
 fn asking() -> Settings {
     let mut settings = Settings::default();
     settings.core.asks_capabilities = true;

@@ -51,6 +51,8 @@ fn policy() -> CongestionPolicy {
     policy
 }
 
+/// The settings of [`policy`] with a CC_Key, which the manager gives to devices with a lease of 30
+/// s.
 fn with_key(key: u64) -> CongestionPolicy {
     CongestionPolicy {
         key,
@@ -89,11 +91,13 @@ fn end_ports(world: &World) -> Vec<PortKey> {
         .collect()
 }
 
+/// The state of an agent in the simulator; the default state if no request has reached it.
 fn agent(world: &World, key: PortKey) -> CongestionAgent {
     let agent = world.sim.congestion_agent(key.node, key.port).unwrap();
     agent.cloned().unwrap_or_default()
 }
 
+/// The state of an agent as the manager knows it; `None` if the manager does not know the agent.
 fn status(world: &World, key: PortKey) -> Option<AgentStatus> {
     let snapshot = world.manager().snapshot().unwrap();
     snapshot.congestion.agent(key).map(|agent| agent.status)
@@ -130,6 +134,7 @@ fn assert_set(world: &World) {
     }
 }
 
+/// The texts of the findings about congestion control.
 fn findings(world: &World) -> Vec<String> {
     let snapshot = world.manager().snapshot().unwrap();
     let findings = snapshot.findings.iter();
@@ -137,6 +142,7 @@ fn findings(world: &World) -> Vec<String> {
     ours.map(|finding| finding.text.clone()).collect()
 }
 
+/// Reloads the configuration with this policy, and waits until its settings have been written.
 fn reload(world: &mut World, policy: CongestionPolicy) {
     let config = CoreConfig {
         congestion: Arc::new(policy),

@@ -29,6 +29,7 @@ fn side(guid: Guid) -> usize {
     usize::from(guid.0 >= 0x1000)
 }
 
+/// The hosts with these numbers on both sides.
 fn hosts(numbers: std::ops::RangeInclusive<u64>) -> impl Iterator<Item = Guid> {
     [0, 0x1000]
         .into_iter()
@@ -77,6 +78,7 @@ fn lids(world: &World) -> BTreeMap<Guid, Lid> {
         .collect()
 }
 
+/// The indices of the managers that are master.
 fn masters(world: &World) -> Vec<usize> {
     let managers = world.managers().iter().enumerate();
     let masters = managers.filter(|(_, manager)| *manager.core().role() == Role::Master);
@@ -127,12 +129,14 @@ fn receivers(world: &World) -> Vec<BTreeSet<Guid>> {
         .collect()
 }
 
+/// Cuts the fabric in two, and asserts that both managers are master afterwards.
 fn cut(world: &mut World) {
     world.sim.unlink(TRUNK.0, TRUNK.1).expect("it is cabled");
     world.run_for(APART);
     assert_eq!(masters(world), [0, 1], "each part has its manager");
 }
 
+/// Connects the new hosts of both sides, and asserts that every host has a LID afterwards.
 fn add_hosts(world: &mut World) {
     for host in hosts(HOSTS - NEW + 1..=HOSTS) {
         world.sim.relink(host, ONE).expect("it was unlinked");
@@ -167,6 +171,7 @@ fn join(world: &mut World) -> Vec<Guid> {
     moved.map(|(guid, _)| guid).collect()
 }
 
+/// The LIDs of the new hosts on one side.
 fn new_lids(world: &World, of: usize) -> Vec<Lid> {
     let new = hosts(HOSTS - NEW + 1..=HOSTS).filter(|guid| side(*guid) == of);
     new.map(|guid| lids(world)[&guid]).collect()

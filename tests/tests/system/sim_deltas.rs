@@ -66,6 +66,7 @@ fn places(world: &World) -> Places {
     }
 }
 
+/// A subnet that is up and has reacted to a first change, and the parts that the tests change.
 fn world() -> (World, Places) {
     let mut world = World::brought_up(TREE, Settings::default());
     let places = places(&world);

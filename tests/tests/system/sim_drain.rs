@@ -46,6 +46,7 @@ fn leaf(world: &World) -> Guid {
         .expect("there are more")
 }
 
+/// Requests the drain of these parts, and waits until the subnet is at rest.
 fn drain(world: &mut World, parts: &[NodeOrCable], forced: bool, ticket: u64) {
     let reason = Reason::Drained(Drained {
         by: "alice".to_owned(),
@@ -78,6 +79,7 @@ fn lids_over(world: &World, part: NodeOrCable) -> usize {
     found.expect("it is there").over.len()
 }
 
+/// The codes of the published findings.
 fn codes(world: &World) -> Vec<&'static str> {
     let snapshot = world.manager().snapshot().expect("it is up");
     snapshot

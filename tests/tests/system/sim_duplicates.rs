@@ -145,6 +145,8 @@ impl Fabric {
         self.assert_left_out(others);
     }
 
+    /// Asserts that exactly `others` are reported as duplicates, and that the rest of the subnet is
+    /// up.
     fn assert_left_out(&mut self, others: &[usize]) {
         self.world.settle(LIMIT);
         let mut duplicates = self.findings();
@@ -157,6 +159,8 @@ impl Fabric {
         self.world.watched().assert_harmless();
     }
 
+    /// Asserts that the whole subnet is up without a finding, and that no harmful state was on the
+    /// wire.
     fn assert_all_up(&mut self) {
         self.world.settle(LIMIT);
         expect::assert_up(&self.world);

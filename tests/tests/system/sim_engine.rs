@@ -22,6 +22,7 @@ fn engine(world: &World) -> &'static str {
     plan.routing.engine
 }
 
+/// Requests an engine, and asserts that the subnet is up without findings afterwards.
 fn request(world: &mut World, engine: EngineKind, ticket: u64) {
     world.command(Command::Engine {
         engine,

@@ -12,6 +12,7 @@ use rsm_tests::virtual_time::{Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// A fabric that is up. With `reads`, the manager reads the error correction of links.
 fn brought_up(speed: &str, devices: &str, reads: bool) -> World {
     let mut settings = Settings::default();
     settings.sim.devices = Devices::parse(devices).unwrap();

@@ -84,6 +84,7 @@ fn speeds(world: &World) -> Vec<LinkSpeed> {
     between.filter_map(|port| port.speed()).collect()
 }
 
+/// Asserts that all links between switches have the speed `expected`.
 fn assert_all(world: &World, expected: LinkSpeed) {
     let speeds = speeds(world);
     assert!(!speeds.is_empty());

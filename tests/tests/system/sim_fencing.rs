@@ -30,6 +30,7 @@ fn two_managers(floating_lid: bool) -> World {
     world
 }
 
+/// The indices of the managers that are master.
 fn masters(world: &World) -> Vec<usize> {
     let managers = world.managers().iter().enumerate();
     let masters = managers.filter(|(_, manager)| *manager.core().role() == Role::Master);
@@ -75,6 +76,7 @@ struct Seen {
 }
 
 impl Seen {
+    /// Begins to observe `world`, with the present plans and numbers of Sets.
     fn start(world: &World) -> Seen {
         let seen = Seen {
             plans: RefCell::default(),

@@ -114,6 +114,7 @@ fn forge_table(world: &mut World, switch: Guid) {
     assert_eq!(world.sim.lft(switch).unwrap()[1], 255);
 }
 
+/// Sets changed fields of SwitchInfo from another program.
 fn forge_switch_info(world: &mut World, switch: Guid, change: impl FnOnce(&mut SwitchInfo)) {
     let mut info = *world.sim.switch_info(switch).unwrap();
     change(&mut info);

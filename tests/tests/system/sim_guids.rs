@@ -21,6 +21,7 @@ fn hosts(world: &World) -> Vec<(Guid, PortNum)> {
     ports.filter(|&(guid, _)| is_host(guid)).collect()
 }
 
+/// The number of Sets of GUIDInfo so far.
 fn sets(world: &World) -> u64 {
     let sets = expect::sets(&world.sim.counters());
     sets.get(&GuidInfo::ID).copied().unwrap_or(0)

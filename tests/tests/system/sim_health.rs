@@ -45,6 +45,7 @@ fn codes(world: &World) -> Vec<&'static str> {
     findings.into_iter().map(|(code, _)| code).collect()
 }
 
+/// The texts of all findings, one a line.
 fn texts(world: &World) -> String {
     let snapshot = world.manager().snapshot().expect("it is up");
     let texts = snapshot.findings.iter();

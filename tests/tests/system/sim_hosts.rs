@@ -42,6 +42,7 @@ const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 
 const PAIR: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
 
+/// A subnet that is up, whose hosts query the SA amid the faults of `plan`.
 fn subnet(plan: FaultPlan) -> Hosts {
     let world = World::brought_up(SPEC, Settings::default());
     Hosts::of(
@@ -54,6 +55,7 @@ fn subnet(plan: FaultPlan) -> Hosts {
     )
 }
 
+/// A query of the path from one LID to another.
 fn path(from: Lid, to: Lid) -> PathRecord {
     let mut record = PathRecord::default();
     record.set_slid(from).set_dlid(to);

@@ -82,6 +82,7 @@ fn other_switch(world: &World) -> Guid {
     switches.rfind(|&guid| guid != own).unwrap()
 }
 
+/// The number of Sets of SLtoVLMappingTable so far.
 fn mappings_set(world: &World) -> u64 {
     let sets = expect::sets(&world.sim.counters());
     sets.get(&AttrId::SL_TO_VL_MAPPING).copied().unwrap_or(0)

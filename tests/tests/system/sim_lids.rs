@@ -106,6 +106,7 @@ fn join(world: &mut World) {
     world.sim.add_cable(ends[0], ends[1], width, speed).unwrap();
 }
 
+/// The configuration of a manager that reassigns all LIDs when it starts.
 fn reassigning() -> CoreConfig {
     CoreConfig {
         reassigns_lids: true,

@@ -20,6 +20,7 @@ const TIME_TO_FINDING: Duration = Duration::from_secs(8);
 /// The maximum time until `--once` ends.
 const TIME_TO_END: Duration = Duration::from_secs(40);
 
+/// A configuration with the same M_Key and protection level for all ports.
 fn with_key(m_key: u64, protection: u8) -> CoreConfig {
     let mut config = CoreConfig::default();
     let policy = Arc::make_mut(&mut config.policy);
@@ -125,6 +126,7 @@ fn a_leaf_that_ignores_requests_without_its_m_key_is_a_finding() {
     }
 }
 
+/// Asserts that a finding is about an M_Key that does not match.
 fn assert_key_named(world: &World) {
     let codes = world.manager().findings();
     let is_named = codes.iter().any(|(code, _)| *code == "m-key-mismatch");

@@ -22,6 +22,7 @@ const TREE: &str = "fat-tree:k=4,levels=3";
 const LIMIT: Duration = Duration::from_secs(60);
 const LEVELS: [u8; 4] = [0, 1, 2, 3];
 
+/// The secret that consists of repetitions of `byte`.
 pub(crate) fn secret(byte: u8) -> Secret {
     Secret::new([byte; SECRET_BYTES])
 }
@@ -34,6 +35,7 @@ fn with_keys(m_keys: MKeyPolicy, protection: u8) -> CoreConfig {
     config
 }
 
+/// A policy with an M_Key of its own for each port, derived from `secret(7)`.
 fn own_keys() -> MKeyPolicy {
     MKeyPolicy {
         per_port: true,
@@ -49,10 +51,12 @@ fn settings(core: CoreConfig) -> Settings {
     }
 }
 
+/// Settings with [`own_keys`] and this protection level.
 fn per_port(protection: u8) -> Settings {
     settings(with_keys(own_keys(), protection))
 }
 
+/// The M_Key that a port holds.
 pub(crate) fn held(world: &World, (node, port): (Guid, PortNum)) -> u64 {
     let info = world.sim.port_info(node, port).expect("it is there");
     info.m_key()
@@ -76,6 +80,7 @@ pub(crate) fn others_than(
     ports.filter(is_other).collect()
 }
 
+/// One generation number for the keys of switches and of other ports.
 pub(crate) fn generation(number: u64) -> Generations {
     Generations {
         switches: number,
@@ -83,11 +88,14 @@ pub(crate) fn generation(number: u64) -> Generations {
     }
 }
 
+/// Asserts that every port holds its key of the generation `number`, derived from `secret(7)`.
 #[track_caller]
 fn assert_keys(world: &World, number: u64) {
     assert_eq!(others_than(world, 7, generation(number)), []);
 }
 
+/// Requests a rotation of the keys; if `forced`, even while ports may hold keys from before the
+/// last rotation.
 fn rotate(world: &mut World, forced: bool, ticket: u64) {
     world.command(Command::RotateMKeys { forced, ticket });
 }

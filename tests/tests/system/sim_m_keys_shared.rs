@@ -70,10 +70,12 @@ fn shared_with(settings: Settings) -> World {
     world
 }
 
+/// A fabric as of [`shared_with`], with keys of `secret(7)`.
 fn shared(protection: u8) -> World {
     shared_with(with_secrets(protection, &[7]))
 }
 
+/// Runs until the standby is ready ([`is_ready`]).
 #[track_caller]
 fn wait_ready(world: &mut World) {
     let until = world.now() + LIMIT;

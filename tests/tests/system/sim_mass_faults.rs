@@ -57,7 +57,7 @@ fn own_leaf(world: &World) -> Guid {
     world.sim.peer(local.0, local.1).unwrap().unwrap().0
 }
 
-/// The switches whose names begin with one of `names`.
+/// The switches whose names contain one of `names`, each of which must match a switch.
 fn named(world: &World, names: &[&str]) -> Vec<Guid> {
     let inventory = world.manager().core().inventory();
     let mut found = BTreeSet::new();
@@ -115,6 +115,7 @@ fn random_cables(world: &World, count: usize, seed: u64) -> Failure {
     }
 }
 
+/// The failure of all switches whose names contain one of `names`.
 fn switches(world: &World, names: &[&str]) -> Failure {
     Failure {
         switches: named(world, names),
@@ -592,6 +593,7 @@ fn restart(world: &mut World, limit: Duration) -> Duration {
     world.now().since(began)
 }
 
+/// Runs until the manager has completed its first pass since its start.
 fn run_to_first_pass(world: &mut World, limit: Duration) {
     let has_passed = |world: &World| !world.manager().convergences().is_empty();
     let is_over = world.run(world.now() + limit, has_passed);

@@ -57,6 +57,7 @@ fn uplink(world: &World, leaf: Guid) -> PortNum {
     up.next().expect("it has links up")
 }
 
+/// The findings about missing nodes and cables.
 fn missing(world: &World) -> Vec<Finding> {
     let snapshot = world.manager().snapshot().expect("it is up");
     let findings = snapshot.findings.iter().cloned();
@@ -78,6 +79,7 @@ fn assert_one_missing(world: &World, kind: &str, severity: Severity, parts: &[&s
     }
 }
 
+/// Runs for a minute, and then until the subnet is at rest.
 fn wait_and_settle(world: &mut World) {
     world.run_for(LIMIT);
     world.settle(LIMIT);

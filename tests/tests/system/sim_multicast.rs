@@ -86,6 +86,7 @@ fn assert_delivered_as(world: &World, groups: &GroupSet) {
     }
 }
 
+/// The number of Sets of MulticastForwardingTable so far.
 fn sets(world: &World) -> u64 {
     let sets = expect::sets(&world.sim.counters());
     sets.get(&MulticastForwardingTable::ID)
@@ -93,12 +94,15 @@ fn sets(world: &World) -> u64 {
         .unwrap_or(0)
 }
 
+/// Adds hosts to a group as members that receive.
 pub(crate) fn join(world: &mut World, mlid: Lid, hosts: &[(Guid, (Guid, PortNum))]) {
     world.regroup(mlid, |ports| {
         ports.extend(hosts.iter().map(|&(guid, _)| (guid, true)));
     });
 }
 
+/// Runs until the subnet is at rest, and asserts that every member is served, that there is no
+/// finding, and that no harmful state was on the wire.
 fn settle(world: &mut World) {
     world.settle(LIMIT);
     assert_delivered(world);

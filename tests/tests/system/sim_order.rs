@@ -21,6 +21,7 @@ fn netlist() -> Netlist {
     recabled(netlist, 3).expect("ends are only exchanged")
 }
 
+/// The fabric of `netlist`, with a manager at its first host.
 fn world(netlist: &Netlist, settings: Settings) -> World {
     let mut world = World::new(netlist, settings);
     let (host, port) = first_host(netlist);
@@ -28,6 +29,7 @@ fn world(netlist: &Netlist, settings: Settings) -> World {
     world
 }
 
+/// The host order of the plan in force.
 fn order(world: &World) -> HostOrder {
     let snapshot = world.manager().snapshot().expect("it is up");
     let plan = snapshot.plan.as_ref().expect("it is routed");

@@ -47,6 +47,7 @@ fn held(world: &World, port: (Guid, PortNum)) -> Vec<u16> {
     held.iter().map(|key| key.0).collect()
 }
 
+/// Requests a change of a partition, even if it cuts ports off.
 fn ask(world: &mut World, p_key: u16, action: Action, ticket: u64) {
     ask_with(world, p_key, action, WhenCutOff::Accept, ticket);
 }
@@ -72,10 +73,12 @@ fn create(p_key: u16, members: &[(Guid, Member)]) -> Action {
     }
 }
 
+/// The tickets of the completed requests.
 fn done(world: &World) -> Vec<u64> {
     world.manager().done().iter().copied().collect()
 }
 
+/// The number of Sets of P_KeyTable so far.
 fn p_key_sets(world: &World) -> usize {
     let counters = world.sim.counters();
     counters.received(AttrId::P_KEY_TABLE, Method::SET) as usize

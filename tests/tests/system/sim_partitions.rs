@@ -47,6 +47,7 @@ fn hosts(world: &World) -> Vec<(Guid, (Guid, PortNum))> {
     adapters.map(|&port| (guid(port), port)).collect()
 }
 
+/// Reloads the configuration with this policy, and asserts that the subnet is up without findings.
 fn reload(world: &mut World, policy: Arc<Policy>) {
     let config = CoreConfig {
         policy,
@@ -64,6 +65,7 @@ fn settings(policy: Arc<Policy>) -> Settings {
     settings
 }
 
+/// The number of Gets or Sets of P_KeyTable so far.
 fn p_key_smps(world: &World, method: Method) -> usize {
     let counters = world.sim.counters();
     counters.received(AttrId::P_KEY_TABLE, method) as usize

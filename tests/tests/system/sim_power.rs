@@ -112,6 +112,7 @@ fn far_spine(world: &World) -> Vec<Guid> {
     vec![spine.unwrap()]
 }
 
+/// The last two spines of the netlist.
 fn two_spines(world: &World) -> Vec<Guid> {
     let mut spines = switches(world, false);
     spines.drain(..spines.len() - 2);
@@ -155,6 +156,7 @@ fn pairs(world: &World, dead: &[Guid]) -> Vec<(End, Lid)> {
         .collect()
 }
 
+/// Whether the packets of all `pairs` are delivered.
 fn arrive(world: &World, pairs: &[(End, Lid)]) -> bool {
     pairs
         .iter()

@@ -135,6 +135,7 @@ fn sets_of(world: &World) -> BTreeMap<AttrId, u64> {
     expect::sets(&world.sim.counters())
 }
 
+/// The number of Sets of SLtoVLMappingTable and VLArbitrationTable so far.
 fn tables_set(world: &World) -> u64 {
     let sets = sets_of(world);
     let of = |attribute| sets.get(&attribute).copied().unwrap_or(0);

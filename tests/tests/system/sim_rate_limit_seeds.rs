@@ -189,6 +189,7 @@ impl Limited {
         }
     }
 
+    /// Runs for `duration`, and asserts that no virtual port becomes Active without its limits.
     fn run_for(&mut self, duration: Duration) {
         // The test may have taken some virtual ports down.
         self.watcher.look(&self.world);
@@ -232,6 +233,7 @@ impl Limited {
         }
     }
 
+    /// Adds a virtual port with this GUID at an unused index.
     fn add(&mut self, host: Guid, guid: Guid) {
         let at = (host, PORT, VPORTS + self.given as u16);
         self.given += 1;
@@ -267,6 +269,7 @@ impl Limited {
     }
 }
 
+/// Makes twelve random changes under loss, and asserts that the limits are held in the end.
 fn run(seed: u64) {
     let mut subnet = Limited::new(seed);
     if subnet.dice.one_in(2) {

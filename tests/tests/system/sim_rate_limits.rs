@@ -20,6 +20,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 const TREE: &str = "fat-tree:k=4,levels=2,speed=ndr";
 const PORT: PortNum = PortNum(1);
 
+/// The limits of a file with these rules, which may use `slow` (1000 Mb/s) and `fast` (50,000
+/// Mb/s).
 fn limits(rules: &str) -> Option<Arc<RateLimits>> {
     let text = format!("BW_NAMES\nslow = 1000\nfast = 50000\nBW_RULES\n{rules}\n");
     let (limits, findings) = parse_rate_limits(Path::new("limits"), &text);
@@ -75,6 +77,7 @@ fn port_guid(world: &World, host: Guid) -> Guid {
     node.ports[1].guid
 }
 
+/// Reloads the configuration with these rules, or without a file of rules, and makes a full sweep.
 fn reload(world: &mut World, settings: &Settings, rules: Option<&str>) {
     let mut config = settings.core.clone();
     let mut policy = Policy::clone(&config.policy);
@@ -85,6 +88,7 @@ fn reload(world: &mut World, settings: &Settings, rules: Option<&str>) {
     world.resweep(LIMIT);
 }
 
+/// Whether the text of a finding about a habit of devices contains `part`.
 fn has_habit(world: &World, part: &str) -> bool {
     let findings = &world.manager().snapshot().unwrap().findings;
     let mut habits = findings.iter();

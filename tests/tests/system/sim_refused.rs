@@ -57,6 +57,7 @@ fn unlink(world: &mut World, switch: Guid, ports: impl Iterator<Item = u8>) {
 
 const ROOTS_ABSENT: (&str, &str) = ("roots-absent", "subnet");
 
+/// Asserts the findings about absent roots and refused plans, by code and subject.
 fn assert_findings(world: &World, expected: &[(&str, &str)]) {
     let findings = world.manager().findings();
     let found: Vec<(&str, &str)> = findings

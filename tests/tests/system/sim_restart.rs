@@ -8,6 +8,7 @@ use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Each LID in use, with the GUID of the node that holds it.
 fn lids(world: &World) -> Vec<(Lid, u64)> {
     expect::reach(world, &[])
         .lids(&world.sim)

@@ -32,6 +32,7 @@ fn hosts(fabric: &AnsweringFabric) -> Vec<(Guid, PortNum, Lid)> {
         .collect()
 }
 
+/// A query of the path from `slid` to `dlid`.
 fn path(slid: Lid, dlid: Lid) -> PathRecord {
     let mut record = PathRecord::default();
     record.set_slid(slid).set_dlid(dlid);

@@ -142,6 +142,7 @@ impl Hardware {
         }
     }
 
+    /// About half of the switches, chosen at random.
     fn half(&self, dice: &mut Dice) -> Vec<Guid> {
         let switches = self.switches.iter().copied();
         switches.filter(|_| dice.one_in(2)).collect()
@@ -164,6 +165,7 @@ impl Hardware {
         self.cables.iter().filter(crosses).copied().collect()
     }
 
+    /// A random switch, or in one of three cases a random host.
     fn node(&self, dice: &mut Dice) -> Guid {
         if self.hosts.is_empty() || !dice.one_in(3) {
             dice.pick(&self.switches)

@@ -34,6 +34,7 @@ fn ready() -> World {
     world
 }
 
+/// Runs until the standby has read the subnet as the master left it, and has a plan of it.
 fn wait_ready(world: &mut World, standby: usize) {
     let until = world.now() + LIMIT;
     let is_ready = |world: &World| {
@@ -125,6 +126,7 @@ fn assert_sa_lids_held(world: &World, index: usize) {
     }
 }
 
+/// The causes of a manager's convergences.
 fn causes(world: &World, index: usize) -> Vec<String> {
     let convergences = world.managers()[index].convergences().iter();
     convergences
@@ -497,6 +499,7 @@ fn a_switch_that_is_rebooted_with_the_master_gets_its_tables_from_the_standby() 
     assert_no_loop_and_no_move(&world);
 }
 
+/// The LID of the first manager, which is the master before a takeover.
 fn master_lid(world: &World) -> Lid {
     let (node, port) = place(world, 2 - world.managers().len());
     world.sim.port_info(node, port).expect("it is there").lid()
@@ -626,6 +629,7 @@ fn hosts_written(world: &World) -> usize {
         .count()
 }
 
+/// Whether a finding says that registrations are lost.
 fn reports_lost_registrations(world: &World, index: usize) -> bool {
     let findings = world.managers()[index].findings();
     findings

@@ -47,6 +47,7 @@ fn route_adaptively(world: &mut World, writes: LinearWrites) {
     }
 }
 
+/// Whether packets are delivered between all pairs of ports that `plan` connects.
 fn delivers_everywhere(world: &World, plan: &Plan) -> bool {
     let reach = expect::reach(world, &[]);
     let excused = plan.report.switch_pairs.unreachable;
@@ -62,11 +63,13 @@ fn take_over(world: &mut World) {
     world.settle(LIMIT);
 }
 
+/// The number of counted Sets of LinearForwardingTable at a switch.
 fn blocks_written(world: &World, switch: Guid) -> u64 {
     let requests = world.requests();
     requests.of(switch, Method::SET, LinearForwardingTable::ID)
 }
 
+/// The number of planned blocks in the forwarding table of each switch.
 fn blocks_planned(world: &World) -> u64 {
     world.manager().core().plan().expect("planned").blocks() as u64
 }

@@ -82,6 +82,7 @@ fn create_at_sa(subnet: &mut Hosts, host: usize, mgid: Gid, level: u8) -> McMemb
     answer(subnet, host)
 }
 
+/// The record in the answer to the join of a host.
 fn answer(subnet: &mut Hosts, host: usize) -> McMemberRecord {
     let until = subnet.now() + Duration::from_secs(5);
     let (asked, delivery) = subnet.next(until).expect("it is answered");

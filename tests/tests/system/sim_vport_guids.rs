@@ -25,6 +25,8 @@ const VPORTS: u16 = 4;
 
 type Guids = [Guid; GuidInfo::ENTRIES];
 
+/// Settings with virtual ports whose GUIDCap is `guid_cap`, on these devices or, if empty, on
+/// devices without habits.
 fn settings(guid_cap: u8, devices: &str) -> Settings {
     let mut settings = Settings::default();
     settings.core.manages_vports = true;
@@ -141,6 +143,7 @@ fn assert_active(world: &World) {
     }
 }
 
+/// Whether a finding about a habit of devices names VPortGUIDInfo.
 fn has_habit(world: &World) -> bool {
     let findings = &world.manager().snapshot().unwrap().findings;
     let mut habits = findings.iter();

@@ -37,6 +37,7 @@ fn brought_up(lids: VPortLids, policy: Option<&str>) -> World {
     world
 }
 
+/// The hosts of `world` with an SA, which includes virtual ports in tables if `lists_vports`.
 fn hosts(world: &World, lists_vports: bool) -> Hosts {
     let config = SaConfig {
         lists_vports,
@@ -85,6 +86,7 @@ fn answer<R: Record>(subnet: &mut Hosts) -> Result<Vec<R>, Status> {
     })
 }
 
+/// A NodeRecord with this port GUID and node GUID, for a query.
 fn node_with(guid: Guid) -> NodeRecord {
     let mut wanted = NodeRecord::default();
     let mut info = wanted.node_info();

@@ -26,6 +26,7 @@ const ATTRIBUTES: [AttrId; 7] = [
     AttrId::VPORT_P_KEY_TABLE,
 ];
 
+/// Settings with `vports` virtual ports at each host, including the physical function.
 fn settings(vports: u16, lids: VPortLids) -> Settings {
     let mut settings = Settings::default();
     settings.core.manages_vports = true;
