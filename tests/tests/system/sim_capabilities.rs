@@ -457,7 +457,7 @@ fn aggregation_node_is_recognised_by_its_switch_and_is_no_host() {
 }
 
 /// rsm makes the switch enable or disable its aggregation node, and does so again after a reboot of
-/// the switch. By default, the node stays unchanged.
+/// the switch. A default configuration leaves the node unchanged.
 #[test]
 fn aggregation_node_is_enabled_and_disabled_as_configured() {
     let (switch, port) = (Guid(0x100), PortNum(5));

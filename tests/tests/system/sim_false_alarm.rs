@@ -31,7 +31,7 @@ const SHORT: [u64; 3] = [300, 350, 400];
 const SERVED_AFTER_SILENCE: Duration = Duration::from_secs(1);
 
 /// The maximum time from the end of a stall until the last connected pair is served: traps wait for
-/// the manager. It covers the reaction without a stall, and one request that is repeated.
+/// the manager. The time covers the reaction without a stall, and one request that is repeated.
 const SERVED_AFTER_STALL: Duration = Duration::from_millis(200);
 
 /// The sweep during which a pause begins.

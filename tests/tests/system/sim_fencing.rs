@@ -45,8 +45,8 @@ fn own_guid(world: &World, index: usize) -> Guid {
 }
 
 /// Whether a manager knows that the other manager holds the epoch, and yet manages its part of the
-/// fabric, because no cable connects the two parts. It does so after five seconds without a visible
-/// master.
+/// fabric, because no cable connects the two parts. A manager does so after five seconds without a
+/// visible master.
 fn manages_a_part(world: &World, index: usize) -> bool {
     let snapshot = world.managers()[index].core().snapshot(world.now());
     let mut findings = snapshot.findings.iter();

@@ -184,8 +184,8 @@ fn a_restarted_manager_knows_missing_nodes_and_finds_those_lost_meanwhile() {
     );
 }
 
-/// The sweep reads ports while links train, so one sweep sees a port first Down and later Init. By
-/// then, the directed route to a node leads to the node that took its place.
+/// The sweep reads ports while links train, so one sweep sees a port first Down and later Init. The
+/// directed route to a node then leads to the node that took its place.
 #[test]
 fn swapped_nodes_keep_descriptions_and_lids_at_any_link_training_time() {
     for link_training in (1..=40).map(|step| Duration::from_micros(25 * step)) {

@@ -153,7 +153,7 @@ fn has_habit(world: &World) -> bool {
 }
 
 /// Each block is read once at discovery; after trap 1144, the blocks of the virtual port that it
-/// names are read, and all blocks in an audit. None is ever set.
+/// names are read, and all blocks in an audit. No block is ever set.
 #[test]
 fn additional_guids_are_read_once_and_served() {
     const CAP: u8 = 20;
