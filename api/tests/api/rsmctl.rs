@@ -382,6 +382,8 @@ fn lists_are_sorted_and_limited() {
     let json = printed(&served, &["nodes", "--limit", "2", "--format", "json"]);
     let json: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
     assert_eq!(json.len(), 2);
+    let none = printed(&served, &["flaps", "--limit", "2"]);
+    assert!(none.starts_with("No link went down"), "{none}");
     for (arguments, part) in [
         (
             &["nodes", "--sort", "colour"][..],
@@ -509,6 +511,9 @@ fn design_prints_how_far_the_cables_are_right_and_the_moves_in_order() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["design"]["right"], 8);
     assert_eq!(json["moves"][1199]["kind"], "connect");
+    let limited = ["design", "--limit", "3", "--format", "json"];
+    let limited: serde_json::Value = serde_json::from_str(&printed(&served, &limited)).unwrap();
+    assert_eq!(limited["moves"].as_array().map(Vec::len), Some(3));
     let status = printed(&served, &["status"]);
     assert!(
         status.contains("8 of 1200 cables as designed (0 %)"),

@@ -197,7 +197,7 @@ fn mads(text: &mut Text, status: &v1::SubnetStatus) {
     let smps = status.smps.unwrap_or_default();
     let mut family = text.counter(
         "rsm_smps_total",
-        "Requests to nodes by method, without repetitions.",
+        "Requests sent to nodes by method, with those sent again.",
     );
     family.sample(&[("method", "get")], smps.get);
     family.sample(&[("method", "set")], smps.set);
@@ -208,7 +208,7 @@ fn mads(text: &mut Text, status: &v1::SubnetStatus) {
     .sample(&[], smps.retries);
     text.counter(
         "rsm_smp_timeouts_total",
-        "Requests to nodes that were given up without an answer.",
+        "Requests sent to nodes that were not answered in time, each time that one was sent.",
     )
     .sample(&[], smps.timeouts);
 }

@@ -90,7 +90,12 @@ fn membership_of(text: &str) -> Result<Membership, Refused> {
     }
 }
 
-/// The text of a path or query with its `%` escapes decoded (RFC 3986), and each `+` as a blank.
+/// A part of a query with its escapes decoded, and each `+` as a blank (HTML forms).
+pub(super) fn form_unescaped(text: &str) -> Result<String, Refused> {
+    unescaped(&text.replace('+', " "))
+}
+
+/// A segment of a path with its `%` escapes decoded (RFC 3986).
 pub(super) fn unescaped(text: &str) -> Result<String, Refused> {
     let wrong = || bad("the path or query: expected UTF-8, with two digits after each %");
     let mut bytes = Vec::with_capacity(text.len());
@@ -105,7 +110,6 @@ pub(super) fn unescaped(text: &str) -> Result<String, Refused> {
                     .and_then(|value| u8::try_from(value).ok())
                     .ok_or_else(wrong)?
             }
-            b'+' => b' ',
             byte => byte,
         };
         bytes.push(byte);

@@ -3,7 +3,7 @@
 use axum::http::{Method, StatusCode};
 use rsm_api::access::Need;
 
-use super::body::{p_key, unescaped};
+use super::body::{form_unescaped, p_key, unescaped};
 use super::{Refused, bad};
 
 /// A request to the interface.
@@ -168,7 +168,7 @@ fn pairs(query: &str) -> Result<Vec<(String, String)>, Refused> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let pairs = pairs.map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        Ok((unescaped(name)?, unescaped(value)?))
+        Ok((form_unescaped(name)?, form_unescaped(value)?))
     });
     pairs.collect()
 }

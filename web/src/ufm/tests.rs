@@ -4,7 +4,7 @@ use rsm_api::model::{MemberName, Membership};
 use rsm_api::v1::{self, event::Change};
 use rsm_ids::Guid;
 
-use super::body::{host_names, hosts, membership, p_key, qos, unescaped};
+use super::body::{form_unescaped, host_names, hosts, membership, p_key, qos, unescaped};
 use super::inventory::{shown_event, shown_unhealthy};
 use super::jobs::Jobs;
 use super::route::{Change as Asked, PortFilter, Reading, Route, Shown, System};
@@ -234,7 +234,8 @@ fn p_keys_are_hexadecimal_and_without_the_bit_of_full_membership() {
 
 #[test]
 fn escapes_are_two_digits_and_make_utf_8() {
-    assert_eq!(unescaped("a%2cb+c").as_deref(), Ok("a,b c"));
+    assert_eq!(unescaped("a%2cb+c").as_deref(), Ok("a,b+c"));
+    assert_eq!(form_unescaped("a%2Bb+c").as_deref(), Ok("a+b c"));
     assert_eq!(unescaped("%C3%BC").as_deref(), Ok("ü"));
     for wrong in ["%", "%4", "%4g", "%+1", "%ff"] {
         assert!(unescaped(wrong).is_err(), "{wrong}");

@@ -232,10 +232,15 @@ impl Output {
         self.only_table(rows)
     }
 
-    /// Prints the items of a list as JSON, limited to the requested number.
-    pub(crate) fn json_list<T: Serialize>(&mut self, mut items: Vec<T>) -> Result<(), Failure> {
+    /// Shortens a list that is a part of what is printed to the requested number.
+    pub(crate) fn shorten<T>(&mut self, items: &mut Vec<T>) {
         self.waits_for_list = false;
         items.truncate(self.layout.limit.unwrap_or(usize::MAX));
+    }
+
+    /// Prints the items of a list as JSON, limited to the requested number.
+    pub(crate) fn json_list<T: Serialize>(&mut self, mut items: Vec<T>) -> Result<(), Failure> {
+        self.shorten(&mut items);
         self.json(&items)
     }
 

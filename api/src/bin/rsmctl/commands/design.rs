@@ -47,18 +47,17 @@ pub(crate) async fn run(arguments: DesignArguments, session: &mut Session) -> Re
                        and `design.file` in the configuration names it";
         return Err(Failure::Refused(message.to_owned()));
     };
-    let moves = all_pages(v1::ListDesignMovesRequest::default(), async |request| {
+    let mut moves = all_pages(v1::ListDesignMovesRequest::default(), async |request| {
         session.fabric().list_design_moves(request).await
     })
     .await?;
+    session.output.shorten(&mut moves);
     if session.output.is_json() {
         return session.output.json(&Compared { design, moves });
     }
     let width = session.output.width();
-    let limit = session.output.limit().unwrap_or(usize::MAX);
-    session.output.takes_limit();
     let mut lines = summary(&design, width);
-    for one in moves.iter().take(limit) {
+    for one in &moves {
         let text = plain_names(&printable(&sentence(one)));
         lines.extend(
             wrapped(&text, width, INDENT)

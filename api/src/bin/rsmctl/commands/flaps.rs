@@ -143,6 +143,7 @@ pub(crate) async fn run(arguments: FlapsArguments, session: &mut Session) -> Res
     };
     let span = format!("{} to {until}", minute(since_unix_ms));
     if flaps.is_empty() && nodes.is_empty() {
+        session.output.takes_limit();
         session
             .output
             .line(&format!("No link went down, {span}."))?;

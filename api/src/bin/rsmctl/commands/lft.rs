@@ -17,8 +17,9 @@ pub(crate) struct LftArguments {
 }
 
 pub(crate) async fn run(arguments: LftArguments, session: &mut Session) -> Result<(), Failure> {
-    let table = fetch(session, &arguments.switch).await?;
+    let mut table = fetch(session, &arguments.switch).await?;
     if session.output.is_json() {
+        session.output.shorten(&mut table.entries);
         return session.output.json(&table);
     }
     let heading = format!(

@@ -46,6 +46,7 @@ pub(crate) async fn run(arguments: LinkArguments, session: &mut Session) -> Resu
     })
     .await?;
     if session.output.is_json() {
+        session.output.shorten(&mut hosts);
         return session.output.json(&Found { cable, hosts });
     }
     let users = users(&hosts);

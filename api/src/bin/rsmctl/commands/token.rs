@@ -33,7 +33,7 @@ pub(crate) enum TokenCommand {
 pub(crate) struct NewArguments {
     /// The name of its identity in the audit log; with Basic authentication also the user
     name: String,
-    /// Roles: read, operate, tenant:P_KEYS, admin, secrets
+    /// Roles: read, report, operate, tenant:P_KEYS, admin, secrets
     #[arg(required = true, value_name = "ROLE")]
     roles: Vec<String>,
     /// Days until it ends
