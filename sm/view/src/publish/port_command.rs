@@ -45,14 +45,18 @@ impl Target {
     }
 }
 
-/// The port to set for the port that an operator names, at either end of a cable.
+/// The port to set for the port that an operator names, at either end of a cable. The name may be
+/// of a switch that cannot be reached because the port at the other end is disabled.
 ///
 /// # Errors
 /// The name refers to no port, or no end of the cable is a port of a switch.
 pub(super) fn target(published: &Published, name: &Selector) -> Result<Target, ControlError> {
     let fabric = published.fabric();
-    let (node, number) = resolve_node_or_port(&published.names, name)?;
     let refuse = |reason: String| ControlError::Refused { reason };
+    let (node, number) = match resolve_node_or_port(&published.names, name) {
+        Err(error) => return disabled_before(published, name, &error).ok_or(error.into()),
+        Ok(found) => found,
+    };
     let number = match number {
         Some(number) if number != PortNum::ZERO => number,
         _ => {
@@ -66,16 +70,13 @@ pub(super) fn target(published: &Published, name: &Selector) -> Result<Target, C
     let at = fabric.find_port(named).ok_or(LookupError::NoSuchPort {
         port: api_key(named),
     })?;
-    let peer = fabric.port(at).peer;
-    // A disabled port has no peer at present; its record contains the other end.
-    let known = published
-        .snapshot
-        .avoid
-        .drained_at(NodeOrCable::Port(named), fabric);
-    let port = match (known, peer) {
-        (Some(NodeOrCable::Port(key)), _) => key,
-        (_, Some(peer)) => nearer(published, named, peer),
-        (_, None) => named,
+    // A link that is down has the other end that it had last.
+    let lost = published.snapshot.expected.port(named);
+    let peer = fabric.port(at).peer.or(lost.map(|lost| lost.peer));
+    let port = match (disabled_at(published, named), peer) {
+        (Some(disabled), _) => disabled,
+        (None, Some(peer)) => nearer(published, named, peer),
+        (None, None) => named,
     };
     if !fabric.is_switch(port.node) {
         let text = format!(
@@ -84,10 +85,9 @@ pub(super) fn target(published: &Published, name: &Selector) -> Result<Target, C
         );
         return Err(refuse(text));
     }
-    let peer = fabric.find_port(port).and_then(|at| fabric.port(at).peer);
-    let other = match named == port {
-        true => peer,
-        false => Some(port),
+    let (peer, other) = match named == port {
+        true => (peer, peer),
+        false => (Some(named), Some(port)),
     };
     let to = other.map(|other| format!(" (cable to {})", fabric.port_name(other)));
     Ok(Target {
@@ -99,11 +99,51 @@ pub(super) fn target(published: &Published, name: &Selector) -> Result<Target, C
     })
 }
 
-/// The end at a switch; of two switches, the one closer to the subnet manager.
+/// The disabled port before a switch that has disappeared, if the name is of the switch's port at
+/// the other end of that cable.
+fn disabled_before(published: &Published, name: &Selector, error: &LookupError) -> Option<Target> {
+    let LookupError::Gone {
+        node,
+        port: Some(number),
+        ..
+    } = error
+    else {
+        return None;
+    };
+    let named = PortKey::new(*node, *number);
+    let port = disabled_at(published, named)?;
+    let called = published.fabric().port_name(port);
+    Some(Target {
+        port,
+        peer: Some(named),
+        asked: format!("{name} (cable to {called})"),
+        name: called,
+        named,
+    })
+}
+
+/// The port that operators keep disabled at one of the ends of the cable at `key`, as it was when
+/// the port was disabled. Drained cables without a disabled port do not count.
+fn disabled_at(published: &Published, key: PortKey) -> Option<PortKey> {
+    let fabric = published.fabric();
+    let mut drained = published.snapshot.avoid.drained();
+    drained.find_map(|(part, drained)| match part {
+        NodeOrCable::Port(port) if drained.disabled => {
+            let is_other_end = drained.peer == Some(key) && !part.is_there(fabric);
+            (port == key || is_other_end).then_some(port)
+        }
+        _ => None,
+    })
+}
+
+/// The end at a switch; of two switches, the one closer to the subnet manager. An end that has
+/// disappeared is the farther one.
 fn nearer(published: &Published, one: PortKey, other: PortKey) -> PortKey {
     let rank = |key: PortKey| {
         let node = published.fabric().node_of(key.node);
-        node.map(|node| (!node.is_switch(), node.distance))
+        node.map_or((true, true, u8::MAX), |node| {
+            (false, !node.is_switch(), node.distance)
+        })
     };
     match rank(one) <= rank(other) {
         true => one,

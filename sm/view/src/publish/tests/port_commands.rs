@@ -115,6 +115,73 @@ async fn a_disabled_cable_between_switches_stays_down_until_it_is_enabled() {
     assert_eq!(kinds(&world), [""; 0]);
 }
 
+/// Drains a cable without disabling its port.
+fn drain(world: &mut World, port: PortKey) {
+    let drained = Drained {
+        by: "bob".to_owned(),
+        since_unix_ms: 7,
+        note: String::new(),
+        forced: false,
+        name: "a cable".to_owned(),
+        peer: None,
+        disabled: false,
+    };
+    world.handle(Event::Command(Command::Drain {
+        parts: BTreeMap::from([(NodeOrCable::Port(port), Reason::Drained(drained))]),
+        forced: false,
+        ticket: 1,
+    }));
+    world.run(WAIT);
+    assert_eq!(world.declined, []);
+    world.done.clear();
+}
+
+#[tokio::test]
+async fn near_end_is_disabled_where_the_far_end_is_drained() {
+    let mut world = World::up();
+    drain(&mut world, PortKey::new(LEAF_2, PortNum(3)));
+    let answer = give(&mut world, command(PortAction::Disable, "leaf-2:3"));
+    assert_eq!(answer.await.unwrap().description, "spine-a");
+    assert_eq!(state(&world, SPINE_A, 2).1, PortPhysicalState::Disabled);
+}
+
+#[tokio::test]
+async fn near_end_of_a_link_that_is_down_is_disabled() {
+    let mut world = World::up();
+    world.sim.unlink(LEAF_2, PortNum(3)).unwrap();
+    world.run(Duration::from_secs(30));
+    let answer = give(&mut world, command(PortAction::Disable, "leaf-2:3"));
+    assert_eq!(answer.await.unwrap().description, "spine-a");
+    world.sim.relink(LEAF_2, PortNum(3)).unwrap();
+    world.run(Duration::from_secs(30));
+    assert_eq!(state(&world, SPINE_A, 2).1, PortPhysicalState::Disabled);
+    let enabled = give(&mut world, command(PortAction::Enable, "leaf-2:3"));
+    enabled.await.unwrap();
+    world.run(Duration::from_secs(30));
+    assert_eq!(state(&world, SPINE_A, 2).0, PortState::Active);
+}
+
+#[tokio::test]
+async fn ports_before_a_switch_that_is_cut_off_are_enabled_by_its_own_ports() {
+    let mut world = World::up();
+    for port in ["leaf-2:3", "leaf-2:4"] {
+        let accepted = PortCommand {
+            accept_cut_off: true,
+            ..command(PortAction::Disable, port)
+        };
+        give(&mut world, accepted).await.unwrap();
+        world.run(Duration::from_secs(30));
+    }
+    assert!(world.view.node(&named("leaf-2")).is_err());
+    for (port, number) in [("leaf-2:3", 3), ("leaf-2:4", 4)] {
+        let answer = give(&mut world, command(PortAction::Enable, port)).await;
+        assert_eq!(answer.unwrap().named_port.unwrap().number, number);
+        world.run(Duration::from_secs(30));
+    }
+    assert!(world.view.node(&named("leaf-2")).is_ok());
+    assert_eq!(kinds(&world), [""; 0]);
+}
+
 #[test]
 fn disable_command_ends_when_the_port_reports_that_its_link_is_down() {
     let mut world = World::up();
