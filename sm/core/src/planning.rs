@@ -239,9 +239,14 @@ impl Core {
                 }
             }
             // The trial has failed: the former engine is in force again, and its findings stay.
+            // The hardware holds the plan in force still, unless the fabric changed meanwhile.
             Outcome::Refused(refused) if self.fail_trials(&refused.error) => {
+                self.recorder.join("refused");
                 self.plan_for_changes();
-                self.conclude(Pushed::default(), &[], now);
+                match self.plans.in_force().is_some() && !self.work.wants_plan() {
+                    true => self.resume_push(now),
+                    false => self.conclude(Pushed::default(), &[], now),
+                }
             }
             Outcome::Refused(refused) => {
                 let text = format!(

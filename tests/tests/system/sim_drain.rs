@@ -8,7 +8,7 @@ use rsm_ids::{Guid, PortKey};
 use rsm_monitor::health::PortErrors;
 use rsm_plan::avoid::{Drained, NodeOrCable, Reason};
 use rsm_routing::netlist::NodeKind;
-use rsm_state::Command;
+use rsm_state::{Command, TablesWritten, Unwritten};
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -174,6 +174,11 @@ fn a_drain_that_cuts_hosts_off_is_declined_unless_forced() {
     assert!(reason.contains("4 nodes would be cut off"), "{reason}");
     expect::assert_up(&world);
     expect::assert_no_findings(&world);
+    // Everything stays as it was: the tables are those of the plan in force.
+    let snapshot = world.manager().snapshot().expect("it is up");
+    let last = snapshot.history.last().expect("there was a pass");
+    assert_eq!(last.tables, TablesWritten::AllBut(BTreeSet::new()));
+    assert_eq!(last.unwritten, Unwritten::default());
     drain(&mut world, &[leaf], true, 2);
     assert_eq!(world.manager().done(), &[2]);
     assert_eq!(lids_over(&world, leaf), 4, "its hosts stay reachable");

@@ -76,7 +76,7 @@ fn an_engine_with_a_credit_loop_is_declined_and_nothing_changes() {
         .expect("it is in the history");
     assert_eq!(
         (last.cause.as_str(), last.complete),
-        ("engine minhop requested", false)
+        ("engine minhop requested; refused", true)
     );
     // The earlier engine makes the next plan.
     world.command(Command::Resweep {
