@@ -151,7 +151,7 @@ impl Avoid {
 
     /// Adds all of `parts`, if their removal cuts no port of `fabric` off; otherwise adds none. A
     /// drained part stays drained if it also becomes unhealthy, and an unhealthy part becomes
-    /// drained. Routes avoid the cables in `damped` (each given by either end) in any case.
+    /// drained. A part that is drained already keeps its record. Routes avoid the cables in `damped` (each given by either end) in any case.
     ///
     /// # Errors
     /// The parts would newly cut off ports other than ports of drained nodes, or the set would have
@@ -183,8 +183,14 @@ impl Avoid {
             let mut reason = reason.clone();
             match (self.parts.get(&part), &mut reason) {
                 (Some(Reason::Drained(_)), Reason::Unhealthy(_)) => continue,
-                (Some(Reason::Drained(before)), Reason::Drained(drained)) => {
-                    drained.disabled |= before.disabled;
+                // Who drained the part first, and why, stays until its port is disabled as well.
+                (Some(Reason::Drained(before)), Reason::Drained(drained))
+                    if before.disabled || !drained.disabled =>
+                {
+                    *drained = Drained {
+                        forced: before.forced || drained.forced,
+                        ..before.clone()
+                    };
                 }
                 _ => {}
             }

@@ -391,3 +391,25 @@ fn random_drains_leave_all_ports_reachable_and_no_transit_over_parts_not_in_use(
         }
     }
 }
+
+#[test]
+fn second_drain_of_a_part_keeps_the_record_of_the_first_until_the_port_is_disabled() {
+    let part = NodeOrCable::Node(Guid(7));
+    let record = |since_unix_ms: u64, disabled: bool| {
+        let Reason::Drained(one) = drained(since_unix_ms) else {
+            unreachable!("it is drained");
+        };
+        BTreeMap::from([(part, Reason::Drained(Drained { disabled, ..one }))])
+    };
+    let since = |avoid: &Avoid| avoid.drained().next().map(|(_, one)| one.since_unix_ms);
+    let mut avoid = Avoid::default();
+    avoid.add(&record(1, false)).unwrap();
+    avoid.add(&record(2, false)).unwrap();
+    assert_eq!(since(&avoid), Some(1));
+    avoid.add(&record(3, true)).unwrap();
+    assert_eq!(since(&avoid), Some(3), "who disabled it counts");
+    avoid.add(&record(4, false)).unwrap();
+    avoid.add(&record(5, true)).unwrap();
+    assert_eq!(since(&avoid), Some(3));
+    assert!(avoid.drained().all(|(_, one)| one.disabled));
+}

@@ -5,9 +5,9 @@ use super::confirm::{self, Confirmation};
 use super::whatif;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
-use crate::session::Session;
+use crate::session::{Session, all_pages};
 use crate::table::Rows;
-use crate::text::{NONE, count};
+use crate::text::{NONE, count, timestamp};
 
 /// Routes around switches, cables or hosts, and waits until they are safe to unplug
 #[derive(Debug, Args)]
@@ -46,6 +46,7 @@ pub(crate) async fn run(arguments: DrainArguments, session: &mut Session) -> Res
     session
         .output
         .note(&effect(session, &request.parts).await)?;
+    let before = drained_parts(session).await?;
     let mut client = session.maintenance();
     let answer = confirm::accepted(session, confirmation, async |accept_cut_off| {
         request.force = accept_cut_off;
@@ -57,11 +58,64 @@ pub(crate) async fn run(arguments: DrainArguments, session: &mut Session) -> Res
     } else {
         let mut rows = Rows::plain(2);
         for part in &drained {
-            rows.add([part.name.clone(), verdict(part)]);
+            rows.add([
+                part.name.clone(),
+                verdict(part) + &by_another(part, &request.by),
+            ]);
         }
         session.output.table(rows)?;
     }
+    let now = drained_parts(session).await?;
+    for line in no_longer_safe(&before, &now) {
+        session.output.note(&line)?;
+    }
     safe_to_unplug(&drained)
+}
+
+/// All drained parts.
+pub(super) async fn drained_parts(session: &Session) -> Result<Vec<v1::DrainedPart>, Failure> {
+    all_pages(v1::ListDrainedRequest::default(), async |request| {
+        session.maintenance().list_drained(request).await
+    })
+    .await
+}
+
+/// Who drained a part earlier, and why; empty if `operator` did.
+pub(super) fn by_another(part: &v1::DrainedPart, operator: &str) -> String {
+    if part.by == operator {
+        return String::new();
+    }
+    let by = match part.by.as_str() {
+        "" => "an operator",
+        by => by,
+    };
+    let note = match part.note.as_str() {
+        "" => String::new(),
+        note => format!(": {note}"),
+    };
+    let since = timestamp(part.since_unix_ms);
+    format!("; drained by {by} since {since}{note}")
+}
+
+/// A line about each part that was safe to unplug `before` and is not `now`.
+fn no_longer_safe(before: &[v1::DrainedPart], now: &[v1::DrainedPart]) -> Vec<String> {
+    let was_safe = |part: &&v1::DrainedPart| {
+        let key = |part: &v1::DrainedPart| (part.node_guid.clone(), part.port);
+        let earlier = before.iter().find(|earlier| key(earlier) == key(part));
+        earlier.is_some_and(|earlier| earlier.state() == v1::DrainState::Safe)
+    };
+    let is_unsafe = |part: &&v1::DrainedPart| {
+        !matches!(part.state(), v1::DrainState::Safe | v1::DrainState::Away)
+    };
+    let lost = now.iter().filter(was_safe).filter(is_unsafe);
+    let line = |part: &v1::DrainedPart| {
+        format!(
+            "{} is NO LONGER safe to unplug{}",
+            part.name,
+            by_another(part, "")
+        )
+    };
+    lost.map(line).collect()
 }
 
 /// The effect of a drain before it is made: the links that hosts will share, with their load. Empty
@@ -115,5 +169,44 @@ fn verdict(part: &v1::DrainedPart) -> String {
             "NOT yet safe to unplug: not all tables are written; see `rsmctl drained`".to_owned()
         }
         Ok(v1::DrainState::Unspecified) | Err(_) => NONE.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(name: &str, state: v1::DrainState) -> v1::DrainedPart {
+        v1::DrainedPart {
+            name: name.to_owned(),
+            node_guid: name.to_owned(),
+            state: state.into(),
+            by: "alice".to_owned(),
+            note: "fans".to_owned(),
+            ..v1::DrainedPart::default()
+        }
+    }
+
+    #[test]
+    fn parts_that_another_drain_makes_unsafe_are_named_with_their_operator() {
+        let before = [
+            part("spine-01", v1::DrainState::Safe),
+            part("spine-02", v1::DrainState::Safe),
+        ];
+        let now = [
+            part("spine-01", v1::DrainState::InUse),
+            part("spine-02", v1::DrainState::Away),
+            part("spine-03", v1::DrainState::Carrying),
+        ];
+        let lines = no_longer_safe(&before, &now);
+        let [line] = &lines[..] else {
+            panic!("{lines:?}");
+        };
+        assert!(
+            line.starts_with("spine-01 is NO LONGER safe to unplug; drained by alice since"),
+            "{line}"
+        );
+        assert!(line.ends_with(": fans"), "{line}");
+        assert_eq!(no_longer_safe(&now, &now), [""; 0]);
     }
 }

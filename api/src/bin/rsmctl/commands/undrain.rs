@@ -1,6 +1,7 @@
 use clap::Args;
 use rsm_proto::v1;
 
+use super::drain::{by_another, drained_parts, operator};
 use super::waiting;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
@@ -17,16 +18,35 @@ pub(crate) struct UndrainArguments {
 }
 
 pub(crate) async fn run(arguments: UndrainArguments, session: &mut Session) -> Result<(), Failure> {
+    let before = drained_parts(session).await?;
     let request = v1::UndrainRequest {
         parts: arguments.parts,
     };
     let mut client = session.maintenance();
     let answer = waiting::for_answer(session, client.undrain(request)).await?;
     let answer = answer.into_inner();
+    let now = drained_parts(session).await?;
+    for part in ended(&before, &now) {
+        let by = by_another(part, &operator());
+        if !by.is_empty() {
+            session.output.note(&format!("{}{by}", part.name))?;
+        }
+    }
     if session.output.is_json() {
         return session.output.json(&answer);
     }
     let mut rows = Rows::new(&[">USED AGAIN"]);
     rows.add([answer.undrained.to_string()]);
     session.output.table(rows)
+}
+
+/// The parts that were drained `before` and are not `now`.
+fn ended<'a>(
+    before: &'a [v1::DrainedPart],
+    now: &[v1::DrainedPart],
+) -> impl Iterator<Item = &'a v1::DrainedPart> {
+    let key = |part: &v1::DrainedPart| (part.node_guid.clone(), part.port);
+    before
+        .iter()
+        .filter(move |part| !now.iter().any(|still| key(still) == key(part)))
 }
