@@ -2,8 +2,9 @@
 //!
 //! The load of a link alone says little: links of a switch with many hosts, or with few uplinks,
 //! carry more under any routes. Each link is therefore compared with the links that could take its
-//! paths: the links from one switch to the tier above, and the links from that tier to the switch.
-//! If routing does not rank switches, all links are compared.
+//! paths: the links from one switch to the tiers above, and the links from those tiers to the
+//! switch. A cable that skips a tier, as a miswired one does, is one of them: shortest paths crowd
+//! on it. If routing does not rank switches, all links are compared.
 
 use std::collections::BTreeMap;
 
@@ -62,14 +63,14 @@ impl Share {
     }
 }
 
-/// A set of links that could share paths: those between a switch and one tier above, in one
+/// A set of links that could share paths: those between a switch and the tiers above, in one
 /// direction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Siblings {
-    /// The links from the switch with this index to switches of this rank.
-    Up(usize, u8),
-    /// The links to the switch with this index from switches of this rank.
-    Down(usize, u8),
+    /// The links from the switch with this index to switches closer to the roots.
+    Up(usize),
+    /// The links to the switch with this index from switches closer to the roots.
+    Down(usize),
     /// All remaining links.
     Others,
 }
@@ -96,8 +97,8 @@ pub fn shares(topology: &Topology, links: &[LinkUse], ranks: Option<&[u8]>) -> V
             Some((switch, *ranks?.get(switch)?))
         };
         match (end(link.switch), end(link.peer)) {
-            (Some((from, below)), Some((_, above))) if above < below => Siblings::Up(from, above),
-            (Some((_, above)), Some((to, below))) if above < below => Siblings::Down(to, above),
+            (Some((from, below)), Some((_, above))) if above < below => Siblings::Up(from),
+            (Some((_, above)), Some((to, below))) if above < below => Siblings::Down(to),
             _ => Siblings::Others,
         }
     };
@@ -150,8 +151,11 @@ pub(super) fn balance(topology: &Topology, links: &[LinkUse], ranks: Option<&[u8
 
 #[cfg(test)]
 mod tests {
+    use rsm_ids::Guid;
+
     use crate::engine::{EngineKind, Options, route};
     use crate::generate::generate;
+    use crate::netlist::{Cable, Netlist, NodeKind};
     use crate::quality::balance::balance;
     use crate::quality::{Fabric, Hosts, LinkUse, Settings, Uses, measure, name_links};
     use crate::topology::{PortUse, Topology};
@@ -238,5 +242,44 @@ mod tests {
             most.link.paths, 300,
             "1.5 times its share, and not 90 of 50"
         );
+    }
+
+    /// A fabric in which a technician has exchanged the far ends of a leaf's and a spine's uplink,
+    /// and the ends of the leaf's cable: the leaf and a core.
+    fn miswired(spec: &str) -> (Topology, (Guid, Guid)) {
+        let (nodes, mut cables) = generate(spec).unwrap().into_parts();
+        let has_hosts = |at: usize, cables: &[Cable]| {
+            cables.iter().any(|cable| {
+                let ends = [cable.a.0, cable.b.0];
+                ends.contains(&at) && ends.iter().any(|&end| nodes[end].kind == NodeKind::Ca)
+            })
+        };
+        let is_switch = |at: usize| nodes[at].kind == NodeKind::Switch;
+        let between: Vec<usize> = (0..cables.len())
+            .filter(|&at| is_switch(cables[at].a.0) && is_switch(cables[at].b.0))
+            .collect();
+        let is_of_leaf =
+            |at: &usize| has_hosts(cables[*at].a.0, &cables) || has_hosts(cables[*at].b.0, &cables);
+        let (of_leaves, of_spines): (Vec<usize>, Vec<usize>) =
+            between.into_iter().partition(is_of_leaf);
+        let (one, other) = (of_leaves[0], *of_spines.last().unwrap());
+        let far = cables[one].b;
+        cables[one].b = cables[other].b;
+        cables[other].b = far;
+        let ends = (cables[one].a.0, cables[one].b.0);
+        let ends = (nodes[ends.0].guid, nodes[ends.1].guid);
+        let netlist = Netlist::new(nodes, cables).unwrap();
+        (Topology::from_netlist(&netlist).unwrap(), ends)
+    }
+
+    #[test]
+    fn cable_that_skips_a_tier_and_takes_all_paths_of_its_leaf_is_reported() {
+        let (topology, (leaf, core)) = miswired("fat-tree:k=8,levels=3");
+        let routing = route(EngineKind::FabricTree, &topology, &Options::default(), None);
+        let routing = routing.unwrap();
+        let quality = measure(&topology, &routing.tables, &settings(&routing));
+        let most = quality.balance.most.unwrap();
+        assert_eq!((most.link.switch, most.link.peer), (leaf, core));
+        assert!(quality.balance.beyond > 0 && most.times() > 3.0, "{most:?}");
     }
 }

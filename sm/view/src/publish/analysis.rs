@@ -496,7 +496,7 @@ pub(super) fn verdict(plan: &Plan, spread: &Spread) -> String {
     let LinkUse { paths, .. } = most.link;
     let advice = match plan.avoided.avoid.is_empty() {
         true => {
-            "repair missing cables (`rsmctl expect`), or try another engine (`rsmctl engine list`)"
+            "repair missing or exchanged cables (`rsmctl expect`), or try another engine (`rsmctl engine list`)"
         }
         false => {
             "routes go around drained or unhealthy parts (`rsmctl status`), and others take their share"
