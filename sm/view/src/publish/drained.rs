@@ -6,6 +6,7 @@ use rsm_api::model::{Keyed, PortId, Selector};
 use rsm_api::resolve::resolve_host_or_part;
 use rsm_api::{ControlError, LookupError, v1};
 use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_model::fabric::Fabric;
 use rsm_plan::avoid::{Drained, NodeOrCable, Over, Reason};
 
 use super::api_view::api_key;
@@ -75,7 +76,8 @@ pub(super) fn evidence(published: &Published, part: NodeOrCable) -> (v1::DrainSt
     let Some((plan, Some(found))) = found else {
         return (v1::DrainState::Changing, Over::default());
     };
-    let state = if plan.avoided.uses(part) && snapshot.avoid.reason(part).is_some() {
+    let is_used = plan.avoided.uses(part) && snapshot.avoid.reason(part).is_some();
+    let state = if is_used || is_own(&snapshot.fabric, part) {
         v1::DrainState::InUse
     } else if found.over.is_empty() {
         v1::DrainState::Safe
@@ -83,6 +85,18 @@ pub(super) fn evidence(published: &Published, part: NodeOrCable) -> (v1::DrainSt
         v1::DrainState::Carrying
     };
     (state, found)
+}
+
+/// Whether the part is the node or the cable of this subnet manager, which stops without it.
+fn is_own(fabric: &Fabric, part: NodeOrCable) -> bool {
+    let Some(local) = fabric.local else {
+        return false;
+    };
+    let own = fabric.key(local);
+    match part {
+        NodeOrCable::Node(guid) => guid == own.node,
+        NodeOrCable::Port(key) => key == own || fabric.port(local).peer == Some(key),
+    }
 }
 
 /// Whether a part may be unplugged, and the next step if not.

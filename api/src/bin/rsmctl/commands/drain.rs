@@ -162,7 +162,8 @@ fn verdict(part: &v1::DrainedPart) -> String {
             count(part.lids_over, "LID", "LIDs")
         ),
         Ok(v1::DrainState::InUse) => {
-            "NOT safe to unplug: routes use it, for ports would be cut off otherwise".to_owned()
+            "NOT safe to unplug: without it ports, or this subnet manager, would be cut off"
+                .to_owned()
         }
         Ok(v1::DrainState::Away) => "not there".to_owned(),
         Ok(v1::DrainState::Changing) => {

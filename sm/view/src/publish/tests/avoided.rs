@@ -38,6 +38,29 @@ fn drain(world: &mut World, part: NodeOrCable) {
     }));
 }
 
+#[test]
+fn host_and_cable_of_the_manager_are_never_safe_to_unplug() {
+    let own = PortKey::new(HOSTS[0], PortNum(1));
+    for part in [
+        NodeOrCable::Node(HOSTS[0]),
+        NodeOrCable::Port(own),
+        NodeOrCable::Port(PortKey::new(LEAF_1, PortNum(1))),
+    ] {
+        let mut world = World::up();
+        drain(&mut world, part);
+        world.run(WAIT);
+        let drained = world.view.drained(None, 9).items;
+        // A drain that would cut the manager off is refused in the first place.
+        let states = drained.iter().map(|one| one.message.state());
+        let unsafe_states = [v1::DrainState::InUse, v1::DrainState::Carrying];
+        assert!(
+            states.clone().all(|state| unsafe_states.contains(&state)),
+            "{part:?}: {:?}",
+            states.collect::<Vec<_>>()
+        );
+    }
+}
+
 /// The links with a mark, by the GUIDs of their ends.
 fn marked_links(world: &World) -> BTreeMap<(String, String), v1::Avoidance> {
     let links = world.view.links(None, usize::MAX, &LinkFilter::default());
