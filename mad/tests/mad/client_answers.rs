@@ -428,6 +428,27 @@ fn an_answer_to_the_second_key_counts_no_loss() {
     );
 }
 
+/// VL15 has no flow control: what a fabric holds is found out as the answers come.
+#[test]
+fn four_requests_are_in_flight_before_the_first_answer_and_more_after_it() {
+    let mut client = Client::new(ClientConfig::default());
+    for target in 0..100 {
+        let route = path(&[1 + target as u8]);
+        let request = Request::get(target, route, AttrId::PORT_INFO, 0, target);
+        client.submit(request).unwrap();
+    }
+    let mut sent = Vec::new();
+    while let Some(transmit) = client.poll_transmit(START) {
+        sent.push(transmit.datagram.mad);
+    }
+    assert_eq!(sent.len(), 4);
+    let response = answer(&sent[0], Status::OK);
+    completed(client.handle(&response, START + Duration::from_micros(10)));
+    let later = START + Duration::from_micros(20);
+    let more = std::iter::from_fn(|| client.poll_transmit(later)).count();
+    assert!(more > 1, "{more}");
+}
+
 #[test]
 fn keys_are_not_shown() {
     let text = format!("{:?}", MKeys::several([0xdead, 0xbeef]));

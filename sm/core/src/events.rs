@@ -334,11 +334,7 @@ impl Core {
             }
             Command::RotateMKeys { forced, ticket } => self.rotate_m_keys(forced, ticket, now),
             Command::Accept(accepts) => {
-                let mut is_news = false;
-                for accept in accepts {
-                    is_news |= self.missing.accept(accept, &self.fabric);
-                }
-                if is_news {
+                if self.missing.accept(accepts, &self.fabric) {
                     self.missing.keep(&self.fabric);
                     self.remember();
                     self.publish(now);

@@ -91,8 +91,8 @@ impl KeyRotation {
         }
         if behind > 0 && !request.forced {
             return RotationStep::Declined(format!(
-                "{behind} ports do not hold their key of the rotation before yet (`rsmctl findings`); repeat with --force to go on without them: \
-                 they are found by their old keys later"
+                "{behind} ports do not hold their key of the rotation before yet, and a finding names them; a forced rotation goes on without \
+                 them: they are found by their old keys later"
             ));
         }
         let rotation = Rotation {
@@ -235,7 +235,14 @@ mod tests {
         let policy = per_port();
         let mut rotation = KeyRotation::default();
         let step = rotation.request(&request(&policy, 3, false), Time::ZERO);
-        assert!(matches!(step, RotationStep::Declined(_)), "{step:?}");
+        let RotationStep::Declined(reason) = step else {
+            panic!("{step:?}");
+        };
+        // The reason also goes to other clients than rsmctl.
+        assert!(
+            !reason.contains("rsmctl") && !reason.contains("--"),
+            "{reason}"
+        );
         let step = rotation.request(&request(&policy, 3, true), Time::ZERO);
         assert!(matches!(step, RotationStep::Announce), "{step:?}");
     }

@@ -171,8 +171,12 @@ impl MissingParts {
     }
 
     /// Forgets the missing parts that an operator accepts as lost. Returns whether there were any.
-    pub(super) fn accept(&mut self, accept: Accept, fabric: &Fabric) -> bool {
-        let has_any = Arc::make_mut(&mut self.expected).accept(accept, fabric);
+    pub(super) fn accept(&mut self, accepts: Vec<Accept>, fabric: &Fabric) -> bool {
+        let expected = Arc::make_mut(&mut self.expected);
+        let mut has_any = false;
+        for accept in accepts {
+            has_any |= expected.accept(accept, fabric);
+        }
         if has_any {
             self.findings = self.expected.findings(fabric);
         }

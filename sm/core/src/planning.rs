@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rsm_hardware::diff::Changes;
-use rsm_ids::Guid;
+use rsm_hardware::link_step::LinkStep;
+use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 use rsm_mad::wire::attr::SmState;
 use rsm_model::fabric::Delta;
@@ -162,16 +163,31 @@ impl Core {
         self.outbox.push(Effect::Plan(Box::new(job)));
     }
 
-    /// Plans again with the engine from before the trial, if the fabric has changed since its last
-    /// plan: the plan in force may leave new parts unrouted.
-    fn plan_for_changes(&mut self) {
-        let planned_for = self.plans.in_force().map(|plan| &plan.fabric);
-        let is_same = planned_for
-            .is_some_and(|fabric| !Delta::between(fabric, &self.fabric).changes_cabling());
-        if !is_same {
-            self.work
-                .plan_again("the engine in use before the trial routes again");
+    /// Orders that ports which operators have disabled are set as such although their links are
+    /// down: they could come up later.
+    fn disable_dark_ports(&mut self) {
+        let disabled = self.trials.detours.in_force().disabled();
+        let dark = disabled.filter(|&port| self.inventory.is_dark(port));
+        for port in dark.collect::<Vec<PortKey>>() {
+            self.inventory.link_orders.insert(port, LinkStep::Disable);
         }
+    }
+
+    /// Plans again without what the refused job tried, unless the plan in force has all else that
+    /// the job had: cables, settings, drains and links left out may have changed since that plan.
+    fn plan_without_trial(&mut self) {
+        let has_all = self.plans.in_force().is_some_and(|plan| {
+            !Delta::between(&plan.fabric, &self.fabric).changes_cabling()
+                && Arc::ptr_eq(&plan.policy, &self.config.policy)
+                && plan.avoided.avoid == *self.trials.detours.in_force()
+                && plan.avoided.damped == *self.links.left_out()
+        });
+        if !has_all {
+            self.work
+                .plan_again("the settings in use before the trial count again");
+        }
+        // The refused job had the latest multicast groups.
+        self.work.regroup();
     }
 
     /// Restores the settings that the trials of the refused job had replaced. Returns whether the
@@ -202,6 +218,7 @@ impl Core {
             Outcome::Plan(plan) => {
                 let mut answers = Answers::to(&mut self.work, &mut self.outbox);
                 if self.trials.pass(self.plans.generation(), &mut answers) {
+                    self.disable_dark_ports();
                     self.remember();
                 }
                 self.recorder.note(plan.whole.iter().cloned());
@@ -239,10 +256,10 @@ impl Core {
                 }
             }
             // The trial has failed: the former engine is in force again, and its findings stay.
-            // The hardware holds the plan in force still, unless the fabric changed meanwhile.
+            // Without other changes, the hardware holds the plan in force still.
             Outcome::Refused(refused) if self.fail_trials(&refused.error) => {
                 self.recorder.join("refused");
-                self.plan_for_changes();
+                self.plan_without_trial();
                 match self.plans.in_force().is_some() && !self.work.wants_plan() {
                     true => self.resume_push(now),
                     false => self.conclude(Pushed::default(), &[], now),

@@ -314,7 +314,9 @@ impl HistoryReader {
         let (recorder, segments) = (self.recorder.clone(), self.segments.clone());
         let done = blocking::at_place(&self.places, move || {
             let Some(segments) = segments.get() else {
-                let reason = "its folder cannot be used yet; `rsmctl findings` says why".to_owned();
+                let reason =
+                    "its folder cannot be used yet: the finding about the storage says why"
+                        .to_owned();
                 return Err(HistoryError::Unreadable { reason });
             };
             recorder.settle(SETTLE);

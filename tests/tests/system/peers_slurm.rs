@@ -1,6 +1,6 @@
 //! Slurm's controller reads the trees and blocks that rsm writes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -20,8 +20,13 @@ const WITH_BLOCKS: (u32, u32) = (23, 11);
 /// The first version of Slurm that reads topology.yaml, as year and month.
 const WITH_YAML: (u32, u32) = (25, 5);
 
-/// The fabrics to export.
-const FABRICS: [&str; 3] = ["superpod:su=1", "superpod:su=2", "superpod:su=4"];
+/// The fabrics to export: three with two tiers of switches, and one with three.
+const FABRICS: [&str; 4] = [
+    "superpod:su=1",
+    "superpod:su=2",
+    "superpod:su=4",
+    "superpod:su=16",
+];
 
 /// Exports a file for Slurm, for a fabric whose hosts are all like `docs/dgx.txt`, or as in the
 /// folder `inventory`.
@@ -43,6 +48,23 @@ fn nodes(file: &str) -> BTreeSet<&str> {
     let of_yaml = of_yaml.filter_map(|line| line.split('"').nth(1));
     let lists = file.lines().filter_map(|line| line.split(" Nodes=").nth(1));
     lists.chain(of_yaml).collect()
+}
+
+/// The number of tiers of switches in a tree, by the longest chain from a root to a leaf.
+fn tiers(tree: &str) -> usize {
+    let below: BTreeMap<&str, &str> = tree
+        .lines()
+        .filter_map(|line| line.strip_prefix("SwitchName=")?.split_once(" Switches="))
+        .collect();
+    let is_in = |name: &str, list: &str| list.split(',').any(|one| one == name);
+    let depth = |mut name| {
+        let mut depth = 2;
+        while let Some((&above, _)) = below.iter().find(|(_, list)| is_in(name, list)) {
+            (name, depth) = (above, depth + 1);
+        }
+        depth
+    };
+    below.keys().map(|&name| depth(name)).max().unwrap_or(1)
 }
 
 /// The version of the controller, as year and month.
@@ -146,6 +168,7 @@ fn slurm_accepts_the_trees_of_three_fabrics_without_a_warning() {
     let directory = tempfile::tempdir().expect("there is room");
     for (port, fabric) in (26_870..).zip(FABRICS) {
         let tree = export(directory.path(), fabric, "slurm-tree", None);
+        assert_eq!(tiers(&tree), if fabric == FABRICS[3] { 3 } else { 2 });
         assert_accepted(&Start::new("tree", tree, port));
     }
     // Counter-test: the controller reports a tree that lacks a node.

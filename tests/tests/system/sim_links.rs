@@ -318,17 +318,15 @@ fn the_subnet_recovers_when_every_switch_reboots_at_once() {
 
 #[test]
 fn a_new_host_comes_up() {
-    let mut world = World::brought_up("ring:4", Settings::default());
-    let switch = leaf(&world);
-    let free = (1..=world.sim.num_ports(switch).unwrap())
-        .map(PortNum)
-        .find(|&port| world.sim.peer(switch, port).unwrap().is_none());
-    let Some(free) = free else {
-        // A ring's switches have no free port, so a host's port is used.
-        let (a, b) = cable(&world, false);
-        world.sim.power_off(a.0.min(b.0)).unwrap();
-        return;
-    };
+    // Leaves lack hosts, and have free ports.
+    let spec = format!("{TREE},uneven=90");
+    let mut world = World::brought_up(&spec, Settings::default());
+    let is_free = |&(switch, port): &End| world.sim.peer(switch, port).unwrap().is_none();
+    let ports = switches(&world).into_iter().flat_map(|switch| {
+        let ports = 1..=world.sim.num_ports(switch).unwrap();
+        ports.map(move |port| (switch, PortNum(port)))
+    });
+    let place = ports.into_iter().find(is_free).expect("a free port");
     let node = Node {
         kind: NodeKind::Ca,
         guid: Guid(0xABCD),
@@ -344,7 +342,7 @@ fn a_new_host_comes_up() {
     world
         .sim
         .add_cable(
-            (switch, free),
+            place,
             (node.guid, PortNum(1)),
             LinkWidth::X4,
             LinkSpeed::Hdr,

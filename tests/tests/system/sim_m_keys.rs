@@ -288,7 +288,7 @@ fn a_device_that_keeps_its_key_is_a_finding_and_stays_managed() {
             .manager()
             .declined()
             .iter()
-            .any(|(ticket, reason)| *ticket == 2 && reason.contains("--force"))
+            .any(|(ticket, reason)| *ticket == 2 && reason.contains("forced rotation"))
     );
     rotate(&mut world, true, 3);
     world.run_for(Duration::from_secs(30));

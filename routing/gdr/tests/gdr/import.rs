@@ -96,6 +96,20 @@ fn output_of_another_vendors_tool_is_refused_and_the_tool_is_named() {
     let text = error.to_string();
     assert!(text.contains("cell `MT2` in column `GPU1`"), "{text}");
     assert!(text.contains("Moore Threads' mthreads-gmi"), "{text}");
+    for (word, tool) in [
+        ("mthreads-gmi", "Moore Threads"),
+        ("npu-smi", "Huawei"),
+        ("xpu-smi", "Intel's xpu-smi"),
+        ("hl-smi", "Intel's hl-smi"),
+        ("mx-smi", "MetaX"),
+        ("ixsmi", "Iluvatar"),
+        ("cnmon", "Cambricon"),
+        ("amd-smi", "AMD"),
+    ] {
+        let output = format!("{word} 1.2.3\nGPU0 GPU1 NIC0\n");
+        let text = refused(InventoryFormat::NvidiaSmi, &output).to_string();
+        assert!(text.contains(tool), "{text}");
+    }
     let amd = "============ ROCm System Management Interface ============\n0  N/A\n";
     let text = refused(InventoryFormat::NvidiaSmi, amd).to_string();
     assert!(text.contains("`rocm-smi --showtopo`"), "{text}");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rsm_config::m_keys::KeyHolder;
 use rsm_ids::{Guid, Lid, PortKey};
-use rsm_mad::wire::attr::PortInfo;
+use rsm_mad::wire::attr::{PortInfo, PortPhysicalState, PortState};
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::expected::Expected;
 use rsm_model::managed::BlockKey;
@@ -57,8 +57,8 @@ pub struct Inventory {
     /// Ports of switches to disable: the port at the other end sends traps without an end, or an
     /// operator wants it.
     pub disabling: BTreeSet<PortKey>,
-    /// Ports that operators ordered to bounce or enable; an order stays until its Sets are answered
-    /// or fail.
+    /// Ports that operators ordered to bounce or enable, and ports to disable while their links are
+    /// down; an order stays until its Sets are answered or fail.
     pub link_orders: BTreeMap<PortKey, LinkStep>,
     /// The highest multicast LID in use: sweeps read the multicast tables of switches without a
     /// valid MulticastFDBTop up to this LID.
@@ -100,6 +100,17 @@ impl Inventory {
     /// GUID of the subnet manager's port; zero before its first answer.
     pub fn own_guid(&self) -> Guid {
         self.own_port().map_or(Guid::ZERO, |port| port.guid)
+    }
+
+    /// Whether the link of a port is down, and the port does not show that it is disabled: the link
+    /// could come up.
+    pub fn is_dark(&self, port: PortKey) -> bool {
+        let port = self.hardware.port(port);
+        let info = port.and_then(|port| port.info.as_ref());
+        info.is_some_and(|info| {
+            info.port_state() == PortState::Down
+                && info.port_physical_state() != PortPhysicalState::Disabled
+        })
     }
 
     /// Why all paths were searched since the last call; `None` if they were not.

@@ -37,7 +37,8 @@ impl Fabric {
             }
             let node = self.node(ix);
             // SMPs pass only through switches, and leave from the node that the sweep starts at.
-            if node.is_switch() || std::mem::take(&mut first) {
+            let is_first = std::mem::take(&mut first);
+            if node.is_switch() || is_first {
                 waiting.extend(self.links_of(ix, node).map(|(_, there)| there.node));
             }
         }

@@ -187,8 +187,14 @@ impl Avoid {
                 (Some(Reason::Drained(before)), Reason::Drained(drained))
                     if before.disabled || !drained.disabled =>
                 {
+                    let note = match before.by == drained.by && !drained.note.is_empty() {
+                        true => drained.note.clone(),
+                        false => before.note.clone(),
+                    };
                     *drained = Drained {
                         forced: before.forced || drained.forced,
+                        peer: drained.peer.or(before.peer),
+                        note,
                         ..before.clone()
                     };
                 }
@@ -237,8 +243,9 @@ impl Avoid {
             .into_iter()
             .flatten()
             .map(NodeOrCable::Port);
+        // A port with another cable is no longer the other end.
         let then = |&(part, drained): &(NodeOrCable, &Drained)| {
-            drained.peer == Some(key) && !part.is_there(fabric)
+            drained.peer == Some(key) && peer.is_none() && !part.is_there(fabric)
         };
         let found = now.into_iter().find(is_drained);
         found.or_else(|| self.drained().find(then).map(|(part, _)| part))

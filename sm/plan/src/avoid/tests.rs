@@ -393,6 +393,24 @@ fn random_drains_leave_all_ports_reachable_and_no_transit_over_parts_not_in_use(
 }
 
 #[test]
+fn drained_switch_of_the_manager_excuses_no_other_cut_off() {
+    let fabric = fabric(TREE);
+    let local = fabric.local.expect("it has a port");
+    let own_leaf = fabric.port(local).peer.expect("it is cabled").node;
+    let leaves = tiers(&fabric).0;
+    let other = leaves.into_iter().find(|&leaf| leaf != own_leaf).unwrap();
+    let (mut avoid, none) = (Avoid::default(), BTreeSet::new());
+    avoid.add(&parts([NodeOrCable::Node(own_leaf)])).unwrap();
+    let wanted = parts([NodeOrCable::Node(other)]);
+    let refused = avoid.try_add(&wanted, &fabric, &none);
+    let Err(AvoidError::CutOff(cut_off)) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(cut_off.ports.len(), 4, "the hosts of that leaf");
+    assert!(!cut_off.is_own);
+}
+
+#[test]
 fn second_drain_of_a_part_keeps_the_record_of_the_first_until_the_port_is_disabled() {
     let part = NodeOrCable::Node(Guid(7));
     let record = |since_unix_ms: u64, disabled: bool| {

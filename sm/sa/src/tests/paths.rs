@@ -71,8 +71,14 @@ fn queries_with_one_end_or_none_return_tables() {
     let all = world.table(ComponentMask::NONE, &PathRecord::default());
     // The two spines have no path to each other.
     assert_eq!(all.len(), ends * ends - 2);
-    let refused = world.get(PathRecord::SLID, &between(hosts[1], Lid(0)));
-    assert_eq!(refused.unwrap_err(), SaStatus::REQ_INSUFFICIENT_COMPONENTS);
+    for (mask, ends) in [
+        (PathRecord::SLID, between(hosts[1], Lid(0))),
+        (PathRecord::DLID, between(Lid(0), hosts[1])),
+        (ComponentMask::NONE, PathRecord::default()),
+    ] {
+        let refused = world.get(mask, &ends).unwrap_err();
+        assert_eq!(refused, SaStatus::REQ_INSUFFICIENT_COMPONENTS, "{mask:?}");
+    }
 }
 
 #[test]

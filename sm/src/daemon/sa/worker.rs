@@ -133,7 +133,7 @@ impl Worker {
                 Ok(left) => left,
                 Err(SendError::Closed) => {
                     tracing::info!("the port is closed; requests get no more answers");
-                    return;
+                    break;
                 }
                 Err(error) => {
                     let error: &dyn std::error::Error = &error;
@@ -146,7 +146,7 @@ impl Worker {
                 left => left,
             };
             if !self.receive(left) {
-                return;
+                break;
             }
         }
         let now = (self.clock)();

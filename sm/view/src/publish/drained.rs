@@ -87,16 +87,17 @@ pub(super) fn evidence(published: &Published, part: NodeOrCable) -> (v1::DrainSt
     (state, found)
 }
 
-/// Whether the part is the node or the cable of this subnet manager, which stops without it.
+/// Whether the part is the node or the cable of this subnet manager, or the switch at the other end:
+/// the manager is cut off without it.
 fn is_own(fabric: &Fabric, part: NodeOrCable) -> bool {
     let Some(local) = fabric.local else {
         return false;
     };
-    let own = fabric.key(local);
-    match part {
-        NodeOrCable::Node(guid) => guid == own.node,
-        NodeOrCable::Port(key) => key == own || fabric.port(local).peer == Some(key),
-    }
+    let ends = [Some(fabric.key(local)), fabric.port(local).peer];
+    ends.into_iter().flatten().any(|end| match part {
+        NodeOrCable::Node(guid) => guid == end.node,
+        NodeOrCable::Port(key) => key == end,
+    })
 }
 
 /// Whether a part may be unplugged, and the next step if not.
@@ -112,6 +113,7 @@ pub(super) fn unplug(published: &Published, part: NodeOrCable) -> (v1::Unplug, O
     };
     let unplug = match state {
         v1::DrainState::Safe => v1::Unplug::Safe,
+        v1::DrainState::InUse if is_own(fabric, part) => v1::Unplug::CutsOff,
         v1::DrainState::Carrying | v1::DrainState::InUse => {
             if around.iter().any(is_drained) {
                 v1::Unplug::CutsOff

@@ -24,7 +24,7 @@ pub trait PastSource: Send + Sync + 'static {
 fn reader(source: Option<&dyn PastSource>) -> Result<PastReader, CountersError> {
     let source = source.ok_or(CountersError::NoPast)?;
     source.past().ok_or_else(|| CountersError::PastUnreadable {
-        reason: "its folder cannot be used yet; `rsmctl findings` says why".to_owned(),
+        reason: "its folder cannot be used yet: the finding about the storage says why".to_owned(),
     })
 }
 

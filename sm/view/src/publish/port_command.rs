@@ -70,9 +70,7 @@ pub(super) fn target(published: &Published, name: &Selector) -> Result<Target, C
     let at = fabric.find_port(named).ok_or(LookupError::NoSuchPort {
         port: api_key(named),
     })?;
-    // A link that is down has the other end that it had last.
-    let lost = published.snapshot.expected.port(named);
-    let peer = fabric.port(at).peer.or(lost.map(|lost| lost.peer));
+    let peer = fabric.port(at).peer.or(last_peer(published, named));
     let port = match (disabled_at(published, named), peer) {
         (Some(disabled), _) => disabled,
         (None, Some(peer)) => nearer(published, named, peer),
@@ -99,6 +97,14 @@ pub(super) fn target(published: &Published, name: &Selector) -> Result<Target, C
     })
 }
 
+/// The other end that a link had before it went down, unless that has another cable now.
+fn last_peer(published: &Published, port: PortKey) -> Option<PortKey> {
+    let fabric = published.fabric();
+    let peer = published.snapshot.expected.port(port)?.peer;
+    let is_cabled = |at| fabric.port(at).peer.is_some();
+    (!fabric.find_port(peer).is_some_and(is_cabled)).then_some(peer)
+}
+
 /// The disabled port before a switch that has disappeared, if the name is of the switch's port at
 /// the other end of that cable.
 fn disabled_before(published: &Published, name: &Selector, error: &LookupError) -> Option<Target> {
@@ -123,13 +129,17 @@ fn disabled_before(published: &Published, name: &Selector, error: &LookupError) 
 }
 
 /// The port that operators keep disabled at one of the ends of the cable at `key`, as it was when
-/// the port was disabled. Drained cables without a disabled port do not count.
+/// the port was disabled. Drained cables without a disabled port do not count, nor does the former
+/// other end of a port that has another cable now.
 fn disabled_at(published: &Published, key: PortKey) -> Option<PortKey> {
     let fabric = published.fabric();
+    let has_cable = fabric
+        .find_port(key)
+        .is_some_and(|at| fabric.port(at).peer.is_some());
     let mut drained = published.snapshot.avoid.drained();
     drained.find_map(|(part, drained)| match part {
         NodeOrCable::Port(port) if drained.disabled => {
-            let is_other_end = drained.peer == Some(key) && !part.is_there(fabric);
+            let is_other_end = drained.peer == Some(key) && !has_cable && !part.is_there(fabric);
             (port == key || is_other_end).then_some(port)
         }
         _ => None,

@@ -65,9 +65,15 @@ pub(crate) async fn run(arguments: DrainArguments, session: &mut Session) -> Res
         }
         session.output.table(rows)?;
     }
-    let now = drained_parts(session).await?;
-    for line in no_longer_safe(&before, &now) {
-        session.output.note(&line)?;
+    match drained_parts(session).await {
+        Ok(now) => {
+            for line in no_longer_safe(&before, &now) {
+                session.output.note(&line)?;
+            }
+        }
+        Err(_) => session
+            .output
+            .note("whether other drained parts are still safe: see `rsmctl drained`")?,
     }
     safe_to_unplug(&drained)
 }
@@ -82,13 +88,14 @@ pub(super) async fn drained_parts(session: &Session) -> Result<Vec<v1::DrainedPa
 
 /// Who drained a part earlier, and why; empty if `operator` did.
 pub(super) fn by_another(part: &v1::DrainedPart, operator: &str) -> String {
-    if part.by == operator {
+    let named = |name: &str| match name {
+        "" => "an operator".to_owned(),
+        name => name.to_owned(),
+    };
+    let by = named(&part.by);
+    if by == named(operator) {
         return String::new();
     }
-    let by = match part.by.as_str() {
-        "" => "an operator",
-        by => by,
-    };
     let note = match part.note.as_str() {
         "" => String::new(),
         note => format!(": {note}"),
@@ -105,7 +112,10 @@ fn no_longer_safe(before: &[v1::DrainedPart], now: &[v1::DrainedPart]) -> Vec<St
         earlier.is_some_and(|earlier| earlier.state() == v1::DrainState::Safe)
     };
     let is_unsafe = |part: &&v1::DrainedPart| {
-        !matches!(part.state(), v1::DrainState::Safe | v1::DrainState::Away)
+        matches!(
+            part.state(),
+            v1::DrainState::Carrying | v1::DrainState::InUse
+        )
     };
     let lost = now.iter().filter(was_safe).filter(is_unsafe);
     let line = |part: &v1::DrainedPart| {

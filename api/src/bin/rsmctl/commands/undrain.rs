@@ -25,7 +25,9 @@ pub(crate) async fn run(arguments: UndrainArguments, session: &mut Session) -> R
     let mut client = session.maintenance();
     let answer = waiting::for_answer(session, client.undrain(request)).await?;
     let answer = answer.into_inner();
-    let now = drained_parts(session).await?;
+    let now = drained_parts(session)
+        .await
+        .unwrap_or_else(|_| before.clone());
     for part in ended(&before, &now) {
         let by = by_another(part, &operator());
         if !by.is_empty() {

@@ -161,6 +161,20 @@ async fn near_end_of_a_link_that_is_down_is_disabled() {
     assert_eq!(state(&world, SPINE_A, 2).0, PortState::Active);
 }
 
+/// The cable of spine-a that led to leaf-2:3 leads to leaf-2:1 now, and leaf-2:3 has none.
+#[tokio::test]
+async fn port_that_has_lost_its_cable_to_another_one_does_not_stand_for_that_cable() {
+    let mut world = World::up();
+    world.sim.power_off(HOSTS[2]).unwrap();
+    let (from, to) = ((LEAF_2, PortNum(3)), (LEAF_2, PortNum(1)));
+    world.sim.swap_cables(from, to).unwrap();
+    world.run(Duration::from_secs(60));
+    assert_eq!(state(&world, SPINE_A, 2).0, PortState::Active);
+    let answer = give(&mut world, command(PortAction::Disable, "leaf-2:3"));
+    assert_eq!(answer.await.unwrap().description, "leaf-2");
+    assert_eq!(state(&world, SPINE_A, 2).0, PortState::Active);
+}
+
 #[tokio::test]
 async fn ports_before_a_switch_that_is_cut_off_are_enabled_by_its_own_ports() {
     let mut world = World::up();
