@@ -67,6 +67,19 @@ impl Analysis {
         }
     }
 
+    /// Whether the fabric has a port of the host at `place`, or another device of its name; true
+    /// without a fabric.
+    pub fn knows_name(&self, place: usize) -> bool {
+        let host = &self.hosts[place];
+        let is_joined = host.joined.iter().any(|joined| joined.port().is_some());
+        let fabric = self.fabric.as_ref();
+        is_joined
+            || fabric.is_none_or(|fabric| {
+                let was_there = fabric.absent.contains_key(&host.name);
+                was_there || fabric.described_host(&host.name).is_some()
+            })
+    }
+
     /// The findings of a host, including findings shared with other hosts, sorted by kind.
     pub fn findings_of(&self, host: &str) -> impl Iterator<Item = &GpuFinding> {
         let places = self.of_host.get(host).map_or(&[][..], Vec::as_slice);

@@ -23,7 +23,7 @@ pub enum ToolError {
     #[error("it cannot be started: {0}")]
     Start(io::Error),
     /// The program took too long, and was killed.
-    #[error("it did not end within {0:?}: the driver may hang")]
+    #[error("it did not end within {seconds:.1} s: the driver may hang", seconds = .0.as_secs_f64())]
     TimeOut(Duration),
     /// The program failed; the text is its message.
     #[error("it failed: {0}")]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
-use super::Explained;
+use super::{Explained, hosts_like_it, hosts_like_it_have};
 use crate::Analysis;
 use crate::claims::JoinFaults;
 use crate::fabric::GpuFabric;
@@ -130,7 +130,7 @@ impl Found<'_> {
     /// Compares the devices of a host with the template of its family.
     fn compare(&mut self, family: &Family, analysis: &Analysis) {
         let inventory = &self.host.inventory;
-        let peers = family.whole.len();
+        let peers = hosts_like_it_have(family.whole.len());
         let addresses: BTreeSet<PciAddress> =
             inventory.gpus.iter().filter_map(|gpu| gpu.pci).collect();
         let usual: BTreeSet<PciAddress> = family.gpus.iter().copied().collect();
@@ -175,7 +175,7 @@ impl Found<'_> {
             }
             if extra_gpus > 0 || extra.len() > moved.len() {
                 let evidence = format!(
-                    "{} GPUs and {} ports, where {peers} hosts like it have {} and {}",
+                    "{} GPUs and {} ports, where {peers} {} and {}",
                     inventory.gpus.len(),
                     there.len(),
                     family.gpus.len(),
@@ -199,8 +199,8 @@ impl Found<'_> {
             .filter_map(|(&key, _)| port_at(&self.host.inventory, key))
             .collect();
         let evidence = format!(
-            "no GPU at {address}, where {} hosts like it have GPU{}",
-            family.whole.len(),
+            "no GPU at {address}, where {} GPU{}",
+            hosts_like_it_have(family.whole.len()),
             index.unwrap_or_default()
         );
         self.report(GpuFindingKind::GpuMissing, &BTreeSet::new(), &[], evidence);
@@ -217,10 +217,10 @@ impl Found<'_> {
         let usual = &family.ports[&key];
         let gpus = self.gpus_at(usual.near.iter());
         let evidence = format!(
-            "no adapter port {} at {}, where {} hosts like it have one for {}",
+            "no adapter port {} at {}, where {} one for {}",
             key.1,
             key.0,
-            family.whole.len(),
+            hosts_like_it_have(family.whole.len()),
             match usual.role {
                 TrafficRole::Compute => "GPUs",
                 role => role.name(),
@@ -257,9 +257,9 @@ impl Found<'_> {
             }
             let gpus = self.gpus_at(usual.near.iter());
             let evidence = format!(
-                "{} is Ethernet, where {} hosts like it have InfiniBand",
+                "{} is Ethernet, where {} InfiniBand",
                 entry.label(),
-                family.whole.len()
+                hosts_like_it_have(family.whole.len())
             );
             self.report(GpuFindingKind::HcaEthernetMode, &gpus, &[port], evidence);
         }
@@ -301,10 +301,10 @@ impl Found<'_> {
             let gpus = self.gpus_at(family.ports[&from].near.iter());
             let entry = &self.host.inventory.hca_ports[port];
             let evidence = format!(
-                "{} is at {}, where {} hosts like it have the adapter at {}",
+                "{} is at {}, where {} the adapter at {}",
                 entry.label(),
                 entry.pci.map(|pci| pci.to_string()).unwrap_or_default(),
-                family.whole.len(),
+                hosts_like_it_have(family.whole.len()),
                 from.0
             );
             self.report(GpuFindingKind::HcaMoved, &gpus, &[port], evidence);
@@ -344,10 +344,10 @@ impl Found<'_> {
                 names.collect::<Vec<_>>().join(",")
             };
             let evidence = format!(
-                "{} is under the PCIe switch of {}, in {} hosts like it under that of {}",
+                "{} is under the PCIe switch of {}, in {} under that of {}",
                 inventory.hca_ports[port].label(),
                 list(&near),
-                family.whole.len(),
+                hosts_like_it(family.whole.len()),
                 list(&wanted)
             );
             self.report(GpuFindingKind::HcaMoved, &gpus, &[port], evidence);

@@ -48,6 +48,7 @@ fn unjoined(
         return;
     }
     let host = &analysis.hosts[place];
+    let is_known = analysis.knows_name(place);
     let mut missing: BTreeMap<NotJoined, Vec<usize>> = BTreeMap::new();
     for (port, joined) in host.joined.iter().enumerate() {
         // An Ethernet port belongs to no fabric, and a port that no source declares InfiniBand is
@@ -60,9 +61,6 @@ fn unjoined(
         }
     }
     for (reason, ports) in missing {
-        let Some(text) = missing_text(reason) else {
-            continue;
-        };
         let waiting: Vec<usize> = analysis.hints[place]
             .iter()
             .filter(|hint| hint.reason == HintReason::NearerIsDown || hint.port().is_none())
@@ -73,7 +71,20 @@ fn unjoined(
                 ports.iter().any(local)
             })
             .collect();
-        let mut evidence = format!("{} ports are not joined: {text}", ports.len());
+        let Some(text) = missing_text(reason) else {
+            // The finding about the other claim of a port has the cause.
+            if reason == NotJoined::Taken {
+                reported_gpus.extend(waiting);
+            }
+            continue;
+        };
+        let mut evidence = match ports.len() {
+            1 => format!("1 port is not joined: {text}"),
+            count => format!("{count} ports are not joined: {text}"),
+        };
+        if !is_known {
+            evidence.push_str(", and no host of the fabric has this host's name");
+        }
         if !waiting.is_empty() {
             evidence.push_str("; GPUs beside them have to use other ports");
         }

@@ -112,11 +112,18 @@ fn claims(analysis: &Analysis, place: usize, faults: &JoinFaults, findings: &mut
     }
     for (holder, ports) in by_holder {
         let other = &analysis.hosts[holder];
-        let evidence = format!(
-            "{} of its GUIDs are those of ports that {} has as well, which keeps them",
-            ports.len(),
-            other.name
-        );
+        let described = |name| analysis.fabric.as_ref()?.described_host(name);
+        let evidence = match described(&host.name) {
+            Some(name) if described(&other.name) == Some(name) => format!(
+                "{} and {} are one host in the fabric, and {} keeps its ports",
+                other.name, host.name, other.name
+            ),
+            _ => format!(
+                "{} of its GUIDs are those of ports that {} has as well, which keeps them",
+                ports.len(),
+                other.name
+            ),
+        };
         let mut finding = GpuFinding::new(GpuFindingKind::PortClaimedTwice, &host.name, evidence);
         finding.ports = ports
             .iter()

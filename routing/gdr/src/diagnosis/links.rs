@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Explained;
 use super::mesh::{self, Short};
+use super::{Explained, hosts_like_it};
 use crate::Analysis;
 use crate::findings::{GpuFinding, GpuFindingKind};
 use crate::host::Host;
@@ -67,15 +67,15 @@ pub(super) fn compared(
         };
         let short = known.iter().zip(&widths).filter(|&(_, &most)| most < usual);
         let short = short.map(|(&place, most)| {
-            let others = known.len() - 1;
-            let text = format!("{most} links at every GPU: {usual} in {others} hosts like it");
+            let others = hosts_like_it(known.len() - 1);
+            let text = format!("{most} links at every GPU: {usual} in {others}");
             (place, text)
         });
         let unclear = unclear.iter().filter(|_| usual > 0).map(|&place| {
             let text = format!(
-                "no link at any GPU: {usual} in {} hosts like it; its matrix has no legend, and \
+                "no link at any GPU: {usual} in {}; its matrix has no legend, and \
                  `nvidia-smi topo -mp` prints no links either: import the output of `topo -m`",
-                known.len()
+                hosts_like_it(known.len())
             );
             (place, text)
         });

@@ -41,6 +41,20 @@ struct Explained {
     has_moved_hca: bool,
 }
 
+/// A number of hosts of one kind as text: `3 hosts like it`.
+fn hosts_like_it(count: usize) -> String {
+    match count {
+        1 => "1 host like it".to_owned(),
+        _ => format!("{count} hosts like it"),
+    }
+}
+
+/// The text of [`hosts_like_it`] with its verb: `3 hosts like it have`.
+fn hosts_like_it_have(count: usize) -> String {
+    let verb = if count == 1 { "has" } else { "have" };
+    format!("{} {verb}", hosts_like_it(count))
+}
+
 /// All findings, sorted by host and then kind.
 pub(super) fn find(analysis: &Analysis, peers: &Peers, faults: &[JoinFaults]) -> Vec<GpuFinding> {
     let (mut findings, mut explained) = built::find(analysis, peers, faults);

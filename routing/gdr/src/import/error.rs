@@ -35,6 +35,12 @@ pub enum ImportReason {
     /// The matrix has no header row.
     #[error("no header row that names GPU0, as `nvidia-smi topo -m` prints it")]
     NoHeader,
+    /// The file has no text.
+    #[error("the file is empty: expected a matrix, as `nvidia-smi topo -m` prints it")]
+    Empty,
+    /// The matrix ends before the row of a GPU in its header.
+    #[error("the matrix ends here: expected the row `{0}`")]
+    RowMissing(String),
     /// The file has no table of link types.
     #[error("no table of link types, as `amd-smi topology` and `rocm-smi --showtopo` print it")]
     NoLinkTypes,

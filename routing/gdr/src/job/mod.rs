@@ -150,9 +150,13 @@ impl Analysis {
         };
         let mut warnings = self.warnings(&hosts, &ranks, load.as_ref());
         if request.left_out > 0 {
+            let hosts = match request.left_out {
+                1 => "1 host has fewer than".to_owned(),
+                count => format!("{count} hosts have fewer than"),
+            };
             warnings.push(format!(
-                "{} hosts have fewer than {} GPUs and are left out: name hosts to have them, with fewer GPUs of each",
-                request.left_out, request.gpus_per_host
+                "{hosts} {} GPUs, left out: name hosts to have them, with fewer GPUs of each",
+                request.gpus_per_host
             ));
         }
         Ok(JobPlan {
@@ -269,10 +273,10 @@ impl Analysis {
             .collect();
         if hosts.len() > 1 && !without.is_empty() {
             let first = &without[0];
-            warnings.push(format!(
-                "{} GPUs have no port in the fabric, the first is {first}",
-                without.len()
-            ));
+            warnings.push(match without.len() {
+                1 => format!("1 GPU has no port in the fabric: {first}"),
+                count => format!("{count} GPUs have no port in the fabric, the first is {first}"),
+            });
         }
         let far = ranks.iter().filter(|rank| {
             let allowed = gpus_to_allow(self, rank.host, NcclVersion::RAILS);
@@ -280,6 +284,10 @@ impl Analysis {
         });
         match far.count() {
             0 => {}
+            1 => warnings.push(
+                "1 GPU needs NCCL_NET_GDR_LEVEL for GPUDirect RDMA, which the file nccl-env sets"
+                    .to_owned(),
+            ),
             far => warnings.push(format!(
                 "{far} GPUs need NCCL_NET_GDR_LEVEL for GPUDirect RDMA, which the file nccl-env sets"
             )),
@@ -316,11 +324,15 @@ impl Analysis {
             .map(|ranks| ranks[0].host)
             .collect();
         let first = &self.hosts[*hosts.first()?].name;
+        let subject = match hosts.len() {
+            1 => format!("{first} numbers its GPUs in another order than its rails"),
+            count => format!(
+                "{count} hosts number their GPUs in another order than their rails, the first is {first}"
+            ),
+        };
         Some(format!(
-            "{} hosts number their GPUs in another order than their rails, the first is {first}: with a list of hosts \
-             alone the k-th process of a host runs on GPU k, and the load is not the planned one; source the file \
-             rank-gpus in each process",
-            hosts.len()
+            "{subject}: with a list of hosts alone the k-th process of a host runs on GPU k, and the load is not \
+             the planned one; source the file rank-gpus in each process"
         ))
     }
 

@@ -318,7 +318,7 @@ fn a_job_of_all_hosts_leaves_out_hosts_with_too_few_gpus() {
     let request = analysis.job_request(Vec::new(), 8, Pattern::Ring);
     let plan = analysis.plan(&request).expect("63 hosts");
     assert_eq!(plan.hosts.len(), 63);
-    let counts_one = |warning: &String| warning.starts_with("1 hosts have fewer than 8 GPUs");
+    let counts_one = |warning: &String| warning.starts_with("1 host has fewer than 8 GPUs");
     assert!(plan.warnings.iter().any(counts_one), "{:?}", plan.warnings);
     // A host that the request names is not left out: the plan fails.
     let named = analysis.job_request(vec!["host-003".to_owned()], 8, Pattern::Ring);

@@ -407,6 +407,59 @@ fn ibstat(data: &std::path::Path) -> Vec<(String, Guid, LinkLayer)> {
         .collect()
 }
 
+/// The kinds and observations of the findings of a host.
+fn observed(analysis: &Analysis, host: &str) -> Vec<(GpuFindingKind, String)> {
+    let findings = analysis.findings_of(host);
+    findings
+        .map(|finding| (finding.kind, finding.evidence.clone()))
+        .collect()
+}
+
+#[test]
+fn one_host_under_a_long_and_a_short_name_is_one_finding() {
+    let mut fleet = unit();
+    let (name, mut host) = first(&fleet);
+    forget_guids(&mut host);
+    let long = format!("{name}.example.com");
+    for name in [&name, &long] {
+        let taken = fleet.inventory.insert(name, host.clone(), 0);
+        taken.expect("a plain host");
+    }
+    let analysis = analyse(&fleet.netlist, &fleet.inventory, AnalysisConfig::default());
+    let evidence =
+        format!("{name} and {long} are one host in the fabric, and {name} keeps its ports");
+    let expected = [(GpuFindingKind::PortClaimedTwice, evidence)];
+    assert_eq!(observed(&analysis, &long), expected);
+}
+
+#[test]
+fn a_finding_about_missing_ports_counts_them_and_says_that_the_fabric_lacks_the_name() {
+    let mut fleet = unit();
+    let (name, mut host) = first(&fleet);
+    forget_guids(&mut host);
+    fleet
+        .inventory
+        .insert("host-999", host, 0)
+        .expect("a plain host");
+    let netlist = without_cables(&fleet, &[0]);
+    let analysis = analyse(&netlist, &fleet.inventory, AnalysisConfig::default());
+    let unjoined = |host: &str| {
+        let mut all = observed(&analysis, host).into_iter();
+        all.find(|(kind, _)| *kind == GpuFindingKind::Unjoined)
+            .expect("a port is missing")
+            .1
+    };
+    let text = unjoined(&name);
+    assert!(text.starts_with("1 port is not joined: "), "{text}");
+    assert!(!text.contains("this host's name"), "{text}");
+    let text = unjoined("host-999");
+    assert!(text.starts_with("8 ports are not joined: "), "{text}");
+    assert!(
+        text.contains("no host of the fabric has this host's name"),
+        "{text}"
+    );
+}
+
 #[test]
 fn a_real_node_joins_by_guid_and_its_ethernet_ports_stay_outside() {
     let Some(data) = crate::samples::samples() else {

@@ -352,12 +352,16 @@ impl PlanPart<'_> {
         )?;
         for (name, load) in [("planned", &self.load), ("as given", &self.load_as_given)] {
             let Some(load) = load else { continue };
+            let flows = |number: u64| match number {
+                1 => "1 flow".to_owned(),
+                _ => format!("{number} flows"),
+            };
             writeln!(
                 out,
-                "{name:<8} {:.1} % of {} flows stay under a leaf, {} flows on the fullest link",
+                "{name:<8} {:.1} % of {} stay under a leaf, {} on the fullest link",
                 100.0 * load.leaf_local_share,
-                load.flows,
-                load.worst_link
+                flows(load.flows),
+                flows(load.worst_link.into())
             )?;
         }
         for warning in self.warnings {

@@ -26,7 +26,13 @@ pub(super) fn output(text: &str) -> Result<Output, ImportError> {
         let (tag, content) = tag(&line);
         Some((tag.map(str::to_owned), Header::of(content)?))
     });
-    let (tag, header) = found.ok_or_else(|| ImportError::new(last, ImportReason::NoHeader))?;
+    let (tag, header) = found.ok_or_else(|| {
+        let reason = match text.trim().is_empty() {
+            true => ImportReason::Empty,
+            false => ImportReason::NoHeader,
+        };
+        ImportError::new(last, reason)
+    })?;
     let limit = MAX_GPUS + MAX_HCA_PORTS;
     if header.columns.len() > limit {
         let what = "columns";

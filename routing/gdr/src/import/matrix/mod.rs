@@ -98,12 +98,24 @@ fn rows(header: &Header, lines: &[(u32, String)], last: u32) -> Result<Rows, Imp
     if let Some(expected) = columns.get(rows.cells.len())
         && gpu_index(expected).is_some()
     {
-        let (found, expected) = ("end of the matrix".to_owned(), expected.clone());
-        return Err(ImportError::new(at, ImportReason::Row { found, expected }));
+        let reason =
+            cut_row(columns, &rows).unwrap_or_else(|| ImportReason::RowMissing(expected.clone()));
+        return Err(ImportError::new(at, reason));
     }
     rows.lines.resize(columns.len(), at);
     rows.cells.resize(columns.len(), vec![None; columns.len()]);
     Ok(rows)
+}
+
+/// The refusal of the last row that is present, if the matrix ends within it.
+fn cut_row(columns: &[String], rows: &Rows) -> Option<ImportReason> {
+    let (last, cells) = rows.cells.iter().enumerate().next_back()?;
+    let found = cells.iter().flatten().count();
+    (found < columns.len()).then(|| ImportReason::Cells {
+        row: columns[last].clone(),
+        found,
+        expected: columns.len(),
+    })
 }
 
 /// The NUMA node of a processor: the first of a list, because a GPU's own memory has further nodes
