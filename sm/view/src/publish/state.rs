@@ -124,11 +124,8 @@ pub(super) fn of(snapshot: &Snapshot, counts: &Counts) -> (SubnetState, String) 
     }
     if snapshot.fabric.local.is_none() {
         // Findings of the core state the reason; before its first sweep the core has no findings.
-        // Findings about storage do not count here.
         let mut findings = snapshot.findings.iter();
-        let is_of_storage =
-            |kind| matches!(kind, FindingKind::Storage | FindingKind::StoreUnreachable);
-        return match findings.find(|finding| !is_of_storage(finding.kind)) {
+        return match findings.find(|finding| !is_of_daemon(finding.kind)) {
             Some(finding) => (SubnetState::NotActive, finding.text.clone()),
             None => discovering(),
         };
@@ -150,6 +147,22 @@ pub(super) fn of(snapshot: &Snapshot, counts: &Counts) -> (SubnetState, String) 
             (None, None) => (SubnetState::Up, String::new()),
         },
     }
+}
+
+/// Whether the daemon reports findings of this kind, which do not keep the core from its first
+/// sweep.
+const fn is_of_daemon(kind: FindingKind) -> bool {
+    matches!(
+        kind,
+        FindingKind::AccessFile
+            | FindingKind::ConfigRefused
+            | FindingKind::ErrorCorrection
+            | FindingKind::EventsUndelivered
+            | FindingKind::Gpu(_)
+            | FindingKind::RestartNeeded
+            | FindingKind::Storage
+            | FindingKind::StoreUnreachable
+    )
 }
 
 fn discovering() -> (SubnetState, String) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rsm_api::model::{Selector, SubnetState};
 use rsm_api::{Subnet, v1};
+use rsm_gdr::findings::GpuFindingKind;
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::SmState;
 use rsm_model::fabric::Fabric;
@@ -62,6 +63,21 @@ fn status_shows_the_state_of_the_subnet_and_its_reason() {
     };
     let words = "something is wrong".to_owned();
     assert_eq!(state(silent), (SubnetState::NotActive, words));
+    let of_daemon = [
+        FindingKind::Gpu(GpuFindingKind::GdrTierPoor),
+        FindingKind::EventsUndelivered,
+        FindingKind::Storage,
+    ];
+    for kind in of_daemon {
+        let text = "of no port of this host".to_owned();
+        let finding = Finding::new(kind, Subject::Subnet, Severity::Warning, text);
+        let starting = Snapshot {
+            fabric: Arc::new(Fabric::default()),
+            findings: Arc::from([finding]),
+            ..up.clone()
+        };
+        assert_eq!(state(starting).0, SubnetState::Discovering, "{kind:?}");
+    }
     let discovering = Snapshot {
         role: Role::Discovering,
         ..up.clone()
