@@ -9,17 +9,29 @@ use rsm_api::client::{ClientTlsFiles, Credentials, Endpoint};
 
 /// Tells the subnet manager of the GPU host that it runs on.
 ///
-/// Reads /sys, NVIDIA's library (or nvidia-smi, amd-smi, rocm-smi), and reports what it finds: a
-/// digest, and the inventory itself where the manager does not know it. Without --every it reports
-/// once.
+/// Reads /sys, NVIDIA's library (or nvidia-smi, amd-smi, rocm-smi), and
+/// reports what it finds: a digest, and the inventory itself where the
+/// manager does not know it. Without --every it reports once.
 #[derive(Debug, Parser)]
-#[command(name = "rsm-agent", version, after_help = HELP, args_conflicts_with_subcommands = true)]
+#[command(
+    name = "rsm-agent",
+    version,
+    after_help = HELP,
+    args_conflicts_with_subcommands = true,
+    verbatim_doc_comment
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// The managers, separated by commas, each as https://HOST:PORT, http://HOST:PORT or
-    /// unix:/PATH; all of them get the inventory
-    #[arg(long, env = "RSM_SERVER", value_delimiter = ',', value_name = "URL")]
+    /// The managers, separated by commas, each as https://HOST:PORT,
+    /// http://HOST:PORT or unix:/PATH; all of them get the inventory
+    #[arg(
+        long,
+        env = "RSM_SERVER",
+        value_delimiter = ',',
+        value_name = "URL",
+        verbatim_doc_comment
+    )]
     pub(crate) server: Vec<Endpoint>,
     /// The CAs of the managers' certificates, in PEM, for https
     #[arg(long, env = "RSM_TLS_CA", value_name = "FILE")]
@@ -39,13 +51,13 @@ pub(crate) struct Arguments {
     /// The file of a bearer token (JWT) to show to the managers
     #[arg(long, env = "RSM_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// The name of this host in the manager's lists; its short host name if not given
+    /// The host's name in lists; its short host name if not given
     #[arg(long, env = "RSM_AGENT_HOST", value_name = "NAME")]
     host: Option<String>,
     /// Stay, and read the host once in so many seconds
     #[arg(long, env = "RSM_AGENT_EVERY", value_name = "SECONDS", value_parser = seconds(5))]
     every: Option<u64>,
-    /// With --every, report after so many seconds although nothing has changed
+    /// With --every, report after so many seconds without a change
     #[arg(
         long,
         env = "RSM_AGENT_HEARTBEAT",
@@ -54,14 +66,15 @@ pub(crate) struct Arguments {
         value_parser = seconds(5),
     )]
     heartbeat: u64,
-    /// Wait before the first report, up to so many seconds by the host's name, so that not all
-    /// hosts report at once
+    /// Wait up to so many seconds, by the host's name, before the first
+    /// report, so that not all hosts report at once
     #[arg(
         long,
         env = "RSM_AGENT_SPREAD",
         value_name = "SECONDS",
         default_value_t = 0,
         value_parser = seconds(0),
+        verbatim_doc_comment,
     )]
     spread: u64,
     /// How long a single report tries to reach a manager
@@ -92,7 +105,7 @@ pub(crate) struct Arguments {
         value_name = "LIBRARY",
     )]
     pub(crate) nvml: OsString,
-    /// The folder of nvidia-smi, amd-smi and rocm-smi; the search path if not given
+    /// The folder of nvidia-smi and the like; by default the search path
     #[arg(long, env = "RSM_AGENT_TOOLS", value_name = "DIR")]
     pub(crate) tools: Option<PathBuf>,
     /// The time that the library, and each of these programs, may take
@@ -195,5 +208,19 @@ fn token(path: &Path) -> Result<String, String> {
     match text.trim() {
         "" => Err(format!("the token file {} is empty", path.display())),
         token => Ok(token.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::Arguments;
+
+    #[test]
+    fn the_help_fits_80_columns() {
+        let help = Arguments::command().render_long_help().to_string();
+        let long: Vec<&str> = help.lines().filter(|line| line.len() > 80).collect();
+        assert!(long.is_empty(), "{}", long.join("\n"));
     }
 }
