@@ -13,10 +13,17 @@ use crate::table::Sort;
 /// The options of every subcommand.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// The server: http://HOST:PORT, https://HOST:PORT or unix:/PATH; rsmctl searches the usual places if not given
-    #[arg(long, global = true, env = "RSM_SERVER", value_name = "URL")]
+    /// The server: http://HOST:PORT, https://HOST:PORT or unix:/PATH;
+    /// without it rsmctl searches the usual places
+    #[arg(
+        long,
+        global = true,
+        env = "RSM_SERVER",
+        value_name = "URL",
+        verbatim_doc_comment
+    )]
     pub(crate) server: Option<Endpoint>,
-    /// The Unix socket of the server, as `rsm --socket` names it; wins over --server
+    /// The server's Unix socket, as `rsm --socket`; wins over --server
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// The CAs of the server's certificate, in PEM, for https
@@ -40,17 +47,17 @@ pub(crate) struct Global {
         value_name = "FORMAT"
     )]
     pub(crate) format: Format,
-    /// Show and read times in UTC, rather than in the zone of this machine (TZ)
+    /// Show and read times in UTC, not in this machine's zone (TZ)
     #[arg(long, global = true)]
     pub(crate) utc: bool,
-    /// Print tables with all columns and each row on one line, rather than as wide as the terminal (100
-    /// columns where there is none)
-    #[arg(long, global = true, help_heading = TABLES)]
+    /// Print tables with all columns and each row on one line, rather than
+    /// as wide as the terminal (100 columns where there is none)
+    #[arg(long, global = true, help_heading = TABLES, verbatim_doc_comment)]
     pub(crate) wide: bool,
     /// Colours by severity; by default on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     pub(crate) color: Color,
-    /// Sort a table by the column of that heading, in reverse as --sort=-COLUMN
+    /// Sort a table by that column, in reverse as --sort=-COLUMN
     #[arg(
         long,
         global = true,

@@ -12,7 +12,6 @@ mod table;
 mod text;
 mod time;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser};
@@ -35,10 +34,7 @@ async fn run(arguments: Arguments) -> ExitCode {
         return ExitCode::SUCCESS;
     };
     if let Some(message) = failure.message() {
-        // If standard error fails too, only the exit code reports the failure.
-        for line in output::for_stderr(&message) {
-            drop(writeln!(std::io::stderr(), "{line}"));
-        }
+        output::note(&message);
     }
     failure.exit_code()
 }

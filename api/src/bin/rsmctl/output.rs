@@ -39,12 +39,18 @@ fn fitted(line: &str, width: Option<usize>) -> Vec<String> {
     }
 }
 
-/// The lines of a message on standard error.
-pub(crate) fn for_stderr(message: &str) -> Vec<String> {
+/// Writes a message of rsmctl to standard error, in lines that fit the terminal.
+pub(crate) fn note(message: &str) {
+    progress(&format!("rsmctl: {message}"));
+}
+
+/// Writes text to standard error, in lines that fit the terminal.
+pub(crate) fn progress(text: &str) {
     let width = table::terminal_width().filter(|_| io::stderr().is_terminal());
-    let message = format!("rsmctl: {message}");
-    let lines = message.lines();
-    lines.flat_map(|line| fitted(line, width)).collect()
+    for line in text.lines().flat_map(|line| fitted(line, width)) {
+        // A command does its work, and ends with its exit code, even if standard error is closed.
+        let _ = writeln!(io::stderr(), "{line}");
+    }
 }
 
 /// Standard output, or the pager in front of it: no other code writes to it.
@@ -182,12 +188,10 @@ impl Output {
 
     /// Prints a remark about the output on standard error, after the output; nothing if it is
     /// empty.
-    pub(crate) fn note(&mut self, note: &str) -> Result<(), Failure> {
-        if !note.is_empty() {
+    pub(crate) fn note(&mut self, remark: &str) -> Result<(), Failure> {
+        if !remark.is_empty() {
             self.flush()?;
-            for line in for_stderr(&printable(note)) {
-                writeln!(io::stderr(), "{line}")?;
-            }
+            note(&printable(remark));
         }
         Ok(())
     }

@@ -1,12 +1,12 @@
 //! Waits for the subnet manager, with progress on standard error.
 
-use std::io::{self, Write as _};
 use std::time::Duration;
 
 use rsm_proto::v1;
 use rsm_proto::v1::Stage;
 use tonic::{Response, Status};
 
+use crate::output::progress;
 use crate::session::Session;
 use crate::text::printable;
 
@@ -46,8 +46,7 @@ pub(super) async fn for_answer<T>(
         };
         let line = line(&activity);
         if line != printed {
-            // The operator waits for the answer even if standard error is closed.
-            let _ = writeln!(io::stderr(), "{}", printable(&line));
+            progress(&printable(&line));
             printed = line;
         }
     }

@@ -1,5 +1,4 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::io::{self, Write as _};
 use std::time::Duration;
 
 use clap::Args;
@@ -9,6 +8,7 @@ use tonic::Code;
 
 use crate::commands::waiting;
 use crate::failure::Failure;
+use crate::output::note;
 use crate::session::{Session, all_pages};
 use crate::text::{count, plain_names, printable};
 
@@ -233,9 +233,8 @@ async fn sweep(session: &Session) -> Result<(), Failure> {
         match status.code() {
             Code::PermissionDenied => {
                 let reason = status.message();
-                let note = format!("rsmctl: this is the last known state of the fabric: {reason}");
-                // The check continues even if standard error is closed.
-                let _ = writeln!(io::stderr(), "{}", printable(&note));
+                let text = format!("this is the last known state of the fabric: {reason}");
+                note(&printable(&text));
                 return Ok(());
             }
             Code::FailedPrecondition if refusals < REFUSALS => {
