@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use rsm_gdr::Analysis;
 use rsm_gdr::import::InventoryFormat;
 use rsm_gdr::job::Pattern;
 use rsm_gdr::render;
+use rsm_gdr::{Analysis, JoinError};
 use rsm_proto::v1;
 use rsm_proto::v1::gpu_service_server::GpuService;
 use tokio::sync::{Semaphore, watch};
@@ -11,12 +11,13 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::acts::ActionRecorder;
 use super::gpu_export::{self, FileStream};
+use super::gpu_import;
 use super::gpu_messages;
 use super::gpu_watch::{self, GpuStream};
 use super::paging::Cursor;
 use super::refusal::{gpu_host_kept, no_gpu_host};
 use crate::blocking;
-use crate::gpu::{GpuImportError, GpuSubject, Gpus, InventoryDigest};
+use crate::gpu::{GpuImportError, Gpus, InventoryDigest, listed};
 use crate::limits::{MAX_FILE_READERS, MAX_WATCHERS};
 use crate::traits::Subnet;
 
@@ -79,10 +80,12 @@ impl GpuHints {
     ) -> Result<v1::ExportGpuFileResponse, Status> {
         let made = self.with_analysis(move |gpus| {
             let analysis = gpus.analysis();
-            let content = gpu_export::export(&analysis, request)?;
+            analysis.joined().map_err(not_ready)?;
+            let (content, warnings) = gpu_export::export(&analysis, request)?;
             Ok(v1::ExportGpuFileResponse {
                 content,
                 generation: generation(&analysis),
+                warnings,
             })
         });
         made.await.map(Response::into_inner)
@@ -91,6 +94,20 @@ impl GpuHints {
 
 pub(super) fn invalid(error: impl std::fmt::Display) -> Status {
     Status::invalid_argument(error.to_string())
+}
+
+/// The refusal of an answer that hosts and fabric do not permit at present.
+pub(super) fn not_ready(error: impl std::fmt::Display) -> Status {
+    Status::failed_precondition(error.to_string())
+}
+
+/// The analysis, if it has a fabric: without one, ports, rails and paths are unknown.
+fn with_fabric(gpus: &dyn Gpus) -> Result<Arc<Analysis>, Status> {
+    let analysis = gpus.analysis();
+    match analysis.fabric {
+        Some(_) => Ok(analysis),
+        None => Err(not_ready(JoinError::NoFabric)),
+    }
 }
 
 /// The generation of the fabric in the analysis; 0 without a fabric.
@@ -102,7 +119,7 @@ fn generation(analysis: &Analysis) -> u64 {
 }
 
 /// The index of a host in the analysis.
-fn place(analysis: &Analysis, host: &str) -> Result<usize, Status> {
+pub(super) fn place(analysis: &Analysis, host: &str) -> Result<usize, Status> {
     let found = analysis.place(host);
     found.ok_or_else(|| no_gpu_host(&render::why_unknown(analysis, host)))
 }
@@ -111,9 +128,9 @@ fn place(analysis: &Analysis, host: &str) -> Result<usize, Status> {
 pub(super) fn import_refusal(error: GpuImportError) -> Status {
     match error {
         GpuImportError::Host(error) => invalid(error),
-        GpuImportError::NameTaken { .. } | GpuImportError::WithoutGuids { .. } => {
-            gpu_host_kept(&error)
-        }
+        GpuImportError::NameTaken { .. }
+        | GpuImportError::WithoutGuids { .. }
+        | GpuImportError::Several { .. } => gpu_host_kept(&error),
         GpuImportError::Kept(_) => Status::internal(error.to_string()),
     }
 }
@@ -200,23 +217,15 @@ impl GpuService for GpuHints {
         &self,
         request: Request<v1::ForgetGpuHostRequest>,
     ) -> Answer<v1::ForgetGpuHostResponse> {
-        let host = request.get_ref().host.clone();
-        let act = (self.acts).begin(request.extensions(), "forget-gpu-inventory", host);
-        let request = request.into_inner();
+        let names = gpu_import::to_forget(request.get_ref());
+        let detail = match &names[..] {
+            [only] => only.clone(),
+            several => listed(&several.iter().map(String::as_str).collect::<Vec<_>>()),
+        };
+        let act = (self.acts).begin(request.extensions(), "forget-gpu-inventory", detail);
+        let is_machine_type = request.get_ref().machine_type;
         let done = self
-            .work(move |gpus| {
-                let (subject, kind) = match request.machine_type {
-                    true => (GpuSubject::MachineType(&request.host), "machine type"),
-                    false => (GpuSubject::Host(&request.host), "host"),
-                };
-                match gpus.forget(subject).map_err(import_refusal)? {
-                    true => Ok(v1::ForgetGpuHostResponse {}),
-                    false => Err(Status::not_found(format!(
-                        "no inventory of {kind} `{}`",
-                        request.host.escape_debug()
-                    ))),
-                }
-            })
+            .work(move |gpus| gpu_import::forget(gpus, &names, is_machine_type))
             .await;
         act.end(done)
     }
@@ -262,7 +271,7 @@ impl GpuService for GpuHints {
     ) -> Answer<v1::GetGpuHintsResponse> {
         let host = request.into_inner().host;
         self.with_analysis(move |gpus| {
-            let analysis = gpus.analysis();
+            let analysis = with_fabric(gpus)?;
             let place = place(&analysis, &host)?;
             Ok(v1::GetGpuHintsResponse {
                 hints: gpu_messages::hints(&analysis, place),
@@ -280,7 +289,7 @@ impl GpuService for GpuHints {
         let request = request.into_inner();
         let (one, other) = (gpu("gpu", request.gpu)?, gpu("peer_gpu", request.peer_gpu)?);
         self.with_analysis(move |gpus| {
-            let analysis = gpus.analysis();
+            let analysis = with_fabric(gpus)?;
             let pair = analysis.pair((&request.host, one), (&request.peer_host, other));
             let pair = pair.map_err(|error| Status::not_found(error.to_string()))?;
             let host = place(&analysis, &request.host)?;
@@ -300,6 +309,7 @@ impl GpuService for GpuHints {
         let pattern = pattern(request.pattern)?;
         self.with_analysis(move |gpus| {
             let analysis = gpus.analysis();
+            analysis.joined().map_err(not_ready)?;
             let gpus = request.gpus_per_host as usize;
             let job = analysis.job_request(request.hosts, gpus, pattern);
             let plan = analysis.plan(&job).map_err(invalid)?;

@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::Status;
 
-use super::gpu::invalid;
+use super::gpu::{invalid, not_ready, place};
 use crate::limits::{FILE_PIECE_BYTES, FILE_PIECE_PAUSE, MAX_WHOLE_FILE_BYTES};
 
 /// The stream of a file's pieces.
@@ -32,15 +32,21 @@ fn exporter(request: &v1::ExportGpuFileRequest) -> Result<&'static Exporter, Sta
     })
 }
 
-/// The text of the file that a request names.
+/// The text of the file that a request names, and warnings about what the file lacks.
 ///
 /// # Errors
 /// A field has an invalid value, or hosts or fabric lack data that the format needs.
 pub(super) fn export(
     analysis: &Analysis,
     request: v1::ExportGpuFileRequest,
-) -> Result<String, Status> {
+) -> Result<(String, Vec<String>), Status> {
     let exporter = exporter(&request)?;
+    if exporter.of_host {
+        if request.host.is_empty() {
+            return Err(invalid("host: expected the name of a host"));
+        }
+        place(analysis, &request.host)?;
+    }
     let pinned;
     let analysis = match request.sl {
         None => analysis,
@@ -60,9 +66,8 @@ pub(super) fn export(
             _ => request.label_prefix,
         },
     };
-    exporter
-        .render(analysis, &options)
-        .map_err(|error| Status::failed_precondition(error.to_string()))
+    let content = exporter.render(analysis, &options).map_err(not_ready)?;
+    Ok((content, exporter.left_out(analysis, &options)))
 }
 
 /// The analysis with a service level that files pin.
@@ -118,6 +123,7 @@ async fn send(
     sender: &mpsc::Sender<Result<v1::ExportGpuFilePiecesResponse, Status>>,
 ) -> bool {
     let mut rest = file.content.as_str();
+    let mut warnings = file.warnings.clone();
     loop {
         let most = FILE_PIECE_BYTES.min(rest.len());
         let end = (1..=most).rev().find(|&end| rest.is_char_boundary(end));
@@ -125,6 +131,7 @@ async fn send(
         let piece = v1::ExportGpuFilePiecesResponse {
             content: piece.to_owned(),
             generation: file.generation,
+            warnings: std::mem::take(&mut warnings),
         };
         let sent = timeout(FILE_PIECE_PAUSE, sender.send(Ok(piece))).await;
         if !matches!(sent, Ok(Ok(()))) {
@@ -170,6 +177,7 @@ mod tests {
         let file = v1::ExportGpuFileResponse {
             content: content.clone(),
             generation: 7,
+            warnings: vec!["gpu-1 is away".to_owned()],
         };
         let permit = || Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let (stop, stopping) = watch::channel(false);
@@ -177,6 +185,10 @@ mod tests {
             .collect()
             .await;
         assert_eq!(read.len(), 4);
+        let warned = read
+            .iter()
+            .map(|piece| piece.as_ref().unwrap().warnings.len());
+        assert_eq!(warned.collect::<Vec<_>>(), [1, 0, 0, 0]);
         let text: String = read
             .into_iter()
             .map(|piece| piece.unwrap().content)
@@ -194,6 +206,7 @@ mod tests {
         let large = v1::ExportGpuFileResponse {
             content: "x".repeat(MAX_WHOLE_FILE_BYTES + 1),
             generation: 7,
+            warnings: Vec::new(),
         };
         assert_eq!(whole(file).unwrap().generation, 7);
         assert_eq!(whole(large).unwrap_err().code(), tonic::Code::OutOfRange);

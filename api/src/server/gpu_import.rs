@@ -11,7 +11,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::gpu::{Answer, GpuHints, format, import_refusal, invalid};
 use crate::access::{Caller, Need};
-use crate::gpu::GpuImport;
+use crate::gpu::{GpuImport, GpuSubject, Gpus, listed};
 use crate::limits::{BULK_IMPORT_PAUSE, MAX_BULK_IMPORT_BYTES, MAX_STATUS_NAMES};
 
 /// Reads an inventory from a file; errors name the host.
@@ -31,6 +31,55 @@ fn read(host: String, number: i32, content: &[u8]) -> Result<GpuImport, Status> 
 /// The status INTERNAL, for work that panicked.
 fn internal(error: tokio::task::JoinError) -> Status {
     Status::internal(error.to_string())
+}
+
+/// The names that a request removes, each once.
+pub(super) fn to_forget(request: &v1::ForgetGpuHostRequest) -> Vec<String> {
+    let mut names: BTreeSet<String> = request.hosts.iter().cloned().collect();
+    if !request.host.is_empty() || names.is_empty() {
+        names.insert(request.host.clone());
+    }
+    names.into_iter().collect()
+}
+
+/// Removes the inventories of these hosts or machine types, all or none.
+pub(super) fn forget(
+    gpus: &dyn Gpus,
+    names: &[String],
+    is_machine_type: bool,
+) -> Result<v1::ForgetGpuHostResponse, Status> {
+    let most = rsm_gdr::hosts::MAX_HOSTS;
+    if names.len() > most {
+        let text = format!("hosts: {} names, expected at most {most}", names.len());
+        return Err(invalid(text));
+    }
+    let subject = |name| match is_machine_type {
+        true => GpuSubject::MachineType(name),
+        false => GpuSubject::Host(name),
+    };
+    let subjects: Vec<GpuSubject<'_>> = names.iter().map(|name| subject(name)).collect();
+    let unknown = gpus.forget(&subjects);
+    if unknown.is_empty() {
+        return Ok(v1::ForgetGpuHostResponse {});
+    }
+    let (one, many) = match is_machine_type {
+        true => ("machine type", "machine types"),
+        false => ("host", "hosts"),
+    };
+    let text = match &unknown[..] {
+        [only] => format!("no inventory of {one} `{}`", only.escape_debug()),
+        _ => {
+            let unknown: Vec<&str> = unknown.iter().map(String::as_str).collect();
+            format!(
+                "no inventory of the {many} {}",
+                listed(&unknown).escape_debug()
+            )
+        }
+    };
+    Err(Status::not_found(match names.len() {
+        1 => text,
+        _ => format!("nothing is forgotten: {text}"),
+    }))
 }
 
 /// Whether the caller may change more than the inventories of hosts.

@@ -25,6 +25,7 @@ pub(super) fn host(analysis: &Analysis, place: usize) -> v1::GpuHost {
         compute_ports: host.compute_slots().count() as u32,
         unit: analysis.rails.unit_of[place],
         findings: findings(analysis, &host.name),
+        name_unknown: !analysis.knows_name(place),
     }
 }
 

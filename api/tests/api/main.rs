@@ -7,6 +7,7 @@ mod errors;
 mod expect;
 mod fake;
 mod gpu;
+mod gpu_files;
 mod lists;
 mod multicast;
 mod partitions;

@@ -258,7 +258,7 @@ pub(super) fn fnv(bytes: &[u8]) -> u64 {
 }
 
 /// Folds names as Slurm writes lists: `node[01-32],other`.
-pub(super) fn host_list(names: &[&str]) -> String {
+pub fn host_list(names: &[&str]) -> String {
     let mut numbered: BTreeMap<(&str, usize), Vec<u64>> = BTreeMap::new();
     let mut out: Vec<String> = Vec::new();
     for &name in names {

@@ -9,6 +9,7 @@ mod error;
 mod groups;
 mod ibacm;
 mod job;
+mod left_out;
 mod metrics;
 mod mooncake;
 mod nccl;
@@ -24,6 +25,7 @@ pub use crate::nccl::{NcclVersion, ParseVersionError};
 pub use cluster::{kubernetes_labels, topograph_graph, volcano_hypernodes};
 pub use dra::resource_slices;
 pub use error::RenderError;
+pub use groups::host_list;
 pub use ibacm::ibacm_paths;
 pub use job::{JOB_FILES, JobFile, LaunchedRank, launched_ranks};
 pub use metrics::metrics;
@@ -64,6 +66,8 @@ pub struct Exporter {
     pub about: &'static str,
     /// Whether a file describes one host.
     pub of_host: bool,
+    /// Whether a file has a place for each GPU host of the fabric.
+    lists_hosts: bool,
     render: Render,
 }
 
@@ -84,6 +88,12 @@ impl Exporter {
     ) -> Result<String, RenderError> {
         (self.render)(analysis, options)
     }
+
+    /// The hosts and ports that the file lacks because they are not in the fabric, as sentences for
+    /// the operator.
+    pub fn left_out(&self, analysis: &Analysis, options: &ExportOptions) -> Vec<String> {
+        left_out::left_out(analysis, self, options)
+    }
 }
 
 /// All formats, formats of one host first.
@@ -96,22 +106,22 @@ pub const EXPORTERS: &[Exporter] = &[
     }),
     of_host(
         "ucx",
-        "UCX's environment for each local rank, as a shell script",
+        "UCX's environment by local rank, a shell script",
         |analysis, options| ucx_script(analysis, &options.host),
     ),
     of_host(
         "nvshmem",
-        "NVSHMEM's environment for each local rank, as a shell script",
+        "NVSHMEM's environment by local rank, a script",
         |analysis, options| nvshmem_script(analysis, &options.host),
     ),
     of_host(
         "mooncake",
-        "Mooncake's matrix of adapters, for processes that see all GPUs of the host",
+        "Mooncake's matrix, for processes that see all GPUs",
         |analysis, options| mooncake_json(analysis, &options.host),
     ),
     of_host(
         "mooncake-script",
-        "Mooncake's matrix of adapters for each process, as a shell script",
+        "Mooncake's matrix by process, a shell script",
         |analysis, options| mooncake_script(analysis, &options.host),
     ),
     of_host(
@@ -119,11 +129,14 @@ pub const EXPORTERS: &[Exporter] = &[
         "Paths for ibacm (opensm_full_v1)",
         |analysis, options| ibacm_paths(analysis, &options.host, rate_code),
     ),
-    of_host(
-        "peers",
-        "The port of each GPU here and of the same GPU of each other host",
-        |analysis, options| peer_map(analysis, &options.host),
-    ),
+    Exporter {
+        lists_hosts: true,
+        ..of_host(
+            "peers",
+            "Ports of each GPU here and at each other host",
+            |analysis, options| peer_map(analysis, &options.host),
+        )
+    },
     of_fabric(
         "slurm-tree",
         "Slurm's topology.conf, tree",
@@ -147,17 +160,20 @@ pub const EXPORTERS: &[Exporter] = &[
     ),
     of_fabric(
         "dra",
-        "Attributes of GPUs and ports for drivers of Kubernetes, as ResourceSlices",
+        "Kubernetes' attributes, as ResourceSlices",
         |analysis, options| resource_slices(analysis, &options.label_domain),
     ),
     of_fabric("volcano", "Volcano's HyperNodes", |analysis, _| {
         volcano_hypernodes(analysis)
     }),
-    of_fabric(
-        "metrics",
-        "Figures for Prometheus, for node_exporter's textfile collector",
-        |analysis, _| Ok(metrics(analysis)),
-    ),
+    Exporter {
+        lists_hosts: false,
+        ..of_fabric(
+            "metrics",
+            "Prometheus' textfile for node_exporter",
+            |analysis, _| Ok(metrics(analysis)),
+        )
+    },
 ];
 
 type Render = fn(&Analysis, &ExportOptions) -> Result<String, RenderError>;
@@ -168,6 +184,7 @@ const fn of_host(name: &'static str, about: &'static str, render: Render) -> Exp
         name,
         about,
         of_host: true,
+        lists_hosts: false,
         render,
     }
 }
@@ -178,6 +195,7 @@ const fn of_fabric(name: &'static str, about: &'static str, render: Render) -> E
         name,
         about,
         of_host: false,
+        lists_hosts: true,
         render,
     }
 }

@@ -252,6 +252,9 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
                 label_domain: prefix.clone(),
             };
             let text = file.render(&analysis, &options)?;
+            for warning in file.left_out(&analysis, &options) {
+                tracing::warn!("{warning}");
+            }
             print(|out| out.write_all(text.as_bytes()))?;
         }
     }

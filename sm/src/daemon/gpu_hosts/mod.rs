@@ -198,6 +198,36 @@ impl GpuHosts {
         (state.inventory.clone(), stale, seen)
     }
 
+    /// Refuses all of `hosts` if [`GpuHosts::refuse_other_machine`] refuses one; the error names
+    /// each refused host.
+    fn refuse_other_machines(
+        &self,
+        state: &mut State,
+        hosts: &[GpuImport],
+        now: u64,
+    ) -> Result<(), GpuImportError> {
+        let (mut without_guids, mut other_machines) = (Vec::new(), Vec::new());
+        let mut last = None;
+        for import in hosts {
+            let Err(error) = self.refuse_other_machine(state, import, now) else {
+                continue;
+            };
+            match error {
+                GpuImportError::WithoutGuids { .. } => without_guids.push(import.host.clone()),
+                _ => other_machines.push(import.host.clone()),
+            }
+            last = Some(error);
+        }
+        match (last, without_guids.len() + other_machines.len()) {
+            (None, _) => Ok(()),
+            (Some(only), 1) => Err(only),
+            (Some(_), _) => Err(GpuImportError::Several {
+                without_guids,
+                other_machines,
+            }),
+        }
+    }
+
     /// Refuses `import` if it comes from another machine than the inventory of the same name,
     /// unless this inventory is stale. Adapters are exchanged, added and lost a few at a time, so
     /// inventories of one machine have at least half of their GUIDs in common.
@@ -349,9 +379,7 @@ impl Gpus for GpuHosts {
         let now = self.seconds();
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        for import in &hosts {
-            self.refuse_other_machine(state, import, now)?;
-        }
+        self.refuse_other_machines(state, &hosts, now)?;
         let known = state.inventory.hosts();
         let differs = |import: &&GpuImport| {
             let record = known.get(&import.host);
@@ -428,25 +456,30 @@ impl Gpus for GpuHosts {
         }
     }
 
-    fn forget(&self, subject: GpuSubject<'_>) -> Result<bool, GpuImportError> {
-        let mut state = self.state.lock();
+    fn forget(&self, subjects: &[GpuSubject<'_>]) -> Vec<String> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
         let mut inventory = GpuInventory::clone(&state.inventory);
-        let known = match subject {
-            GpuSubject::Host(name) => inventory.remove(name),
-            GpuSubject::MachineType(name) => inventory.remove_machine_type(name),
+        let is_unknown = |subject: &&GpuSubject<'_>| match subject {
+            GpuSubject::Host(name) => !inventory.remove(name),
+            GpuSubject::MachineType(name) => !inventory.remove_machine_type(name),
         };
-        if !known {
-            return Ok(false);
+        let unknown = subjects.iter().filter(is_unknown);
+        let unknown: Vec<String> = unknown.map(|subject| subject.name().to_owned()).collect();
+        if !unknown.is_empty() {
+            return unknown;
         }
-        if let GpuSubject::Host(name) = subject {
-            let report = state.reports.remove(name);
-            let bytes = report.map_or(0, |report| report.bytes);
-            state.bytes = state.bytes.saturating_sub(bytes);
-            state.taken_twice.remove(name);
-            state.unreadable.remove(name);
+        for subject in subjects {
+            if let GpuSubject::Host(name) = subject {
+                let report = state.reports.remove(*name);
+                let bytes = report.map_or(0, |report| report.bytes);
+                state.bytes = state.bytes.saturating_sub(bytes);
+                state.taken_twice.remove(*name);
+                state.unreadable.remove(*name);
+            }
         }
-        self.replace(&mut state, inventory);
-        Ok(true)
+        self.replace(state, inventory);
+        Vec::new()
     }
 }
 

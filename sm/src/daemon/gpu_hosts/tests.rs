@@ -95,7 +95,7 @@ fn inventories_survive_restarts_until_forgotten() {
     assert_eq!(analysis.hosts.len(), 2);
     assert_eq!(analysis.hints[0][0].port(), Some(0));
     assert_eq!(default_type(&again).as_deref(), Some("dgx"));
-    let forget = |subject| again.forget(subject).expect("files of ours");
+    let forget = |subject| again.forget(&[subject]).is_empty();
     // A host and a machine type of the same name are distinct.
     assert!(!forget(GpuSubject::Host("dgx")));
     for name in ["gpu-1", "gpu-2"] {
@@ -188,12 +188,44 @@ fn second_machine_of_one_name_is_refused_until_the_first_is_silent_or_forgotten(
     assert_eq!(import(2).expect("the first one is silent"), 1);
     assert_eq!(hosts.ages().names_taken_twice, Vec::<String>::new());
     assert!(import(3).is_err());
-    assert!(
-        hosts
-            .forget(GpuSubject::Host("gpu-1"))
-            .expect("a file of ours")
-    );
+    assert!(hosts.forget(&[GpuSubject::Host("gpu-1")]).is_empty());
     assert_eq!(import(3).expect("forgotten"), 1);
+}
+
+#[test]
+fn an_import_of_many_names_each_host_that_would_lose_its_guids() {
+    let (hosts, _) = TestStore::default().open(None);
+    let all = |inventory: fn(u64) -> HostInventory| {
+        let names = (1..=3).map(|number| report(&format!("gpu-{number}"), inventory(number), 1));
+        names.collect::<Vec<_>>()
+    };
+    hosts.import_hosts(all(host_with)).expect("room");
+    let refused = hosts.import_hosts(all(|_| host())).expect_err("no GUIDs");
+    let text = refused.to_string();
+    assert!(
+        text.contains("the inventories of gpu-[1-3] have no GUID"),
+        "{text}"
+    );
+    let mut mixed = all(|_| host());
+    mixed[1].inventory = host_with(7);
+    let text = hosts.import_hosts(mixed).expect_err("others").to_string();
+    for part in ["gpu-1,gpu-3 have no GUID", "gpu-2 are other machines"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let one = hosts.import_hosts(vec![report("gpu-2", host(), 1)]);
+    assert!(matches!(one, Err(GpuImportError::WithoutGuids { .. })));
+}
+
+#[test]
+fn an_unknown_name_among_many_keeps_all_inventories() {
+    let (hosts, _) = TestStore::default().open(None);
+    let reports = vec![report("gpu-1", host(), 1), report("gpu-2", host(), 1)];
+    hosts.import_hosts(reports).expect("room");
+    let names = ["gpu-1", "gpu-2", "gpu-9"].map(GpuSubject::Host);
+    assert_eq!(hosts.forget(&names), ["gpu-9"]);
+    assert_eq!(hosts.ages().ages.len(), 2);
+    assert!(hosts.forget(&names[..2]).is_empty());
+    assert!(hosts.ages().ages.is_empty());
 }
 
 /// A host with one adapter for each of the GUIDs.
@@ -283,8 +315,7 @@ fn inventories_of_the_master_replace_all_but_later_reports() {
     ours.open(None).0.import_hosts(all(1)).expect("room");
     // After the restart, this manager has received none of these inventories itself.
     let (standby, own_clock) = ours.open(None);
-    let gone = master.forget(GpuSubject::Host("gone"));
-    assert!(gone.expect("it is known"));
+    assert!(master.forget(&[GpuSubject::Host("gone")]).is_empty());
     clock.store(10, Ordering::Relaxed);
     let mut other = host_with(1);
     other.gpus[0].model = Some("other".to_owned());

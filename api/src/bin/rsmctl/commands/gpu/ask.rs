@@ -1,12 +1,13 @@
-use std::io::Write as _;
-use std::path::{Component, Path};
+use std::collections::BTreeSet;
 
 use rsm_api::node_list;
-use rsm_gdr::render::{Exporter, JobFile, LaunchedRank};
+use rsm_gdr::render::{JobFile, LaunchedRank};
 use rsm_proto::v1;
 
+use super::export::{export_all, export_one, read_file};
 use super::{GpuCommand, check, import};
 use crate::failure::Failure;
+use crate::output::note;
 use crate::session::{Session, all_pages, next_message};
 use crate::table::Rows;
 use crate::text::{count, printable};
@@ -81,80 +82,11 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
                 ..Default::default()
             };
             match dir {
-                Some(dir) => {
-                    check_file_per_host(&request.name)?;
-                    export_all(request, &dir, session).await
-                }
-                None => export(request, session).await,
+                Some(dir) => export_all(request, &dir, session).await,
+                None => export_one(request, session).await,
             }
         }
     }
-}
-
-/// Refuses a format that has one file for all hosts.
-fn check_file_per_host(format: &str) -> Result<(), Failure> {
-    match Exporter::named(format) {
-        Some(exporter) if !exporter.of_host => Err(Failure::Usage(format!(
-            "{format} is one file for all hosts: leave --all and --dir out"
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// Writes the file of each GPU host into a folder, under the name of the host. The error at the end
-/// lists the hosts without a file; the files of all other hosts are written.
-async fn export_all(
-    request: v1::ExportGpuFileRequest,
-    dir: &Path,
-    session: &mut Session,
-) -> Result<(), Failure> {
-    std::fs::create_dir_all(dir)
-        .map_err(|error| Failure::File(format!("{}: {error}", dir.display())))?;
-    let list = v1::ListGpuHostsRequest::default();
-    let hosts = all_pages(list, async |request| {
-        session.gpu().list_gpu_hosts(request).await
-    })
-    .await?;
-    let (mut written, mut without) = (0, Vec::new());
-    for host in hosts.into_iter().filter(|host| !host.source.is_empty()) {
-        let mut request = request.clone();
-        request.host.clone_from(&host.name);
-        match read_file(request, session).await {
-            Ok(_) if !is_file_name(&host.name) => {
-                without.push(format!("{}: no name of a file", printable(&host.name)))
-            }
-            Ok(file) => {
-                let path = dir.join(&host.name);
-                match std::fs::write(&path, &file.content) {
-                    Ok(()) => written += 1,
-                    Err(error) => without.push(format!("{}: {error}", path.display())),
-                }
-            }
-            Err(Failure::Refused(reason)) => {
-                without.push(format!("{}: {reason}", printable(&host.name)))
-            }
-            Err(other) => return Err(other),
-        }
-    }
-    if !without.is_empty() {
-        let text = format!("{written} files written, none for\n{}", without.join("\n"));
-        return Err(Failure::Refused(text));
-    }
-    if session.output.is_json() {
-        return session
-            .output
-            .json(&serde_json::json!({ "written": written }));
-    }
-    let line = format!("{} in {}", count(written, "file", "files"), dir.display());
-    session.output.line(&line)
-}
-
-/// Whether a host's name, which the server has sent, names a file in a folder, and nothing outside
-/// of the folder.
-fn is_file_name(name: &str) -> bool {
-    let mut parts = Path::new(name).components();
-    let only = (parts.next(), parts.next());
-    matches!(only, (Some(Component::Normal(part)), None) if part == name)
 }
 
 /// Imports the inventory of one host, and prints its size.
@@ -162,43 +94,44 @@ async fn import_host(
     request: v1::ImportGpuHostRequest,
     session: &mut Session,
 ) -> Result<(), Failure> {
+    let host = (!request.machine_type).then(|| request.host.clone());
     let answer = session.gpu().import_gpu_host(request).await?.into_inner();
     if session.output.is_json() {
         return session.output.json(&answer);
     }
     import::note_unknown(&answer.unknown_members);
-    session
-        .output
-        .line(&format!("{} GPUs, {} ports", answer.gpus, answer.ports))
+    let line = format!("{} GPUs, {} ports", answer.gpus, answer.ports);
+    session.output.line(&line)?;
+    match host {
+        Some(host) => import::note_imported(&BTreeSet::from([host]), session).await,
+        None => Ok(()),
+    }
 }
 
-/// Removes the inventories of hosts or machine types. Prints nothing, except an empty response as
-/// JSON. The error at the end lists names that are not known; all others are removed.
+/// Removes the inventories of hosts or machine types in one call: all of them, or with an unknown
+/// name none. Prints nothing, except an empty response as JSON.
 async fn forget(
     hosts: Vec<String>,
     machine_type: bool,
     session: &mut Session,
 ) -> Result<(), Failure> {
-    let names = match machine_type {
+    let mut names = match machine_type {
         true => hosts,
         false => node_list::expand(&hosts).map_err(Failure::Usage)?,
     };
-    let mut refused = Vec::new();
-    for host in names {
-        let request = v1::ForgetGpuHostRequest { host, machine_type };
-        match session.gpu().forget_gpu_host(request).await {
-            Ok(_) => {}
-            Err(status) => match Failure::from(status) {
-                Failure::Refused(reason) => refused.push(reason),
-                other => return Err(other),
-            },
-        }
-    }
-    if !refused.is_empty() {
-        return Err(Failure::Refused(refused.join("\n")));
-    }
+    // A server that does not know lists takes a single name.
+    let host = match names.len() {
+        1 => names.remove(0),
+        _ => String::new(),
+    };
+    let request = v1::ForgetGpuHostRequest {
+        host,
+        machine_type,
+        hosts: names,
+    };
+    let answer = session.gpu().forget_gpu_host(request).await?.into_inner();
     match session.output.is_json() {
-        true => session.output.json(&v1::ForgetGpuHostResponse {}),
+        true => session.output.json(&answer),
         false => Ok(()),
     }
 }
@@ -211,33 +144,6 @@ async fn hints(host: String, session: &mut Session) -> Result<(), Failure> {
         return session.output.json(&answer.hints);
     }
     text(&answer.text, session)
-}
-
-/// Prints a file for other programs.
-async fn export(request: v1::ExportGpuFileRequest, session: &mut Session) -> Result<(), Failure> {
-    let file = read_file(request, session).await?;
-    if session.output.is_json() {
-        return session.output.json(&file);
-    }
-    session.output.file(&file.content)
-}
-
-/// Reads a file from its pieces.
-async fn read_file(
-    request: v1::ExportGpuFileRequest,
-    session: &mut Session,
-) -> Result<v1::ExportGpuFileResponse, Failure> {
-    let request = v1::ExportGpuFilePiecesRequest {
-        file: Some(request),
-    };
-    let mut client = session.gpu();
-    let mut stream = client.export_gpu_file_pieces(request).await?.into_inner();
-    let mut file = v1::ExportGpuFileResponse::default();
-    while let Some(piece) = stream.message().await? {
-        file.content.push_str(&piece.content);
-        file.generation = piece.generation;
-    }
-    Ok(file)
 }
 
 /// The maximum number of hosts that are listed by name; more hosts are only counted.
@@ -468,8 +374,7 @@ async fn plan(
     }
     if let Some(file) = file {
         for warning in &plan.warnings {
-            // Standard output is the file; it is written even if standard error is closed.
-            let _ = writeln!(std::io::stderr(), "rsmctl: {}", printable(warning));
+            note(&printable(warning));
         }
         let ranks: Vec<LaunchedRank> = plan.ranks.into_iter().map(launched).collect();
         return session.output.file(&file.render(&ranks));
@@ -477,8 +382,10 @@ async fn plan(
     for (name, load) in [("planned", plan.load), ("as given", plan.load_as_given)] {
         let Some(load) = load else { continue };
         session.output.line(&format!(
-            "{name:<8} {} of {} flows stay under a leaf, {} flows on the fullest link",
-            load.leaf_local, load.flows, load.worst_link
+            "{name:<8} {} of {} stay under a leaf, {} on the fullest link",
+            load.leaf_local,
+            count(load.flows, "flow", "flows"),
+            count(load.worst_link.into(), "flow", "flows")
         ))?;
     }
     for warning in &plan.warnings {
@@ -504,27 +411,5 @@ fn launched(rank: v1::GpuRank) -> LaunchedRank {
         gpu: rank.gpu,
         rail: rank.rail,
         port: Some(rank.port).filter(|port| !port.is_empty()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_files_outside_the_folder_are_refused() {
-        assert!(is_file_name("gpu-001.rack 7"));
-        for name in ["", ".", "..", "/", "a/b", "a/", "/etc", "../a"] {
-            assert!(!is_file_name(name), "{name}");
-        }
-    }
-
-    #[test]
-    fn format_with_one_file_for_all_hosts_is_refused_for_each_host() {
-        assert!(check_file_per_host("nccl-env").is_ok());
-        let error = check_file_per_host("slurm-tree");
-        assert!(
-            matches!(error, Err(Failure::Usage(text)) if text.starts_with("slurm-tree is one file"))
-        );
     }
 }

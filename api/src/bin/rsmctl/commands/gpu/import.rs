@@ -1,7 +1,6 @@
 //! Imports inventories from files.
 
-use std::collections::BTreeMap;
-use std::io::{self, Write as _};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use rsm_gdr::import::{
@@ -13,6 +12,7 @@ use rsm_proto::v1;
 use tokio_stream::iter;
 
 use crate::failure::Failure;
+use crate::output;
 use crate::session::{Session, all_pages};
 use crate::text::{count, printable};
 
@@ -20,7 +20,7 @@ use crate::text::{count, printable};
 /// their own.
 const DEFAULT: &str = "default";
 
-/// The maximum number of hosts without an inventory that are named.
+/// The maximum number of hosts that a note names.
 const NAMED: usize = 16;
 
 /// The maximum number of characters of a text that an error shows.
@@ -82,15 +82,19 @@ pub(super) async fn many(
         false => of_stream(path)?,
     };
     let mut requests = Vec::new();
+    let mut imported = BTreeSet::new();
     let mut machine_type = None;
     for (host, inventory) in inventories(hosts, format)? {
         match host.as_str() {
             DEFAULT => machine_type = Some(inventory),
-            _ => requests.push(v1::ImportGpuHostsRequest {
-                host,
-                format: v1::GpuFormat::Json.into(),
-                content: to_json(&inventory).into_bytes(),
-            }),
+            _ => {
+                imported.insert(host.clone());
+                requests.push(v1::ImportGpuHostsRequest {
+                    host,
+                    format: v1::GpuFormat::Json.into(),
+                    content: to_json(&inventory).into_bytes(),
+                });
+            }
         }
     }
     let answer = session
@@ -114,31 +118,78 @@ pub(super) async fn many(
     let hosts = count(answer.hosts.into(), "host", "hosts");
     let line = format!("{hosts} imported, {} changed", answer.changed);
     session.output.line(&line)?;
-    note_without(session).await
+    let hosts = list_hosts(session).await?;
+    note_names(&hosts, &imported);
+    note_without(&hosts);
+    Ok(())
 }
+
+/// Notes what is wrong with the names of imported hosts, where the server has a fabric.
+pub(super) async fn note_imported(
+    imported: &BTreeSet<String>,
+    session: &mut Session,
+) -> Result<(), Failure> {
+    note_names(&list_hosts(session).await?, imported);
+    Ok(())
+}
+
+/// All hosts that the server lists.
+async fn list_hosts(session: &mut Session) -> Result<Vec<v1::GpuHost>, Failure> {
+    let request = v1::ListGpuHostsRequest::default();
+    all_pages(request, async |request| {
+        session.gpu().list_gpu_hosts(request).await
+    })
+    .await
+}
+
+/// Notes imported hosts whose name no host of the fabric has, and hosts that the fabric has under
+/// another name, which is imported as well.
+fn note_names(hosts: &[v1::GpuHost], imported: &BTreeSet<String>) {
+    let ours = hosts.iter().filter(|host| imported.contains(&host.name));
+    let unknown = ours.clone().filter(|host| host.name_unknown);
+    let names: Vec<&str> = unknown.map(|host| host.name.as_str()).collect();
+    let hosts = match names.len() {
+        0 => String::new(),
+        1 => "1 host has".to_owned(),
+        number => format!("{number} hosts have"),
+    };
+    if !names.is_empty() {
+        let named = some(&names);
+        note(&format!(
+            "{hosts} a name that no host of the fabric has: {named}"
+        ));
+    }
+    for finding in ours.flat_map(|host| &host.findings) {
+        if finding.kind == CLAIMED {
+            note(&finding.evidence);
+        }
+    }
+}
+
+/// The kind of a finding about a host whose ports another host has.
+const CLAIMED: &str = "port-claimed-twice";
 
 /// Notes which hosts are cabled like GPU hosts and have no inventory: the import may have left them
 /// out by mistake.
-async fn note_without(session: &mut Session) -> Result<(), Failure> {
-    let request = v1::ListGpuHostsRequest::default();
-    let hosts = all_pages(request, async |request| {
-        session.gpu().list_gpu_hosts(request).await
-    })
-    .await?;
-    let without = hosts.into_iter().filter(|host| host.source.is_empty());
-    let names: Vec<String> = without.map(|host| host.name).collect();
+fn note_without(hosts: &[v1::GpuHost]) {
+    let without = hosts.iter().filter(|host| host.source.is_empty());
+    let names: Vec<&str> = without.map(|host| host.name.as_str()).collect();
     if !names.is_empty() {
         let hosts = count(names.len() as u64, "host", "hosts");
-        let more = match names.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more (`rsmctl gpu hosts`)"),
-        };
-        let named = names[..names.len().min(NAMED)].join(", ");
+        let named = some(&names);
         note(&format!(
-            "{hosts} cabled like GPU hosts, without an inventory: {named}{more}"
+            "{hosts} cabled like GPU hosts, without an inventory: {named}"
         ));
     }
-    Ok(())
+}
+
+/// The first [`NAMED`] names, and the number of the others.
+fn some(names: &[&str]) -> String {
+    let more = match names.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more (`rsmctl gpu hosts`)"),
+    };
+    names[..names.len().min(NAMED)].join(", ") + &more
 }
 
 /// Reports members of inventories that the server has skipped.
@@ -151,8 +202,7 @@ pub(super) fn note_unknown(members: &[String]) {
 
 /// Prints on standard error what an import leaves out.
 fn note(text: &str) {
-    // The rest is imported even if standard error is closed.
-    let _ = writeln!(io::stderr(), "rsmctl: {}", printable(text));
+    output::note(&printable(text));
 }
 
 /// The files in a folder by host: the name of a file without its ending is the name of the host.
@@ -274,12 +324,10 @@ fn merged(sources: &[Source], format: Option<i32>) -> Result<HostInventory, Fail
             continue;
         };
         for conflict in host.merge(&read) {
-            let text = format!(
-                "rsmctl: {name}: {} of {} is {}: {} holds",
+            note(&format!(
+                "{name}: {} of {} is {}: {} holds",
                 conflict.what, conflict.device, conflict.other, conflict.kept
-            );
-            // The inventory is correct even if standard error is closed.
-            let _ = writeln!(io::stderr(), "{}", printable(&text));
+            ));
         }
         host.check().map_err(|error| refused(name, &error))?;
     }
@@ -320,7 +368,7 @@ mod tests {
             "; it begins with `NVIDIA-SMI has failed because it couldn't communicate with t`";
         assert!(lines[1].ends_with(shown), "{error}");
         assert!(
-            lines[2].starts_with("all.txt, host c: line 1: no header row"),
+            lines[2].starts_with("all.txt, host c: line 1: the file is empty"),
             "{error}"
         );
         assert_eq!(lines.len(), 3);

@@ -1,5 +1,6 @@
 mod ask;
 mod check;
+mod export;
 mod import;
 mod probe;
 
@@ -94,7 +95,7 @@ pub(crate) enum GpuCommand {
         /// The folder for the files of all hosts, each named after its host
         #[arg(long, requires = "all", value_name = "FOLDER")]
         dir: Option<PathBuf>,
-        /// NCCL's version: only files for 2.30.7 and later have rails and planes
+        /// NCCL's version: files for 2.30.7 and later have rails and planes
         #[arg(long, default_value = "2.30.7", value_name = "VERSION")]
         nccl: String,
         /// The domain of Kubernetes' labels
