@@ -8,7 +8,7 @@ use crate::Analysis;
 use crate::host::Host;
 use crate::join::{Joined, NotJoined};
 
-/// What a file lacks, in sentences for the operator that begin with the hosts; empty if the file
+/// The hosts and ports that a file lacks, in sentences for the operator; empty if the file
 /// has all compute ports. Without a fabric nothing is known to be missing.
 pub(super) fn left_out(
     analysis: &Analysis,
