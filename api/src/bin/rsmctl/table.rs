@@ -188,8 +188,8 @@ impl Rows {
         self.rows.truncate(limit);
     }
 
-    /// Lays the table out. To fit `width`, leaves out spare columns, then wraps text between words;
-    /// if that is not enough, the table is wider.
+    /// Lays the table out. To fit `width`, leaves out spare columns, then wraps text between words,
+    /// then breaks words. A table whose numbers and headings alone are wider stays wider.
     pub(crate) fn laid_out(mut self, width: usize) -> LaidOut {
         let mut widths = self.widths();
         let left_out = self.leave_out_spare_columns(&mut widths, width);
@@ -231,8 +231,9 @@ impl Rows {
         left_out
     }
 
-    /// Wraps the cells of columns of text between words, so that the table is `width` wide. Words
-    /// longer than their column stay whole, and make the table wider.
+    /// Wraps the cells of columns of text between words, so that the table is `width` wide. Where
+    /// whole words do not fit, the columns with the longest words get narrower, and their words are
+    /// broken.
     fn wrap(&mut self, widths: &[usize], width: usize) {
         let longest_word = |at: usize| {
             let cells = self.rows.iter().map(|row| row[at].as_str());
@@ -254,6 +255,15 @@ impl Rows {
         if total(&shares) > width {
             shares = least(&|_| false);
         }
+        while total(&shares) > width {
+            let heading = |at: usize| self.columns[at].heading.chars().count().max(LEAST);
+            let texts = (0..widths.len()).filter(|&at| !self.columns[at].is_number);
+            let texts = texts.filter(|&at| shares[at] > heading(at));
+            let Some(at) = texts.max_by_key(|&at| shares[at]) else {
+                break;
+            };
+            shares[at] -= 1;
+        }
         // The narrowest column grows first, so that columns of long text get the remaining width.
         while total(&shares) < width {
             let open = (0..widths.len()).filter(|&at| shares[at] < widths[at]);
@@ -265,7 +275,9 @@ impl Rows {
         for row in &mut self.rows {
             for (cell, &share) in row.iter_mut().zip(&shares) {
                 if cell.chars().count() > share {
-                    *cell = wrapped(cell, share, 0).join("\n");
+                    let lines = wrapped(cell, share, 0);
+                    let lines = lines.iter().flat_map(|line| broken(line, share));
+                    *cell = lines.collect::<Vec<_>>().join("\n");
                 }
             }
         }
@@ -292,6 +304,26 @@ impl Rows {
         }
         table
     }
+}
+
+/// The minimum width of a column whose words are broken, in columns of the terminal.
+const LEAST: usize = 8;
+
+/// The parts of a line with one word that is longer than `width`: broken behind the last sign of
+/// punctuation that fits, otherwise at the width. A line that fits stays whole.
+fn broken(line: &str, width: usize) -> Vec<String> {
+    let mut parts = Vec::new();
+    let mut rest: Vec<char> = line.chars().collect();
+    while rest.len() > width {
+        let is_end = |sign: &char| "-:;,/=_.".contains(*sign);
+        let end = rest[..width].iter().rposition(is_end);
+        let at = end.map_or(width, |end| end + 1);
+        let tail = rest.split_off(at);
+        parts.push(rest.into_iter().collect());
+        rest = tail;
+    }
+    parts.push(rest.into_iter().collect());
+    parts
 }
 
 /// The width of a table on one line.
@@ -407,6 +439,37 @@ mod tests {
         {
             assert!(words.contains(&word), "{word}: {text}");
         }
+    }
+
+    #[test]
+    fn words_are_broken_where_whole_words_do_not_fit() {
+        let mut rows = Rows::new(&["WHAT", "WHEN", "PART", "BEFORE", "NOW", ">TIMES"]);
+        let cells = [
+            "finding-raised",
+            "2026-11-24T22:00+01:00 to 2026-11-24T23:10+01:00",
+            "su-01-rack-17-leaf-05:7 - su-01-rack-17-spine-03:21",
+            "0x0002c90300001234, 4x ndr",
+            "GPUDirect-RDMA-not-supported-here",
+            "7",
+        ];
+        rows.add(cells.map(str::to_owned));
+        let lines = rows.laid_out(80).lines;
+        let text = lines.join("\n");
+        assert!(
+            lines.iter().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        // No character is lost: the cells of each column are read line by line.
+        let begin = |heading: &str| lines[0].find(heading).unwrap();
+        let (from, to) = (begin("PART"), begin("BEFORE"));
+        let part: String = lines[1..]
+            .iter()
+            .map(|line| line.get(from..to.min(line.len())).unwrap_or("").trim())
+            .collect();
+        assert_eq!(part.replace(' ', ""), cells[2].replace(' ', ""));
+        assert_eq!(broken("leaf-05:21", 8), ["leaf-05:", "21"]);
+        assert_eq!(broken("0123456789", 8), ["01234567", "89"]);
+        assert_eq!(broken("short", 8), ["short"]);
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub(crate) async fn run(arguments: NodesArguments, session: &mut Session) -> Res
             "GUID",
             "KIND",
             ">LID",
-            ">PORTS",
+            "+>PORTS",
             ">ACTIVE",
             "+>HOPS",
             "+>RANK",

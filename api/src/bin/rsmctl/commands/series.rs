@@ -204,7 +204,7 @@ pub(super) async fn top(
         true => [
             "PORT",
             "PEER",
-            "FIRST",
+            "+FIRST",
             "LAST",
             "ERRORS",
             "+>SENT_B/S",
