@@ -1,5 +1,5 @@
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use clap::Args;
 use rsm_proto::v1;
@@ -15,7 +15,7 @@ use crate::time::minute;
 /// Lists nodes and cables that the subnet manager misses, or accepts that they are gone for good
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The first line counts what is missing. A switch stands for its cables and the hosts behind it, and\na host for its adapters; --all lists each by itself.\n\n--accept-all and --accept-exchanged list what they would accept, and ask. Exchanged cables are reported until they are\nback: accept them only if they are to stay where they are, for then rsm takes the cabling of today for the right one.\n\nExamples:\n  rsmctl expect\n  rsmctl expect --all | grep su-04-leaf-02\n  rsmctl expect --accept leaf-03:7\n  rsmctl expect --accept-all"
+    after_help = "The first line counts what is missing. A switch stands for its cables and the hosts behind it, and\na host for its adapters; --all lists each by itself. Before the subnet is up, what is missing is not\nknown: the exit code is 1.\n\n--accept-all and --accept-exchanged list what they would accept, and ask. Exchanged cables are reported until they are\nback: accept them only if they are to stay where they are, for then rsm takes the cabling of today for the right one.\n\nExamples:\n  rsmctl expect\n  rsmctl expect --all | grep su-04-leaf-02\n  rsmctl expect --accept leaf-03:7\n  rsmctl expect --accept-all"
 )]
 pub(crate) struct ExpectArguments {
     /// Accept that this node, or the cable at this port, is gone for good; a port of an exchanged
@@ -48,26 +48,73 @@ pub(crate) async fn run(arguments: ExpectArguments, session: &mut Session) -> Re
         return accept(arguments, session).await;
     }
     let missing = missing(arguments.all, session).await?;
+    let status = status(session).await?;
+    let state = status.state();
+    let known = known(state, missing.is_empty());
     if session.output.is_json() {
-        return session.output.json_list(missing);
+        session.output.json_list(missing)?;
+        return known;
     }
-    let counts = counts(session).await?;
-    let rows = match arguments.all {
+    let hosts = match missing.iter().any(|one| one.hosts_behind > 0) {
+        true => hosts_at(&self::missing(true, session).await?),
+        false => HashMap::new(),
+    };
+    let rows: Vec<Vec<v1::Missing>> = match arguments.all {
         true => missing.into_iter().map(|one| vec![one]).collect(),
         false => folded(missing),
     };
-    session.output.line(&match counts.summary {
-        none if none.is_empty() && rows.is_empty() => "nothing is missing".to_owned(),
-        none if none.is_empty() => "missing:".to_owned(),
-        counts if arguments.all => counts,
-        counts => format!("{counts}; --all lists each by itself"),
-    })?;
-    if rows.is_empty() {
-        // There is nothing to sort or to limit.
-        session.output.takes_limit();
-        return Ok(());
+    let summary = status.missing.unwrap_or_default().summary;
+    if known.is_ok() || !rows.is_empty() {
+        session.output.line(&match summary {
+            none if none.is_empty() && rows.is_empty() => "nothing is missing".to_owned(),
+            none if none.is_empty() => "missing:".to_owned(),
+            counts if arguments.all => counts,
+            counts => format!("{counts}; --all lists each by itself"),
+        })?;
     }
-    session.output.only_table(table(&rows))
+    match rows.is_empty() {
+        // There is nothing to sort or to limit.
+        true => session.output.takes_limit(),
+        false => session.output.only_table(table(&rows, &hosts))?,
+    }
+    if known.is_ok() && state == v1::SubnetState::Converging {
+        session
+            .output
+            .line("rsm is converging: more may be missing")?;
+    }
+    known
+}
+
+/// Whether the manager knows what is missing. Parts that it lists while it converges are missing,
+/// but an empty list says nothing then.
+///
+/// # Errors
+/// The manager has not read the subnet yet, or lists nothing while it converges.
+fn known(state: v1::SubnetState, is_empty: bool) -> Result<(), Failure> {
+    let reason = match state {
+        v1::SubnetState::Discovering => "rsm reads it for the first time",
+        v1::SubnetState::Converging if is_empty => "rsm is converging",
+        v1::SubnetState::NotActive => "rsm does not manage it",
+        _ => return Ok(()),
+    };
+    Err(Failure::Refused(format!(
+        "what is missing is not known yet: {reason}; `rsmctl status` says when the subnet is up"
+    )))
+}
+
+/// The names of the hosts that were at each missing or present switch, by the switch's name, of
+/// parts that are listed each by itself.
+fn hosts_at(each: &[v1::Missing]) -> HashMap<String, HashSet<String>> {
+    let mut hosts: HashMap<String, HashSet<String>> = HashMap::new();
+    let adapters = each.iter();
+    for adapter in adapters.filter(|one| one.kind() == v1::MissingKind::Host) {
+        let first = adapter.place.split(" and ").next().unwrap_or_default();
+        if let Some((switch, _)) = first.rsplit_once(':') {
+            let own = hosts.entry(switch.to_owned()).or_default();
+            own.insert(host_name(&adapter.name).to_owned());
+        }
+    }
+    hosts
 }
 
 async fn missing(each: bool, session: &Session) -> Result<Vec<v1::Missing>, Failure> {
@@ -81,19 +128,19 @@ async fn missing(each: bool, session: &Session) -> Result<Vec<v1::Missing>, Fail
     pages.await
 }
 
-async fn counts(session: &Session) -> Result<v1::MissingParts, Failure> {
+async fn status(session: &Session) -> Result<v1::SubnetStatus, Failure> {
     let request = v1::GetStatusRequest {};
     let answer = session.fabric().get_status(request).await?;
-    let status = answer.into_inner().status.unwrap_or_default();
-    Ok(status.missing.unwrap_or_default())
+    Ok(answer.into_inner().status.unwrap_or_default())
 }
 
 async fn accept(arguments: ExpectArguments, session: &mut Session) -> Result<(), Failure> {
     if arguments.accept.is_none() && !arguments.yes {
         ask(arguments.accept_exchanged, session).await?;
     }
+    let named = arguments.accept.unwrap_or_default();
     let request = v1::AcceptMissingRequest {
-        name: arguments.accept.unwrap_or_default(),
+        name: named.clone(),
         all: arguments.accept_all,
         exchanged: arguments.accept_exchanged,
     };
@@ -104,7 +151,10 @@ async fn accept(arguments: ExpectArguments, session: &mut Session) -> Result<(),
     }
     let parts = answer.parts.map(|parts| parts.listed());
     let parts = parts.unwrap_or_else(|| count(answer.accepted, "part", "parts"));
-    session.output.line(&format!("accepted: {parts}"))
+    session.output.line(&match named.as_str() {
+        "" => format!("accepted: {parts}"),
+        name => format!("accepted: {name}, {parts}"),
+    })
 }
 
 /// Lists the parts that would be accepted, and asks the operator.
@@ -112,7 +162,7 @@ async fn accept(arguments: ExpectArguments, session: &mut Session) -> Result<(),
 /// # Errors
 /// There is nothing to accept, no terminal to ask at, or the operator declines.
 async fn ask(is_exchanged: bool, session: &mut Session) -> Result<(), Failure> {
-    let counts = counts(session).await?;
+    let counts = status(session).await?.missing.unwrap_or_default();
     let (parts, effect) = match is_exchanged {
         true => (
             counts.exchanged(),
@@ -129,7 +179,8 @@ async fn ask(is_exchanged: bool, session: &mut Session) -> Result<(), Failure> {
         return Err(Failure::Refused("nothing is there to accept".to_owned()));
     }
     if !session.output.is_json() {
-        session.output.only_table(table(&folded(missing)))?;
+        let hosts = hosts_at(&self::missing(true, session).await?);
+        session.output.only_table(table(&folded(missing), &hosts))?;
         session.output.flush()?;
     }
     confirm::by_operator(&format!("{} {effect}", parts.listed()))
@@ -181,11 +232,12 @@ fn since(missing: &v1::Missing) -> String {
     missing.lost_unix_ms.map_or_else(|| NONE.to_owned(), minute)
 }
 
-/// The table with a row for each element of `rows`; no element is empty.
-fn table(rows: &[Vec<v1::Missing>]) -> Rows {
+/// The table with a row for each element of `rows`; no element is empty. `hosts` are the hosts that
+/// were at each switch.
+fn table(rows: &[Vec<v1::Missing>], hosts: &HashMap<String, HashSet<String>>) -> Rows {
     let mut table = Rows::new(&[
-        "SINCE", "KIND", "NAME", "WAS AT", "SEEN NOW", "+>CABLES", "+>HOSTS", "+LEFT", "+>MOVED",
-        "+STATE", "+AT",
+        "SINCE", "KIND", "NAME", "WAS AT", "SEEN NOW", "+>CABLES", "+LEFT", "+>MOVED", "+STATE",
+        "+AT",
     ]);
     for row in rows {
         let first = &row[0];
@@ -198,7 +250,12 @@ fn table(rows: &[Vec<v1::Missing>]) -> Rows {
             more => format!(" +{more}"),
         };
         let name = match row.len() {
-            1 => first.name.clone(),
+            1 => match hosts.get(&first.name).map_or(0, HashSet::len) as u64 {
+                hosts @ 1.. if first.kind() == v1::MissingKind::Switch => {
+                    format!("{} (with {})", first.name, count(hosts, "host", "hosts"))
+                }
+                _ => first.name.clone(),
+            },
             adapters => format!("{} ({adapters} adapters)", host_name(&first.name)),
         };
         // The observations about the adapters of a host, each once.
@@ -217,7 +274,6 @@ fn table(rows: &[Vec<v1::Missing>]) -> Rows {
             short(&first.place) + &more,
             or_none(&seen.join("; ")),
             sum(|one| one.cables).to_string(),
-            sum(|one| one.hosts_behind).to_string(),
             or_none(&first.left),
             moved.map_or_else(|| NONE.to_owned(), |moved| moved.to_string()),
             label::<v1::PortState>(first.last_state),
@@ -279,7 +335,7 @@ mod tests {
     #[test]
     fn a_table_of_80_columns_shows_what_is_seen_now() {
         let row = vec![missing(v1::MissingKind::Host, "host-077 mlx5_0", 1); 8];
-        let laid_out = table(&[row]).laid_out(80);
+        let laid_out = table(&[row], &HashMap::new()).laid_out(80);
         let text = laid_out.lines.join("\n");
         assert!(laid_out.lines.iter().all(|line| line.len() <= 80), "{text}");
         for part in ["SEEN NOW", "no signal:", "(8 adapters)", ":13 +7"] {
@@ -287,5 +343,54 @@ mod tests {
         }
         assert!(laid_out.left_out.iter().any(|heading| heading == "LEFT"));
         assert_eq!(short("spine-01:51 and 31 more"), "spine-01:51 +31");
+    }
+
+    #[test]
+    fn the_row_of_a_dead_switch_has_the_number_of_its_hosts_in_80_columns() {
+        use v1::MissingKind as Kind;
+        let at = |name: String, place: &str| v1::Missing {
+            place: place.to_owned(),
+            ..missing(Kind::Host, &name, 1)
+        };
+        let mut each: Vec<v1::Missing> = (1..=32)
+            .map(|host| at(format!("host-{host:03} mlx5_4"), "MF0;leaf-05:MQM9700/U1:1"))
+            .collect();
+        // Two adapters of one host, and a host at a switch that is there.
+        each.push(at(
+            "host-032 mlx5_5".to_owned(),
+            "MF0;leaf-05:MQM9700/U1:33",
+        ));
+        each.push(at(
+            "host-040 mlx5_0".to_owned(),
+            "MF0;leaf-06:MQM9700/U1:2 and 1 more",
+        ));
+        let mut switch = missing(Kind::Switch, "MF0;leaf-05:MQM9700/U1", 1);
+        switch.hosts_behind = 33;
+        let laid_out = table(&[vec![switch]], &hosts_at(&each)).laid_out(80);
+        let text = laid_out.lines.join(" ");
+        let words: Vec<&str> = text.split_whitespace().collect();
+        for word in ["leaf-05", "(with", "32", "hosts)"] {
+            assert!(words.contains(&word), "{word}: {text}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_known_to_be_missing_before_the_subnet_is_up() {
+        use v1::SubnetState as State;
+        for (state, is_empty) in [
+            (State::Discovering, true),
+            (State::Discovering, false),
+            (State::Converging, true),
+            (State::NotActive, true),
+        ] {
+            let Err(Failure::Refused(text)) = known(state, is_empty) else {
+                panic!("{state:?} is no failure");
+            };
+            assert!(text.contains("not known yet"), "{text}");
+        }
+        for state in [State::Up, State::Degraded, State::Standby] {
+            assert!(known(state, true).is_ok(), "{state:?}");
+        }
+        assert!(known(State::Converging, false).is_ok());
     }
 }
