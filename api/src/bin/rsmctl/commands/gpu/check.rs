@@ -22,6 +22,9 @@ pub(crate) struct CheckArguments {
     /// Answer from what the server knows already
     #[arg(long)]
     cached: bool,
+    /// All hosts of a fault by name, rather than the first four
+    #[arg(long)]
+    all: bool,
 }
 
 pub(super) async fn run(arguments: &CheckArguments, session: &mut Session) -> Result<(), Failure> {
@@ -39,19 +42,23 @@ pub(super) async fn run(arguments: &CheckArguments, session: &mut Session) -> Re
         Ok(page)
     })
     .await?;
-    let faults = Fault::of(&hosts);
-    let lost = match faults.is_empty() {
+    let lost = match hosts.is_empty() {
         true => Lost::default(),
         false => Lost::read(session).await?,
     };
-    let (leaves, faults) = lost.by_cause(faults);
+    let (leaves, others) = lost.by_cause(&hosts);
+    let faults = Fault::of(others);
+    let named: Named = match arguments.all {
+        true => |hosts: &[&str]| hosts.join(", "),
+        false => subject_of,
+    };
     if session.output.is_json() {
         session.output.json(&hosts)?;
     } else {
         for leaf in &leaves {
-            leaf.print(session)?;
+            leaf.print(named, session)?;
         }
-        print(&faults, &lost.places, session)?;
+        print(&faults, &lost.places, named, session)?;
     }
     let severities = faults.iter().map(|one| one.finding.severity.as_str());
     let severities = severities.chain(leaves.iter().map(|leaf| leaf.severity.as_str()));
@@ -123,65 +130,91 @@ impl Lost {
         })
     }
 
-    /// The missing switches that cause faults, and the faults with other causes.
-    fn by_cause<'a>(&self, faults: Vec<Fault<'a>>) -> (Vec<LostLeaf>, Vec<Fault<'a>>) {
+    /// The missing switches that cause faults of hosts, and the findings with other causes, each
+    /// with its host. A finding about ports with several causes keeps the ports whose switch is
+    /// present.
+    fn by_cause<'a>(
+        &self,
+        hosts: &'a [v1::GpuHost],
+    ) -> (Vec<LostLeaf>, Vec<(&'a str, v1::GpuFinding)>) {
         let mut leaves: BTreeMap<&str, LostLeaf> = BTreeMap::new();
         let mut others = Vec::new();
-        for fault in faults {
-            let Some(switches) = self.causes(&fault) else {
-                others.push(fault);
-                continue;
-            };
+        let findings = hosts.iter().flat_map(|host| {
+            let findings = host.findings.iter();
+            findings.map(|finding| (host.name.as_str(), finding))
+        });
+        for (host, finding) in findings {
+            let (switches, rest) = self.causes(host, finding);
             for name in switches {
                 let leaf = leaves.entry(name).or_insert_with(|| LostLeaf {
                     name: name.to_owned(),
-                    severity: fault.finding.severity.clone(),
+                    severity: finding.severity.clone(),
                     hosts: BTreeSet::new(),
                 });
-                if fault.finding.severity == ERROR {
+                if finding.severity == ERROR {
                     ERROR.clone_into(&mut leaf.severity);
                 }
-                leaf.hosts
-                    .extend(fault.hosts.iter().map(|&host| host.to_owned()));
+                leaf.hosts.insert(host.to_owned());
             }
+            others.extend(rest.map(|finding| (host, finding)));
         }
         (leaves.into_values().collect(), others)
     }
 
-    /// The missing switches at which all missing adapters of a fault's hosts were; `None` if the
-    /// fault has another cause.
-    fn causes(&self, fault: &Fault<'_>) -> Option<BTreeSet<&str>> {
-        let is_loss = LOSSES.contains(&fault.finding.kind.as_str());
-        let mut ports = fault.finding.ports.iter();
-        if !is_loss || !ports.all(|port| self.places.contains_key(port)) {
-            return None;
+    /// The missing switches at which lost ports of a host were, and the rest of the finding; `None`
+    /// if these switches explain all of it.
+    fn causes(
+        &self,
+        host: &str,
+        finding: &v1::GpuFinding,
+    ) -> (BTreeSet<&str>, Option<v1::GpuFinding>) {
+        if !LOSSES.contains(&finding.kind.as_str()) {
+            return (BTreeSet::new(), Some(finding.clone()));
         }
+        let ports: Vec<&str> = match finding.ports.is_empty() {
+            false => finding.ports.iter().map(String::as_str).collect(),
+            // The whole host is absent.
+            true => {
+                let begin = format!("{host} ");
+                let own = self.places.range(begin.clone()..);
+                let own = own.take_while(|(adapter, _)| adapter.starts_with(&begin));
+                own.map(|(adapter, _)| adapter.as_str()).collect()
+            }
+        };
         let mut causes = BTreeSet::new();
-        for host in &fault.hosts {
-            let begin = format!("{host} ");
-            let own = self.places.range(begin.clone()..);
-            let own = own.take_while(|(adapter, _)| adapter.starts_with(&begin));
-            let mut any = false;
-            for (_, place) in own {
-                let switch = place.rsplit_once(':').map_or("", |(switch, _)| switch);
-                causes.insert(self.switches.get(switch)?.as_str());
-                any = true;
-            }
-            if !any {
-                return None;
+        let mut rest = finding.clone();
+        rest.ports.clear();
+        for port in &ports {
+            match self.lost_switch(port) {
+                Some(switch) => drop(causes.insert(switch)),
+                None => rest.ports.push((*port).to_owned()),
             }
         }
-        Some(causes)
+        match (causes.is_empty(), rest.ports.is_empty()) {
+            (true, _) => (causes, Some(finding.clone())),
+            (false, true) => (causes, None),
+            (false, false) => (causes, Some(rest)),
+        }
+    }
+
+    /// The missing switch at which an adapter was; `None` if its switch is present, or if the
+    /// adapter is not missing.
+    fn lost_switch(&self, adapter: &str) -> Option<&str> {
+        let (switch, _) = self.places.get(adapter)?.rsplit_once(':')?;
+        self.switches.get(switch).map(String::as_str)
     }
 }
 
+/// The form in which the hosts of a fault are named.
+type Named = fn(&[&str]) -> String;
+
 impl LostLeaf {
-    fn print(&self, session: &mut Session) -> Result<(), Failure> {
+    fn print(&self, named: Named, session: &mut Session) -> Result<(), Failure> {
         let hosts: Vec<&str> = self.hosts.iter().map(String::as_str).collect();
         let evidence = format!(
             "the switch is gone, and ports of {} with it: {}",
             count(hosts.len() as u64, "host", "hosts"),
-            subject_of(&hosts)
+            named(&hosts)
         );
         let lines = FindingLines {
             severity: &self.severity,
@@ -248,42 +281,37 @@ async fn sweep(session: &Session) -> Result<(), Failure> {
 
 /// A finding, with all hosts that list it.
 struct Fault<'a> {
-    finding: &'a v1::GpuFinding,
+    finding: v1::GpuFinding,
     hosts: Vec<&'a str>,
 }
 
 impl Fault<'_> {
-    /// The findings of these hosts without duplicates, in the order of their first hosts.
-    fn of(hosts: &[v1::GpuHost]) -> Vec<Fault<'_>> {
+    /// The findings of hosts without duplicates, in the order of their first hosts.
+    fn of(findings: Vec<(&str, v1::GpuFinding)>) -> Vec<Fault<'_>> {
         let mut faults: Vec<Fault<'_>> = Vec::new();
         let mut known = BTreeMap::new();
-        for host in hosts {
-            for finding in &host.findings {
-                // A server that does not state the first host lists a finding with one host.
-                let first = match finding.first_host.as_str() {
-                    "" => host.name.as_str(),
-                    first => first,
-                };
-                let devices = finding.ports.iter().map(|port| {
-                    let own = port.strip_prefix(&host.name);
-                    own.unwrap_or(port)
-                });
-                let devices: Vec<&str> = devices.collect();
-                let key = (
-                    first,
-                    &finding.kind,
-                    &finding.gpus,
-                    devices,
-                    &finding.evidence,
-                );
-                let place = *known.entry(key).or_insert(faults.len());
-                match faults.get_mut(place) {
-                    Some(fault) => fault.hosts.push(&host.name),
-                    None => faults.push(Fault {
-                        finding,
-                        hosts: vec![&host.name],
-                    }),
-                }
+        for (host, finding) in findings {
+            // A server that does not state the first host lists a finding with one host.
+            let first = match finding.first_host.as_str() {
+                "" => host,
+                first => first,
+            };
+            let devices = finding.ports.iter();
+            let devices = devices.map(|port| port.strip_prefix(host).unwrap_or(port).to_owned());
+            let key = (
+                first.to_owned(),
+                finding.kind.clone(),
+                finding.gpus.clone(),
+                devices.collect::<Vec<String>>(),
+                finding.evidence.clone(),
+            );
+            let place = *known.entry(key).or_insert(faults.len());
+            match faults.get_mut(place) {
+                Some(fault) => fault.hosts.push(host),
+                None => faults.push(Fault {
+                    finding,
+                    hosts: vec![host],
+                }),
             }
         }
         faults
@@ -293,13 +321,14 @@ impl Fault<'_> {
 fn print(
     faults: &[Fault<'_>],
     places: &BTreeMap<String, String>,
+    named: Named,
     session: &mut Session,
 ) -> Result<(), Failure> {
     for fault in faults {
-        let finding = fault.finding;
+        let finding = &fault.finding;
         let lines = FindingLines {
             severity: &finding.severity,
-            subject: &subject_of(&fault.hosts),
+            subject: &named(&fault.hosts),
             kind: &finding.kind,
             evidence: &finding.evidence,
             effect: &finding.effect,
@@ -333,16 +362,21 @@ mod tests {
         }
     }
 
+    /// The findings of hosts, each with its host.
+    fn listed(hosts: &[v1::GpuHost]) -> Vec<(&str, v1::GpuFinding)> {
+        Lost::default().by_cause(hosts).1
+    }
+
     #[test]
     fn a_fault_of_several_hosts_is_listed_once_with_their_names() {
         let names = ["a", "b", "c", "d", "e", "f"];
         let hosts: Vec<v1::GpuHost> = names.iter().map(|name| host(name, "a")).collect();
-        let faults = Fault::of(&hosts);
+        let faults = Fault::of(listed(&hosts));
         let subjects: Vec<String> = faults.iter().map(|one| subject_of(&one.hosts)).collect();
         assert_eq!(subjects, ["a, b, c, d and 2 more"]);
         // A finding with another first host, or without one, is another fault.
         let apart = [host("a", "a"), host("b", "b"), host("c", "")];
-        let subjects: Vec<String> = Fault::of(&apart)
+        let subjects: Vec<String> = Fault::of(listed(&apart))
             .iter()
             .map(|one| subject_of(&one.hosts))
             .collect();
@@ -395,16 +429,43 @@ mod tests {
             ]),
             switches: HashSet::from(["leaf-1".to_owned()]),
         };
-        let (leaves, others) = lost.by_cause(Fault::of(&hosts));
+        let (leaves, others) = lost.by_cause(&hosts);
         let expected = LostLeaf {
             name: "leaf-1".to_owned(),
             severity: "error".to_owned(),
-            hosts: BTreeSet::from(["a".to_owned(), "b".to_owned()]),
+            hosts: ["a", "b", "e"].map(str::to_owned).into(),
         };
         assert_eq!(leaves, [expected]);
         // Other causes: a switch that is present, another kind of fault, and a port that is not
         // missing.
-        let others: Vec<&str> = others.iter().map(|one| one.hosts[0]).collect();
-        assert_eq!(others, ["c", "d", "e"]);
+        let of = |one: &(&str, v1::GpuFinding)| (one.0.to_owned(), one.1.ports.join(","));
+        let others: Vec<(String, String)> = others.iter().map(of).collect();
+        let expected = [("c", "c mlx5_0"), ("d", ""), ("e", "e mlx5_1")];
+        let expected = expected.map(|(host, ports)| (host.to_owned(), ports.to_owned()));
+        assert_eq!(others, expected);
+    }
+
+    #[test]
+    fn a_cable_of_the_rail_of_a_missing_switch_takes_no_host_from_the_switch() {
+        // The server lists the hosts as one fault: they lost ports of equal names.
+        let hosts = ["h-1", "h-2", "h-3"].map(|name| {
+            let mut host = host(name, "h-1");
+            host.findings[0].kind = "unjoined".to_owned();
+            host
+        });
+        let place = |name: &str, place: &str| (format!("{name} mlx5_1"), place.to_owned());
+        let lost = Lost {
+            places: BTreeMap::from([
+                place("h-1", "leaf-5:7"),
+                place("h-2", "leaf-4:1"),
+                place("h-3", "leaf-4:2"),
+            ]),
+            switches: HashSet::from(["leaf-4".to_owned()]),
+        };
+        let (leaves, others) = lost.by_cause(&hosts);
+        let hosts: Vec<&BTreeSet<String>> = leaves.iter().map(|leaf| &leaf.hosts).collect();
+        assert_eq!(hosts, [&BTreeSet::from(["h-2", "h-3"].map(str::to_owned))]);
+        let faults = Fault::of(others);
+        assert_eq!((faults.len(), &faults[0].hosts[..]), (1, &["h-1"][..]));
     }
 }
