@@ -11,10 +11,26 @@ use crate::failure::Failure;
 /// The zone of all times; UTC unless [`use_local_zone`] has set it.
 static ZONE: OnceLock<TimeZone> = OnceLock::new();
 
-/// Shows and reads all times in the system's zone (TZ, otherwise /etc/localtime) from now on.
-pub(crate) fn use_local_zone() {
+/// Shows and reads all times in the system's zone (TZ, otherwise /etc/localtime) from now on. A
+/// system without both is in UTC.
+///
+/// # Errors
+/// TZ names no zone.
+pub(crate) fn use_local_zone() -> Result<(), Failure> {
+    let zone = match (TimeZone::try_system(), std::env::var_os("TZ")) {
+        (Ok(zone), _) => zone,
+        (Err(_), None) => TimeZone::UTC,
+        (Err(_), Some(name)) => {
+            return Err(Failure::Usage(format!(
+                "TZ={} is no time zone: expected a name below /usr/share/zoneinfo such as \
+                 Europe/Berlin, or a rule such as CET-1CEST,M3.5.0,M10.5.0/3; --utc needs none",
+                name.to_string_lossy().escape_debug()
+            )));
+        }
+    };
     // The zone is set once, at the start of the program.
-    drop(ZONE.set(TimeZone::system()));
+    drop(ZONE.set(zone));
+    Ok(())
 }
 
 fn zone() -> TimeZone {

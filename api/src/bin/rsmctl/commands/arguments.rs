@@ -40,6 +40,10 @@ Examples:
   rsmctl history --format json | jq '.[-1].timing_ms'
   rsmctl sim unlink leaf-03 7 && rsmctl events --newest 5
 
+Short words:
+  errors                `rsmctl top --errors`
+  hosts, switches       `rsmctl nodes --kind ca`, `rsmctl nodes --kind switch`
+
 Server:
 The first of these that answers, unless --socket, --server or RSM_SERVER names one:
   unix:/run/rsm/rsm.sock

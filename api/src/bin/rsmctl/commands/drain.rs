@@ -12,7 +12,7 @@ use crate::text::{NONE, count, timestamp};
 /// Routes around switches, cables or hosts, and waits until they are safe to unplug
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples: rsmctl drain spine-02\n          rsmctl drain leaf-03:33 leaf-03:34 --note 'new cables'"
+    after_help = "Examples: rsmctl drain spine-02\n          rsmctl drain host-017\n          rsmctl drain leaf-03:33 leaf-03:34 --note 'new cables'"
 )]
 pub(crate) struct DrainArguments {
     /// The parts, drained together or not at all
@@ -145,7 +145,7 @@ async fn effect(session: &Session, parts: &[String]) -> String {
 
 /// A failure unless every part is safe to unplug, so that a script does not continue and cut the
 /// power.
-fn safe_to_unplug(drained: &[v1::DrainedPart]) -> Result<(), Failure> {
+pub(super) fn safe_to_unplug(drained: &[v1::DrainedPart]) -> Result<(), Failure> {
     let is = |part: &v1::DrainedPart, states: &[v1::DrainState]| states.contains(&part.state());
     let is_in_use = |part| is(part, &[v1::DrainState::Carrying, v1::DrainState::InUse]);
     let is_safe = |part| is(part, &[v1::DrainState::Safe, v1::DrainState::Away]);

@@ -1,12 +1,16 @@
 use clap::Args;
 use rsm_proto::v1;
 
+use super::drain::safe_to_unplug;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::text::{label, or_none, timestamp};
 
 /// Lists drained parts: time, operator, note, and whether each may be unplugged
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes:\n  0  each part may be unplugged, or is not there\n  4  tables are still being written\n  5  packets of others pass a part"
+)]
 pub(crate) struct DrainedArguments {}
 
 pub(crate) async fn run(_: DrainedArguments, session: &mut Session) -> Result<(), Failure> {
@@ -14,6 +18,7 @@ pub(crate) async fn run(_: DrainedArguments, session: &mut Session) -> Result<()
         session.maintenance().list_drained(request).await
     })
     .await?;
+    let safe = safe_to_unplug(&drained);
     session.output.list(
         drained,
         [
@@ -41,7 +46,8 @@ pub(crate) async fn run(_: DrainedArguments, session: &mut Session) -> Result<()
                 or_none(&part.note),
             ]
         },
-    )
+    )?;
+    safe
 }
 
 /// The state of a part. A part with a disabled port is shown as such rather than as away: its cable
