@@ -42,7 +42,7 @@ const TOGETHER_MS: u64 = 10_000;
 /// A link that went down.
 #[derive(Serialize)]
 struct Flaps {
-    /// The ends of the link, as in the latest event.
+    /// The link as it is now; if it is gone, as in the latest event.
     link: v1::Link,
     /// The number of times that the link went down or trained anew, by events.
     times: u64,
@@ -51,7 +51,7 @@ struct Flaps {
     counted: Option<u64>,
     first_unix_ms: u64,
     last_unix_ms: u64,
-    /// Whether the link was present after the latest event.
+    /// Whether the link is present now.
     is_there: bool,
 }
 
@@ -114,10 +114,10 @@ pub(crate) async fn run(arguments: FlapsArguments, session: &mut Session) -> Res
         by_port: counters,
         doubt,
     } = Losses::read(&request, &node, session).await;
+    let present = present(&node, session).await?;
     if session.output.is_json() {
-        return session
-            .output
-            .json_list(counted(&events, &HashSet::new(), &counters));
+        let flaps = counted(&events, &HashSet::new(), &counters, &present);
+        return session.output.json_list(flaps);
     }
     let Folded {
         nodes,
@@ -126,7 +126,7 @@ pub(crate) async fn run(arguments: FlapsArguments, session: &mut Session) -> Res
         true => Folded::default(),
         false => Folded::of(&events),
     };
-    let flaps = counted(&events, &of_nodes, &counters);
+    let flaps = counted(&events, &of_nodes, &counters, &present);
     let notes: Vec<String> = unseen(&events, &counters)
         .into_iter()
         .chain(doubt)
@@ -157,8 +157,29 @@ pub(crate) async fn run(arguments: FlapsArguments, session: &mut Session) -> Res
         "{} went down or trained anew{whole}, {span}",
         count(flaps.len() as u64, "link", "links")
     ))?;
-    session.output.only_table(table(flaps, nodes, &events))?;
+    session.output.only_table(table(flaps, nodes, &present))?;
     notes.iter().try_for_each(|line| session.output.line(line))
+}
+
+/// The links of the subnet as they are now.
+type Present = BTreeMap<Ends, v1::Link>;
+
+/// Asks for the present links with `node`, a text in the name of a node with or without a port, at
+/// an end; for all links if it is empty.
+async fn present(node: &str, session: &Session) -> Result<Present, Failure> {
+    let name = match node.rsplit_once(':') {
+        Some((name, port)) if port.parse::<u8>().is_ok() => name,
+        _ => node,
+    };
+    let request = v1::ListLinksRequest {
+        end_contains: name.to_owned(),
+        ..v1::ListLinksRequest::default()
+    };
+    let links = all_pages(request, async |request| {
+        session.fabric().list_links(request).await
+    });
+    let links = links.await?.into_iter();
+    Ok(links.map(|link| (ends(&link), link)).collect())
 }
 
 impl Losses {
@@ -205,8 +226,8 @@ impl Losses {
 /// A line about ports whose counter grew although no event is about their link; `None` if there are
 /// none.
 fn unseen(events: &[v1::Event], counters: &HashMap<(String, u32), u64>) -> Option<String> {
-    let seen = latest(events);
-    let seen: HashSet<&(String, u32)> = seen.keys().flatten().flatten().collect();
+    let seen = events.iter().filter_map(seen);
+    let seen: HashSet<(String, u32)> = seen.flat_map(|(link, ..)| ends(link)).flatten().collect();
     let unseen = counters.keys().filter(|port| !seen.contains(port)).count();
     (unseen > 0).then(|| {
         format!(
@@ -216,7 +237,7 @@ fn unseen(events: &[v1::Event], counters: &HashMap<(String, u32), u64>) -> Optio
     })
 }
 
-fn table(flaps: Vec<Flaps>, nodes: Vec<Together>, events: &[v1::Event]) -> Rows {
+fn table(flaps: Vec<Flaps>, nodes: Vec<Together>, present: &Present) -> Rows {
     let mut rows = Rows::new(&[
         ">TIMES DOWN",
         ">BY COUNTER",
@@ -249,11 +270,10 @@ fn table(flaps: Vec<Flaps>, nodes: Vec<Together>, events: &[v1::Event]) -> Rows 
             state.join(", "),
         ]);
     }
-    let there = latest(events);
     for node in nodes {
         let links = node.links.len();
         let up = node.links.iter();
-        let up = up.filter(|link| there.get(*link).is_some_and(|&is_there| is_there));
+        let up = up.filter(|link| present.contains_key(*link));
         let state = match up.count() {
             0 => "all gone".to_owned(),
             up if up == links => "all there".to_owned(),
@@ -279,35 +299,30 @@ fn link_name(link: v1::Link) -> String {
     format!("{} - {}", end(link.a), end(link.b))
 }
 
-/// The ends of a link, each with node GUID and port number.
+/// The ends of a link, each with node GUID and port number, in ascending order.
 type Ends = [Option<(String, u32)>; 2];
 
 fn ends(link: &v1::Link) -> Ends {
-    [&link.a, &link.b].map(|end| {
+    let mut ends = [&link.a, &link.b].map(|end| {
         let port = end.as_ref()?.port.as_ref()?;
         Some((port.node_guid.clone(), port.number))
-    })
+    });
+    ends.sort();
+    ends
 }
 
-/// The link of an event, whether the link is present after it, and whether the link went down or
-/// trained anew; `None` for an event that is not about a link.
-fn seen(event: &v1::Event) -> Option<(&v1::Link, bool, bool)> {
+/// The link of an event, and whether it went down or trained anew; `None` for an event that is not
+/// about a link.
+fn seen(event: &v1::Event) -> Option<(&v1::Link, bool)> {
     match event.change.as_ref()? {
-        Change::LinkVanished(link) => Some((link, false, true)),
-        Change::LinkAppeared(link) => Some((link, true, false)),
+        Change::LinkVanished(link) => Some((link, true)),
+        Change::LinkAppeared(link) => Some((link, false)),
         Change::LinkChanged(link) => {
             let retrained = link.state() == v1::PortState::Init;
-            Some((link, true, retrained))
+            Some((link, retrained))
         }
         _ => None,
     }
-}
-
-/// Whether each link is present after its latest event.
-fn latest(events: &[v1::Event]) -> BTreeMap<Ends, bool> {
-    let seen = events.iter().filter_map(seen);
-    seen.map(|(link, is_there, _)| (ends(link), is_there))
-        .collect()
 }
 
 /// A loss of a link: the index of its event, its time in milliseconds since the Unix epoch, and the
@@ -318,7 +333,7 @@ impl Folded {
     /// Finds the losses of links that went down together with a node or a host.
     fn of(events: &[v1::Event]) -> Folded {
         let losses = events.iter().enumerate().filter_map(|(place, event)| {
-            let (link, _, went_down) = seen(event)?;
+            let (link, went_down) = seen(event)?;
             went_down.then_some((place, event.at_unix_ms, link))
         });
         let losses: Vec<Loss<'_>> = losses.collect();
@@ -428,11 +443,12 @@ fn counted(
     events: &[v1::Event],
     of_nodes: &HashSet<usize>,
     counters: &HashMap<(String, u32), u64>,
+    present: &Present,
 ) -> Vec<Flaps> {
     let mut found: BTreeMap<Ends, Flaps> = BTreeMap::new();
     for (place, event) in events.iter().enumerate() {
         let at = event.at_unix_ms;
-        let Some((link, is_there, went_down)) = seen(event) else {
+        let Some((link, went_down)) = seen(event) else {
             continue;
         };
         let known = found.entry(ends(link)).or_insert_with(|| Flaps {
@@ -445,7 +461,7 @@ fn counted(
                 .max(),
             first_unix_ms: at,
             last_unix_ms: at,
-            is_there,
+            is_there: false,
         });
         if went_down && !of_nodes.contains(&place) {
             if known.times == 0 {
@@ -454,7 +470,9 @@ fn counted(
             known.times += 1;
             known.last_unix_ms = at;
         }
-        (known.link, known.is_there) = (link.clone(), is_there);
+        let now = present.get(&ends(link));
+        known.is_there = now.is_some();
+        known.link = now.unwrap_or(link).clone();
     }
     let mut flaps: Vec<Flaps> = found.into_values().filter(|one| one.times > 0).collect();
     flaps.sort_by_key(|one| Reverse((one.times.max(one.counted.unwrap_or(0)), one.last_unix_ms)));
@@ -498,12 +516,34 @@ mod tests {
             event(5, Change::LinkChanged(link("often", up))),
             event(6, Change::LinkChanged(link("often", init))),
         ];
-        let flaps = counted(&events, &HashSet::new(), &HashMap::new());
+        let present = now([link("often", up), link("new", up)]);
+        let flaps = counted(&events, &HashSet::new(), &HashMap::new(), &present);
         let found: Vec<_> = flaps
             .iter()
             .map(|one| (one.times, one.first_unix_ms, one.last_unix_ms, one.is_there))
             .collect();
         assert_eq!(found, [(2, 3, 6, true), (1, 2, 2, false)]);
+    }
+
+    /// The present links.
+    fn now<const N: usize>(links: [v1::Link; N]) -> Present {
+        links.map(|link| (ends(&link), link)).into()
+    }
+
+    #[test]
+    fn the_state_is_that_of_now_if_no_event_said_that_a_link_is_back() {
+        let events: Vec<v1::Event> = ["l1", "l2", "l3", "l4", "l5"]
+            .map(|leaf| event(7, Change::LinkVanished(cable(leaf, "spine"))))
+            .into();
+        let single = [event(9, Change::LinkVanished(cable("x", "y")))];
+        // The links came back while no manager ran, and lead from the other end.
+        let present = now([cable("y", "x"), cable("l1", "spine"), cable("l2", "spine")]);
+        let flaps = counted(&single, &HashSet::new(), &HashMap::new(), &present);
+        let lines = table(flaps, Folded::of(&events).nodes, &present)
+            .laid_out(100)
+            .lines;
+        assert!(lines[1].ends_with("active"), "{lines:?}");
+        assert!(lines[2].ends_with("2 there"), "{lines:?}");
     }
 
     fn cable(a: &str, b: &str) -> v1::Link {
@@ -529,10 +569,12 @@ mod tests {
         let events = [lost("l1"), lost("l2")];
         let counter = |node: &str, times| ((node.to_owned(), 1), times);
         let counters = HashMap::from([counter("l2", 9), counter("spine", 4), counter("l3", 2)]);
-        let flaps = counted(&events, &HashSet::new(), &counters);
+        let flaps = counted(&events, &HashSet::new(), &counters, &Present::new());
         let shown = flaps.iter().map(|one| (one.times, one.counted));
         assert_eq!(shown.collect::<Vec<_>>(), [(1, Some(9)), (1, Some(4))]);
-        let lines = table(flaps, Vec::new(), &events).laid_out(100).lines;
+        let lines = table(flaps, Vec::new(), &Present::new())
+            .laid_out(100)
+            .lines;
         assert!(
             lines[0].starts_with("TIMES DOWN  BY COUNTER  LINK"),
             "{lines:?}"
@@ -578,14 +620,15 @@ mod tests {
         events.push(event(7, Change::LinkVanished(cable("x", "y"))));
         events.push(event(9, Change::LinkAppeared(cable("l2", "spine"))));
         let folded = Folded::of(&events);
-        let flaps = counted(&events, &folded.events, &HashMap::new());
+        let present = now([cable("l2", "spine")]);
+        let flaps = counted(&events, &folded.events, &HashMap::new(), &present);
         let single = flaps.iter().map(|one| (one.times, one.last_unix_ms));
         assert_eq!(single.collect::<Vec<_>>(), [(1, 7), (1, 3)]);
         let [node] = &folded.nodes[..] else {
             panic!("one node");
         };
         assert_eq!((node.name.as_str(), node.times), ("name-of-spine", 1));
-        let lines = table(flaps, folded.nodes, &events).laid_out(100).lines;
+        let lines = table(flaps, folded.nodes, &present).laid_out(100).lines;
         let row = lines.last().unwrap();
         assert!(row.contains("name-of-spine: 5 links at once"), "{row}");
         assert!(row.ends_with("1 there"), "{row}");
@@ -615,7 +658,7 @@ mod tests {
             panic!("one host");
         };
         assert_eq!((host.name.as_str(), host.links.len()), ("host-9", 3));
-        let flaps = counted(&dead, &folded.events, &HashMap::new());
+        let flaps = counted(&dead, &folded.events, &HashMap::new(), &Present::new());
         assert_eq!(flaps[0].times, 1, "its port flaps");
     }
 }
