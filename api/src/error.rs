@@ -13,6 +13,14 @@ pub enum LookupError {
         /// The requested name.
         selector: String,
     },
+    /// No node or port has this name, and nodes have similar ones.
+    #[error("nothing in the fabric is named `{selector}`; did you mean {}?", similar.join(", "))]
+    Similar {
+        /// The requested name.
+        selector: String,
+        /// The similar names, as they are written on a command line; `…` stands for more.
+        similar: Vec<String>,
+    },
     /// A node or port had this name until it disappeared from the subnet.
     #[error("{}", gone(selector, &format!("{name} was at {place} until {until}"), disabled))]
     Gone {

@@ -174,6 +174,12 @@ pub const ERROR_DOMAIN: &str = "rsm";
 /// carried out if it accepted that ports are cut off. The value is the number of these ports.
 pub const CUT_OFF_PORTS: &str = "ports";
 
+/// The key in the metadata of the same ErrorInfo with the fields of requests that accept the loss.
+pub const ACCEPTED_BY: &str = "accepted_by";
+
+/// The fields of requests that accept that ports are cut off.
+pub const ACCEPT_FIELDS: &str = "accept_cut_off, in Drain force";
+
 #[cfg(test)]
 mod tests {
     use super::*;

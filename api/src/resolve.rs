@@ -193,7 +193,15 @@ fn described(
             [] => {}
             [node] => return Ok(Target { node, port }),
             _ => {
-                let meant: Vec<_> = nodes.into_iter().map(|node| (node, port)).collect();
+                let has = |node: Guid, number| directory.has_port(PortId { node, number });
+                let having = nodes.iter().copied();
+                let having = having.filter(|&node| port.is_none_or(|port| has(node, port)));
+                let having: Vec<Guid> = having.collect();
+                // Where no two nodes have such a port, the nodes are the candidates.
+                let meant: Vec<_> = match having.len() {
+                    0 | 1 => nodes.into_iter().map(|node| (node, None)).collect(),
+                    _ => having.into_iter().map(|node| (node, port)).collect(),
+                };
                 return Err(ambiguous(directory, selector, &meant));
             }
         }
@@ -201,9 +209,50 @@ fn described(
             return Err(gone);
         }
     }
-    Err(LookupError::NotFound {
-        selector: selector.to_string(),
+    let selector = selector.to_string();
+    Err(match similar(directory, text) {
+        none if none.is_empty() => LookupError::NotFound { selector },
+        similar => LookupError::Similar { selector, similar },
     })
+}
+
+/// The maximum number of similar names that an error proposes.
+const MAX_SIMILAR: usize = 4;
+
+/// The names of present nodes that are similar to the node in `text`: equal but for zeros before
+/// numbers (`leaf-028` for `leaf-28`), then those that contain it although that cuts a number of
+/// theirs in two (`leaf-280`). `…` stands for those beyond [`MAX_SIMILAR`].
+fn similar(directory: &(impl NameLookup + ?Sized), text: &str) -> Vec<String> {
+    let name = Selector::split_port(text).map_or(text, |(name, _)| name);
+    let (lower, bare) = (name.to_ascii_lowercase(), without_zeros(name));
+    let is_equal = |found: &str| without_zeros(&plain_names(found)) == bare;
+    let is_part = |found: &str| {
+        !lower.is_empty() && !is_equal(found) && found.to_ascii_lowercase().contains(&lower)
+    };
+    let mut nodes = directory.nodes_described(&is_equal);
+    nodes.extend(directory.nodes_described(&is_part));
+    let shown = nodes.iter().take(MAX_SIMILAR);
+    let mut names: Vec<String> = shown
+        .map(|&node| candidate(directory, node, None).name)
+        .collect();
+    if nodes.len() > MAX_SIMILAR {
+        names.push("…".to_owned());
+    }
+    names
+}
+
+/// A name in lower case, without zeros at the beginning of its numbers.
+fn without_zeros(name: &str) -> String {
+    let mut bare = String::new();
+    let mut signs = name.chars().peekable();
+    while let Some(sign) = signs.next() {
+        let follows = bare.ends_with(|before: char| before.is_ascii_digit());
+        let is_leading = sign == '0' && !follows && signs.peek().is_some_and(char::is_ascii_digit);
+        if !is_leading {
+            bare.push(sign.to_ascii_lowercase());
+        }
+    }
+    bare
 }
 
 /// A function that finds the nodes whose description passes a test.
@@ -543,11 +592,56 @@ mod tests {
             Err(LookupError::Ambiguous { total: 2, .. })
         ));
         // `leaf-0` would cut the numbers 03 and 04 in two.
-        assert!(matches!(port("leaf-0"), Err(LookupError::NotFound { .. })));
+        assert!(matches!(port("leaf-0"), Err(LookupError::Similar { .. })));
         assert!(matches!(
             port("name:af-3"),
             Err(LookupError::NotFound { .. })
         ));
+    }
+
+    #[test]
+    fn similar_names_are_proposed_where_nothing_has_the_name() {
+        const LEAVES: Few = Few(&[
+            (0x10_0000, "MF0;leaf-280:MQM9700/U1", &[(0, 1)]),
+            (0x20_0000, "MF0;leaf-028:MQM9700/U1", &[(0, 2)]),
+            (0x30_0000, "spine-28", &[(0, 3)]),
+        ]);
+        for asked in ["leaf-28", "Leaf-28:7"] {
+            let found = resolve_node(&LEAVES, &asked.parse().unwrap());
+            let Err(LookupError::Similar { similar, .. }) = found else {
+                panic!("{found:?}");
+            };
+            assert_eq!(similar, ["leaf-028", "leaf-280"], "{asked}");
+        }
+        let error = resolve_node(&LEAVES, &"leaf-28".parse().unwrap()).unwrap_err();
+        let text = "nothing in the fabric is named `leaf-28`; did you mean leaf-028, leaf-280?";
+        assert_eq!(error.to_string(), text);
+        let none = resolve_node(&LEAVES, &"leaf-29".parse().unwrap());
+        assert!(
+            matches!(none, Err(LookupError::NotFound { .. })),
+            "{none:?}"
+        );
+    }
+
+    #[test]
+    fn candidates_have_the_port_that_was_asked_for() {
+        const HOST: Few = Few(&[
+            (0x10_0000, "host-3 mlx5_0", &[(1, 1)]),
+            (0x20_0000, "host-3 mlx5_1", &[(1, 2)]),
+        ]);
+        let names = |asked: &str| {
+            let found = resolve_node_or_port(&HOST, &asked.parse().unwrap());
+            let Err(LookupError::Ambiguous { candidates, .. }) = found else {
+                panic!("{found:?}");
+            };
+            let names = candidates.into_iter().map(|one| one.name);
+            names.collect::<Vec<String>>()
+        };
+        assert_eq!(names("host-3:8"), ["'host-3 mlx5_0'", "'host-3 mlx5_1'"]);
+        assert_eq!(
+            names("host-3:1"),
+            ["'host-3 mlx5_0:1'", "'host-3 mlx5_1:1'"]
+        );
     }
 
     #[test]

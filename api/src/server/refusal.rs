@@ -14,7 +14,7 @@ use crate::error::{
     ControlError, CountersError, HistoryError, LookupError, PartitionRefusal, RoutingError,
     SaError, SimulationError,
 };
-use crate::limits::{CUT_OFF_PORTS, ERROR_DOMAIN};
+use crate::limits::{ACCEPT_FIELDS, ACCEPTED_BY, CUT_OFF_PORTS, ERROR_DOMAIN};
 use crate::model::ParseGroupError;
 
 /// A status with `reason` in its ErrorInfo.
@@ -57,7 +57,9 @@ impl From<ParseGroupError> for Status {
 impl From<LookupError> for Status {
     fn from(error: LookupError) -> Self {
         let (code, reason) = match error {
-            LookupError::NotFound { .. } => (Code::NotFound, "NO_SUCH_NAME"),
+            LookupError::NotFound { .. } | LookupError::Similar { .. } => {
+                (Code::NotFound, "NO_SUCH_NAME")
+            }
             LookupError::Gone { .. } | LookupError::HostGone { .. } => (Code::NotFound, "GONE"),
             LookupError::NoSuchPort { .. } => (Code::NotFound, "NO_SUCH_PORT"),
             LookupError::NoSuchPartition { .. } => (Code::NotFound, "NO_SUCH_PARTITION"),
@@ -77,7 +79,10 @@ impl From<ControlError> for Status {
         let (code, reason) = match error {
             ControlError::Lookup(lookup) => return lookup.into(),
             ControlError::CutOff { ports, .. } => {
-                let metadata = HashMap::from([(CUT_OFF_PORTS.to_owned(), ports.to_string())]);
+                let metadata = HashMap::from([
+                    (CUT_OFF_PORTS.to_owned(), ports.to_string()),
+                    (ACCEPTED_BY.to_owned(), ACCEPT_FIELDS.to_owned()),
+                ]);
                 return with_metadata(Code::FailedPrecondition, "CUT_OFF", &error, metadata);
             }
             ControlError::Standby { .. } => (Code::FailedPrecondition, "STANDBY"),

@@ -99,9 +99,11 @@ pub(super) fn named_host_or_node(
 pub(super) fn known_place(subnet: &dyn Subnet, text: &str) -> Result<(), Status> {
     let found = text.parse().map(|selector| subnet.node(&selector));
     match found {
-        Ok(Err(error @ LookupError::NotFound { .. })) => Err(Status::not_found(format!(
-            "node: nothing that is kept is about it, and {error}"
-        ))),
+        Ok(Err(error @ (LookupError::NotFound { .. } | LookupError::Similar { .. }))) => {
+            Err(Status::not_found(format!(
+                "node: nothing that is kept is about it, and {error}"
+            )))
+        }
         Ok(_) | Err(_) => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
 //! Changes of partitions: from requests and command lines to the subnet manager, and refusals.
 
 use rsm_api::access::Grant;
-use rsm_api::limits::{CUT_OFF_PORTS, ERROR_DOMAIN, MAX_MEMBERS_PER_REQUEST};
+use rsm_api::limits::{ACCEPTED_BY, CUT_OFF_PORTS, ERROR_DOMAIN, MAX_MEMBERS_PER_REQUEST};
 use rsm_api::model::{
     EmptyPartition, ExistingPartition, MemberName, Membership, PartitionAction,
     PartitionProtection, PartitionSettings, Selector, TrustMode, WantedMember,
@@ -239,6 +239,10 @@ fn a_client_that_accepts_no_cut_is_refused_with_the_number_of_ports() {
         (ERROR_DOMAIN, "CUT_OFF")
     );
     assert_eq!(info.metadata[CUT_OFF_PORTS], "2");
+    assert!(
+        info.metadata[ACCEPTED_BY].contains("accept_cut_off"),
+        "{info:?}"
+    );
     request.accept_cut_off = true;
     let done = served.block_on(client.delete_partition(request)).unwrap();
     let cut_off = done.into_inner().cut_off.expect("it cuts ports off");

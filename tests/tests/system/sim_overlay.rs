@@ -101,7 +101,7 @@ fn change_that_cuts_ports_off_is_made_only_if_that_is_accepted() {
         "{reason}"
     );
     assert!(
-        reason.contains("host-002 mlx5_0 port 1") && reason.contains("`accept_cut_off`"),
+        reason.contains("host-002 mlx5_0 port 1") && reason.contains("Nothing is changed"),
         "{reason}"
     );
     assert_eq!(p_key_sets(&world), 0);

@@ -253,8 +253,7 @@ pub enum ChangeError {
     },
     /// Ports would be cut off, and the caller has not accepted that.
     #[error(
-        "partition {}: {loss}; they lose their connections there. Nothing is changed: ask again with `accept_cut_off` to \
-         do it all the same", PKey(*.p_key)
+        "partition {}: {loss}; they lose their connections there. Nothing is changed", PKey(*.p_key)
     )]
     CutOff {
         /// The P_Key.

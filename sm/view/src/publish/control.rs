@@ -137,15 +137,12 @@ impl Controller {
         }
     }
 
-    /// Refuses the request of `ticket`, which would cut off `ports` ports, for `reason`. The answer
-    /// tells the caller how to insist. Tickets of callers that have left are ignored.
+    /// Refuses the request of `ticket`, which would cut off `ports` ports, for `reason`. Tickets of
+    /// callers that have left are ignored.
     pub fn cut_off(&self, ticket: Ticket, ports: usize, reason: String) {
         if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
             let ports = ports as u64;
-            let reason = format!(
-                "refused, and everything stays as it was: {reason}; to do it all the same, ask again with `accept_cut_off` (`force` \
-                 in Drain)"
-            );
+            let reason = format!("refused, and everything stays as it was: {reason}");
             caller.reply(Err(ControlError::CutOff { ports, reason }));
         }
     }

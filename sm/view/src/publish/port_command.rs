@@ -207,8 +207,7 @@ pub(super) fn check(
         Some(cut_off) if !command.accept_cut_off && !is_own => Err(ControlError::CutOff {
             ports: cut_off.ports.len() as u64,
             reason: format!(
-                "{}: refused, and everything stays as it was: without this cable {cut_off}; to do it \
-                 all the same, ask again with `accept_cut_off`",
+                "{}: refused, and everything stays as it was: without this cable {cut_off}",
                 target.asked
             ),
         }),

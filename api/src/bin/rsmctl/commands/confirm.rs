@@ -9,6 +9,7 @@ use tonic_types::StatusExt as _;
 
 use super::waiting;
 use crate::failure::Failure;
+use crate::output::for_stderr;
 use crate::session::Session;
 use crate::text::printable;
 
@@ -37,8 +38,11 @@ pub(super) async fn accepted<T>(
     if confirmation.yes || !cuts_off(&refused) {
         return Err(refused.into());
     }
-    if !has_terminal() || !is_confirmed(refused.message())? {
+    if !has_terminal() {
         return Err(refused.into());
+    }
+    if !is_confirmed(refused.message())? {
+        return Err(declined());
     }
     let answer = waiting::for_answer(session, send(true)).await?;
     Ok(answer.into_inner())
@@ -49,12 +53,20 @@ pub(super) async fn accepted<T>(
 /// # Errors
 /// The operator declines, or there is no terminal to ask at.
 pub(super) fn by_operator(effect: &str) -> Result<(), Failure> {
-    if has_terminal() && is_confirmed(effect)? {
-        return Ok(());
+    if has_terminal() {
+        return match is_confirmed(effect)? {
+            true => Ok(()),
+            false => Err(declined()),
+        };
     }
     Err(Failure::Refused(format!(
         "{effect}; nothing was done: --yes does it"
     )))
+}
+
+/// The failure after the operator has read the effect and declined.
+fn declined() -> Failure {
+    Failure::Refused("nothing was done".to_owned())
 }
 
 /// Whether a refusal names ports that the request would cut off.
@@ -72,7 +84,10 @@ fn has_terminal() -> bool {
 
 fn is_confirmed(effect: &str) -> io::Result<bool> {
     let mut stderr = io::stderr();
-    write!(stderr, "{}\nDo it all the same? [y/N] ", printable(effect))?;
+    for line in for_stderr(&printable(effect)) {
+        writeln!(stderr, "{line}")?;
+    }
+    write!(stderr, "Do it all the same? [y/N] ")?;
     stderr.flush()?;
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;
