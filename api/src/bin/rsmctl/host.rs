@@ -4,7 +4,8 @@ use rsm_proto::v1;
 
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
-use crate::text::{count, host_of as host_of_adapter};
+use crate::text::{count, host_of as host_of_adapter, plain_names};
+use crate::time::minute;
 
 /// The ports that two names stand for. The name of a host with several adapters stands for its
 /// first adapter, and a note says so; any other name stays unchanged.
@@ -31,12 +32,45 @@ async fn first_adapter(session: &mut Session, name: String) -> Result<String, Fa
         Some((first, adapters)) => {
             let others = count(adapters - 1, "other adapter", "other adapters");
             let description = &first.description;
+            let gone = gone(&name, &missing(session).await?);
             session.output.note(&format!(
-                "{name}: taken as {description}; the host has {others}"
+                "{name}: taken as {description}; the host has {others}{gone}"
             ))?;
             Ok(first.guid)
         }
     }
+}
+
+/// The missing nodes and cables, each by itself.
+async fn missing(session: &Session) -> Result<Vec<v1::Missing>, Failure> {
+    let request = v1::ListMissingRequest {
+        each: true,
+        ..v1::ListMissingRequest::default()
+    };
+    all_pages(request, async |request| {
+        session.fabric().list_missing(request).await
+    })
+    .await
+}
+
+/// The end of a sentence about a host, with its adapters that are gone: where each was, since when
+/// it is gone, and what is seen there; empty if none is gone.
+fn gone(host: &str, missing: &[v1::Missing]) -> String {
+    let own = missing.iter().filter(|one| {
+        one.kind() == v1::MissingKind::Host && host_of_adapter(&one.name) == Some(host)
+    });
+    let own = own.map(|one| {
+        let since = one.lost_unix_ms.map_or_else(
+            || "before rsm started".to_owned(),
+            |lost| format!("since {}", minute(lost)),
+        );
+        let place = plain_names(&one.place);
+        format!(
+            "; {} is gone {since}, was at {place}: {}",
+            one.name, one.seen
+        )
+    });
+    own.collect()
 }
 
 /// The first adapter by its description, and the number of adapters, of the host with this name;
@@ -56,6 +90,29 @@ fn of_host(name: &str, nodes: Vec<v1::Node>) -> Option<(v1::Node, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_adapters_of_a_host_that_are_gone_are_named_with_place_and_time() {
+        let lost = |name: &str, lost_unix_ms| v1::Missing {
+            kind: v1::MissingKind::Host.into(),
+            name: name.to_owned(),
+            place: "MF0;leaf-01:MQM9700/U1:29".to_owned(),
+            seen: "no signal".to_owned(),
+            lost_unix_ms,
+            ..v1::Missing::default()
+        };
+        let missing = [
+            lost("host-29 mlx5_0", Some(60_000)),
+            lost("host-2 mlx5_0", None),
+        ];
+        assert_eq!(
+            gone("host-29", &missing),
+            "; host-29 mlx5_0 is gone since 1970-01-01T00:01Z, was at leaf-01:29: no signal"
+        );
+        let early = gone("host-2", &missing);
+        assert!(early.contains("gone before rsm started, was at"), "{early}");
+        assert_eq!(gone("host-3", &missing), "");
+    }
 
     #[test]
     fn a_host_stands_for_its_first_adapter() {
