@@ -110,6 +110,7 @@ questions! {
     /// Congestion control of switches and adapters: who holds the settings, and who does not
     Congestion(congestion::CongestionArguments);
     /// Cables with both their ends
+    #[command(visible_alias = "cables")]
     Links(links::LinksArguments);
     /// One cable: the hosts whose paths cross it, and whether it may be unplugged
     Link(link::LinkArguments);
@@ -150,6 +151,7 @@ questions! {
     Findings(findings::FindingsArguments);
     /// Lists nodes and cables that the subnet manager misses, or accepts that they are gone for
     /// good
+    #[command(visible_alias = "missing")]
     Expect(expect::ExpectArguments);
     /// The cables compared with the design file, and the moves that make them right
     Design(design::DesignArguments);

@@ -40,9 +40,51 @@ pub(crate) enum PartitionCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct KeyArguments {
+    /// The partition's P_Key, in hexadecimal with 0x, or its name
+    #[arg(value_name = "P_KEY|NAME")]
+    partition: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NewKeyArguments {
     /// The partition's P_Key, in hexadecimal with 0x
     #[arg(value_name = "P_KEY", value_parser = p_key)]
     p_key: u16,
+}
+
+impl KeyArguments {
+    /// The P_Key; asks the server for that of a name.
+    ///
+    /// # Errors
+    /// The text is no P_Key and the name of no partition, or of several.
+    async fn p_key(&self, session: &Session) -> Result<u16, Failure> {
+        match p_key(&self.partition) {
+            Ok(p_key) => Ok(p_key),
+            Err(expected) => named(&self.partition, &partitions::all(session).await?, &expected),
+        }
+    }
+}
+
+/// The P_Key of the only partition with a name; `expected` is the form of a P_Key.
+///
+/// # Errors
+/// No partition has the name, or several have it.
+fn named(name: &str, partitions: &[v1::Partition], expected: &str) -> Result<u16, Failure> {
+    let found = partitions.iter().filter(|one| one.name == name);
+    let found: Vec<u32> = found.map(|one| one.p_key).collect();
+    match found[..] {
+        [] => Err(Failure::Usage(format!(
+            "no partition is named `{name}`; as a P_Key, {expected}"
+        ))),
+        [key] => u16::try_from(key).map_err(|_| Failure::Usage(format!("P_Key {key}: {expected}"))),
+        _ => {
+            let keys: Vec<String> = found.into_iter().map(hex).collect();
+            Err(Failure::Usage(format!(
+                "several partitions are named `{name}`: use one of {}",
+                keys.join(", ")
+            )))
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -94,7 +136,7 @@ pub(crate) struct MembershipArguments {
 #[derive(Debug, Args)]
 pub(crate) struct CreateArguments {
     #[command(flatten)]
-    key: KeyArguments,
+    key: NewKeyArguments,
     /// Members: port GUIDs, present or not; names of hosts, for all their ports; NODE:PORT
     #[arg(value_name = "GUID|NODE|NODE:PORT")]
     members: Vec<String>,
@@ -271,7 +313,10 @@ impl PartitionCommand {
 pub(crate) async fn run(command: PartitionCommand, session: &mut Session) -> Result<(), Failure> {
     let report = match command {
         PartitionCommand::List => return partitions::partitions(session).await,
-        PartitionCommand::Show(arguments) => return show(arguments.p_key, session).await,
+        PartitionCommand::Show(arguments) => {
+            let p_key = arguments.p_key(session).await?;
+            return show(p_key, session).await;
+        }
         PartitionCommand::Configure(arguments) => configure(arguments, session).await?,
         PartitionCommand::Protect(arguments) => protect(arguments, session).await?,
         PartitionCommand::Create(arguments) => create(arguments, session).await?,
@@ -285,7 +330,7 @@ pub(crate) async fn run(command: PartitionCommand, session: &mut Session) -> Res
 }
 
 async fn configure(arguments: ConfigureArguments, session: &Session) -> Result<Report, Failure> {
-    let p_key = arguments.key.p_key;
+    let p_key = arguments.key.p_key(session).await?;
     let before = settings(p_key, session).await?;
     let request = v1::ConfigurePartitionRequest {
         p_key: p_key.into(),
@@ -297,7 +342,7 @@ async fn configure(arguments: ConfigureArguments, session: &Session) -> Result<R
 }
 
 async fn protect(arguments: ProtectArguments, session: &Session) -> Result<Report, Failure> {
-    let p_key = arguments.key.p_key;
+    let p_key = arguments.key.p_key(session).await?;
     let trust = match arguments.trust {
         None => v1::TrustMode::Unspecified,
         Some(Trust::Off) => v1::TrustMode::Off,
@@ -336,7 +381,7 @@ async fn create(arguments: CreateArguments, session: &Session) -> Result<Report,
 }
 
 async fn add(arguments: MembersArguments, session: &Session) -> Result<Report, Failure> {
-    let p_key = arguments.key.p_key;
+    let p_key = arguments.key.p_key(session).await?;
     let mut request = v1::AddPartitionMembersRequest {
         p_key: p_key.into(),
         members: arguments.membership.wanted(arguments.members),
@@ -352,7 +397,7 @@ async fn add(arguments: MembersArguments, session: &Session) -> Result<Report, F
 }
 
 async fn remove(arguments: NamesArguments, session: &Session) -> Result<Report, Failure> {
-    let p_key = arguments.key.p_key;
+    let p_key = arguments.key.p_key(session).await?;
     let mut request = v1::RemovePartitionMembersRequest {
         p_key: p_key.into(),
         ports: arguments.members,
@@ -368,7 +413,7 @@ async fn remove(arguments: NamesArguments, session: &Session) -> Result<Report, 
 }
 
 async fn set(arguments: SetArguments, session: &Session) -> Result<Report, Failure> {
-    let p_key = arguments.key.p_key;
+    let p_key = arguments.key.p_key(session).await?;
     let mut request = v1::SetPartitionMembersRequest {
         p_key: p_key.into(),
         members: arguments.membership.wanted(arguments.members),
@@ -384,7 +429,7 @@ async fn set(arguments: SetArguments, session: &Session) -> Result<Report, Failu
 }
 
 async fn delete(arguments: DeleteArguments, session: &Session) -> Result<Report, Failure> {
-    let p_key = arguments.key.p_key;
+    let p_key = arguments.key.p_key(session).await?;
     let mut request = v1::DeletePartitionRequest {
         p_key: p_key.into(),
         accept_cut_off: false,
@@ -479,4 +524,31 @@ async fn show(p_key: u16, session: &mut Session) -> Result<(), Failure> {
             port,
         ]
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_is_found_by_its_name_if_only_one_has_it() {
+        let partition = |p_key, name: &str| v1::Partition {
+            p_key,
+            name: name.to_owned(),
+            ..v1::Partition::default()
+        };
+        let all = [
+            partition(0x10, "jobA"),
+            partition(0x20, "twin"),
+            partition(0x30, "twin"),
+        ];
+        assert_eq!(named("jobA", &all, "").unwrap(), 0x10);
+        for (name, part) in [
+            ("twin", "0x0020, 0x0030"),
+            ("joba", "no partition is named"),
+        ] {
+            let text = named(name, &all, "").unwrap_err().message().unwrap();
+            assert!(text.contains(part), "{text}");
+        }
+    }
 }
