@@ -97,18 +97,21 @@ pub fn thousands(number: u64) -> String {
     text
 }
 
-/// The time, in seconds, from which on a rate is over its whole window and does not say its time.
+/// The time, in seconds, from which on a rate is over its whole window, and is shown as a rate.
 const WHOLE_WINDOW_S: f64 = 600.0;
 
 impl v1::PortCounters {
-    /// A rate of errors of this port, with its time where that is shorter than the window:
-    /// `18,000/h over 2 min`.
+    /// A rate of errors of this port, `18,000/h`; where the errors were observed for a time shorter
+    /// than the window, their number and that time: `600 in 2 min`.
     pub fn error_rate(&self, per_hour: f64) -> String {
-        let rate = format!("{}/h", thousands(per_hour.round() as u64));
-        match self.errors_observed_s {
-            whole if whole >= WHOLE_WINDOW_S || whole <= 0.0 || per_hour <= 0.0 => rate,
-            short if short < 90.0 => format!("{rate} over {short:.0} s"),
-            short => format!("{rate} over {:.0} min", short / 60.0),
+        let observed_s = self.errors_observed_s;
+        if observed_s >= WHOLE_WINDOW_S || observed_s <= 0.0 || per_hour <= 0.0 {
+            return format!("{}/h", thousands(per_hour.round() as u64));
+        }
+        let number = thousands((per_hour * observed_s / 3600.0).round() as u64);
+        match observed_s {
+            short if short < 90.0 => format!("{number} in {short:.0} s"),
+            short => format!("{number} in {:.0} min", short / 60.0),
         }
     }
 }
@@ -177,10 +180,10 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_says_its_time_where_that_is_shorter_than_the_window() {
+    fn errors_of_a_time_shorter_than_the_window_are_a_number() {
         for (observed_s, per_hour, text) in [
-            (120.0, 18_000.0, "18,000/h over 2 min"),
-            (30.0, 120.0, "120/h over 30 s"),
+            (120.0, 18_000.0, "600 in 2 min"),
+            (15.0, 240.0, "1 in 15 s"),
             (640.0, 1_234_567.4, "1,234,567/h"),
             (0.0, 0.0, "0/h"),
             (120.0, 0.0, "0/h"),

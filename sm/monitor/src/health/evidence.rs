@@ -1,12 +1,13 @@
 //! Evidence of damaged links: symptoms and their rates, from performance counters.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use rsm_config::{Symptom, SymptomLimits};
 use rsm_ids::PortKey;
 use rsm_mad::Time;
 
-use crate::counters::{CountersSnapshot, PortReading};
+use crate::counters::{CountersSnapshot, PortReading, SHORTEST_SPAN};
 
 /// Maximum number of ports with evidence; the ports furthest above their limits are kept. If even
 /// more links seem damaged, the cause is not in the links.
@@ -17,6 +18,8 @@ pub const MAX_PORTS: usize = 4096;
 pub struct PortErrors {
     /// Errors per hour by [`Symptom`], computed over at least five minutes.
     pub per_hour: [f64; Symptom::ALL.len()],
+    /// Time over which the errors were counted; zero if it is not known.
+    pub observed: Duration,
     /// Sum of the error counters of all symptoms, which grows while errors occur.
     pub total: u64,
 }
@@ -31,8 +34,23 @@ impl PortErrors {
         let totals = totals.filter_map(|&counter| reading.total(counter));
         Some(PortErrors {
             per_hour,
+            observed: rates.observed(),
             total: totals.fold(0, u64::saturating_add),
         })
+    }
+
+    /// The errors of a symptom in words: their number and its time if they were observed for less
+    /// than the five minutes of [`PortErrors::per_hour`], otherwise their rate.
+    pub(super) fn in_words(&self, symptom: Symptom) -> String {
+        let (rate, name) = (self.per_hour[symptom as usize], symptom.name());
+        let seconds = self.observed.as_secs();
+        match seconds > 0 && self.observed < SHORTEST_SPAN {
+            true => {
+                let number = rate * SHORTEST_SPAN.as_secs_f64() / 3600.0;
+                format!("{number:.0} {name} in {seconds} s")
+            }
+            false => format!("{name} at a rate of {rate:.0} an hour"),
+        }
     }
 
     /// Largest ratio of a rate to the limit of its symptom: 1 at the limit, 0 without limits.

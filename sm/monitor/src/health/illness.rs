@@ -269,7 +269,14 @@ impl Health {
                 Symptom::Reports => {
                     format!("{rate:.0} or more {name} in an hour, the limit is {limit}")
                 }
-                _ => format!("{name} at a rate of {rate:.0} an hour, the limit is {limit}"),
+                _ => {
+                    let seen = errors.in_words(symptom);
+                    let an_hour = match seen.ends_with("an hour") {
+                        true => "",
+                        false => " an hour",
+                    };
+                    format!("{seen}, the limit is {limit}{an_hour}")
+                }
             });
         }
         (bits, worst, words.join("; "))
@@ -349,6 +356,17 @@ mod tests {
         };
         errors.per_hour[Symptom::SymbolErrors as usize] = per_hour;
         Arc::new(BTreeMap::from([(PORT, errors)]))
+    }
+
+    #[test]
+    fn errors_of_less_than_five_minutes_are_a_number_with_its_time() {
+        let mut health = health();
+        let mut errors = symbols(5_000.0, 417);
+        let of_port = Arc::make_mut(&mut errors).get_mut(&PORT).unwrap();
+        of_port.observed = Duration::from_secs(40);
+        assert!(health.count(errors, at(10)));
+        let text = health.ill().next().unwrap().1;
+        assert_eq!(text, "417 symbol errors in 40 s, the limit is 120 an hour");
     }
 
     fn is_ill(health: &Health) -> bool {

@@ -104,7 +104,7 @@ fn corrected(correction: Option<&v1::ErrorCorrection>) -> String {
 }
 
 /// The text `SymbolErrorCounter=40 (12/h)`, with a `+` after a total that is saturated, and with
-/// the time that the rate covers if it is short: `(12/h over 2 min)`.
+/// the number in place of the rate if the time is short: `(1 in 15 s)`.
 pub(super) fn errors(port: &v1::PortCounters) -> String {
     let shown = port.errors.iter().map(|error| {
         let full = if error.full { "+" } else { "" };

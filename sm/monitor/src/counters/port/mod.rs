@@ -53,7 +53,7 @@ const WINDOW: Duration = Duration::from_secs(600);
 
 /// Minimum time to which [`ErrorRates::cautious`] attributes errors, so that one error right after
 /// the first reading takes no link out of use.
-const SHORTEST_SPAN: Duration = Duration::from_secs(300);
+pub(crate) const SHORTEST_SPAN: Duration = Duration::from_secs(300);
 
 const HOUR_S: f64 = 3600.0;
 
