@@ -98,7 +98,7 @@ pub fn offenders(ports: Vec<v1::PortCounters>) -> Vec<Offender> {
 
 /// The number of times that the link of a port went down; `None` for a port that counts other
 /// errors as well.
-fn losses(port: &v1::PortCounters) -> Option<u64> {
+pub fn losses(port: &v1::PortCounters) -> Option<u64> {
     let mut errors = port.errors.iter();
     let downed = port.errors.iter().find(|error| error.name == LINK_DOWNED)?;
     let is_loss = errors.all(|error| OF_LOSSES.contains(&error.name.as_str()));

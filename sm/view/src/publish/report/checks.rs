@@ -1,16 +1,13 @@
 //! Measures the subnet and its manager for each check.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rsm_api::firmware::{FirmwareGroup, groups};
 use rsm_api::model::{CountersState, PortOrder};
-use rsm_api::together::{Offender, offenders};
 use rsm_api::{AGGREGATION_NODE, CountersQueries, v1};
-use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{NodeType, SmState};
 use rsm_model::expected::MissingCounts;
-use rsm_model::findings::{FindingKind, Subject};
+use rsm_model::findings::FindingKind;
 use rsm_model::text::count;
 use rsm_plan::Plan;
 use rsm_routing::netlist::HostTally;
@@ -20,16 +17,14 @@ use rsm_state::Role;
 use super::super::analysis;
 use super::super::published::Published;
 use super::capacity::{self, capacity};
+use super::counted;
 use super::host::HostFacts;
 use super::parts::cable_name;
 use super::redundancy::single_points;
 use super::topic::{Measured, Topic};
 
-/// Number of errors per hour from which on a link is doubtful: a healthy link has a few per day.
-const ERRORS_PER_HOUR: f64 = 10.0;
-
-/// Maximum number of ports whose errors are examined, the worst first.
-const ERROR_PORTS: usize = 1000;
+/// Maximum number of ports whose errors or waits are examined, the worst first.
+const COUNTED_PORTS: usize = 1000;
 
 /// The input of the checks.
 pub(in crate::publish) struct Sources {
@@ -39,6 +34,9 @@ pub(in crate::publish) struct Sources {
     pub(in crate::publish) counters: CountersState,
     /// The ports with the most errors, the worst first, or the reason why they are unknown.
     pub(in crate::publish) errors: Result<Vec<v1::PortCounters>, String>,
+    /// The ports at which data waits longest, the worst first, and the number of ports that count
+    /// it, or the reason why they are unknown.
+    pub(in crate::publish) waits: Result<(Vec<v1::PortCounters>, u64), String>,
     /// The nodes with their firmware.
     pub(in crate::publish) firmware: Vec<v1::DeviceFirmware>,
     pub(in crate::publish) gpus: v1::GetGpuStatusResponse,
@@ -50,8 +48,20 @@ pub(in crate::publish) struct Sources {
 /// # Errors
 /// Counters are not read.
 pub(super) fn errors(counters: &dyn CountersQueries) -> Result<Vec<v1::PortCounters>, String> {
-    let top = counters.top(PortOrder::Errors, ERROR_PORTS, None);
+    let top = counters.top(PortOrder::Errors, COUNTED_PORTS, None);
     top.map(|top| top.ports).map_err(|error| error.to_string())
+}
+
+/// The ports at which data waits longest, the worst first, and the number of ports that count it.
+///
+/// # Errors
+/// Counters are not read.
+pub(super) fn waits(
+    counters: &dyn CountersQueries,
+) -> Result<(Vec<v1::PortCounters>, u64), String> {
+    let top = counters.top(PortOrder::Wait, COUNTED_PORTS, None);
+    top.map(|top| (top.ports, top.total))
+        .map_err(|error| error.to_string())
 }
 
 /// The firmware of all nodes.
@@ -69,6 +79,9 @@ pub(in crate::publish) fn make_checks(sources: &Sources) -> Vec<v1::Check> {
             let mut check = topic.with_findings(measured, &sources.published);
             if topic == Topic::Cabling && !sources.published.snapshot.expected.design().is_empty() {
                 check.command = "rsmctl design".to_owned();
+            }
+            if topic == Topic::LinkErrors && counted::has_only_earlier_errors(sources) {
+                check.command = "rsmctl top --errors --since 1d".to_owned();
             }
             check
         })
@@ -93,7 +106,9 @@ fn measure(topic: Topic, sources: &Sources) -> Measured {
         }
         Topic::Nodes => return nodes(published),
         Topic::LinkRates => return link_rates(published),
-        Topic::LinkErrors => return link_errors(sources),
+        Topic::LinkErrors => return counted::link_errors(sources),
+        Topic::LinkFlaps => return counted::link_flaps(sources),
+        Topic::Congestion => return counted::congestion(sources),
         Topic::Cabling => return cabling(published),
         Topic::Firmware => return firmware(&sources.firmware),
         Topic::GpuRails => return gpu_rails(sources),
@@ -183,64 +198,6 @@ fn link_rates(published: &Published) -> Measured {
         true => Measured::pass(summary),
         false => Measured::warn(summary),
     }
-}
-
-fn link_errors(sources: &Sources) -> Measured {
-    let state = &sources.counters;
-    if !state.is_collecting {
-        let reason = "rsm reads no counters: `counters.enabled = true` turns them on";
-        return Measured::not_known(reason.to_owned());
-    }
-    let ports = match &sources.errors {
-        Ok(ports) => ports,
-        Err(reason) => return Measured::not_known(reason.clone()),
-    };
-    let bad = ports.iter();
-    let bad = bad.filter(|port| port.errors_per_hour >= ERRORS_PER_HOUR);
-    let bad: Vec<v1::PortCounters> = bad.cloned().collect();
-    // Links that went down with a switch are no faults of their own.
-    let (single, with_nodes): (Vec<Offender>, Vec<Offender>) = offenders(bad)
-        .into_iter()
-        .partition(|one| one.with.is_none());
-    let single: Vec<&v1::PortCounters> = single.iter().flat_map(|one| &one.ports).collect();
-    let findings = sources.published.snapshot.findings.iter();
-    let findings = findings.filter(|one| one.kind == FindingKind::LinkErrors);
-    let reported: BTreeSet<Subject> = findings.map(|one| one.subject).collect();
-    let worst = rates(&single, &reported);
-    let mut summary = format!(
-        "{} read, {} at {ERRORS_PER_HOUR} errors of all kinds an hour or more",
-        count(state.ports, "port", "ports"),
-        single.len()
-    );
-    for Offender { with, ports } in &with_nodes {
-        let node = with.as_deref().unwrap_or_default();
-        summary += &format!(", {} down with {node}", count(ports.len(), "link", "links"));
-    }
-    summary += "; rsm reads no bit error rates";
-    match single.is_empty() {
-        true => Measured::pass(summary),
-        false => Measured {
-            worst,
-            ..Measured::warn(summary)
-        },
-    }
-}
-
-/// A sentence on the error rate of each port, except for ports that a finding reports already: the
-/// finding states the rate of one kind of error, over another time span.
-fn rates(ports: &[&v1::PortCounters], reported: &BTreeSet<Subject>) -> Vec<String> {
-    let rates = ports.iter().filter_map(|port| {
-        let key = port.port.clone().unwrap_or_default();
-        let number = u8::try_from(key.number).ok()?;
-        let is_reported = key.node_guid.parse::<Guid>().is_ok_and(|node| {
-            let port = PortKey::new(node, PortNum(number));
-            reported.contains(&Subject::Port(port))
-        });
-        let (name, rate) = (&port.description, port.error_rate(port.errors_per_hour));
-        (!is_reported)
-            .then(|| format!("{name}:{number} counts errors of all kinds together at {rate}"))
-    });
-    rates.collect()
 }
 
 fn firmware(nodes: &[v1::DeviceFirmware]) -> Measured {
@@ -437,28 +394,5 @@ fn gpu_rails(sources: &Sources) -> Measured {
             count(known, "GPU host", "GPU hosts"),
             count(faults.count(), "finding", "findings")
         )),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_leave_out_ports_that_a_finding_reports() {
-        let port = |node: u64| v1::PortCounters {
-            port: Some(v1::PortKey {
-                node_guid: Guid(node).to_string(),
-                number: 7,
-            }),
-            description: format!("leaf-{node}"),
-            errors_per_hour: 343.0,
-            errors_observed_s: 11.0,
-            ..v1::PortCounters::default()
-        };
-        let (reported, other) = (port(1), port(2));
-        let findings = BTreeSet::from([Subject::Port(PortKey::new(Guid(1), PortNum(7)))]);
-        let expected = "leaf-2:7 counts errors of all kinds together at 343/h over 11 s";
-        assert_eq!(rates(&[&reported, &other], &findings), [expected]);
     }
 }

@@ -6,6 +6,7 @@
 
 mod capacity;
 mod checks;
+mod counted;
 mod host;
 mod parts;
 mod redundancy;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use rsm_api::{BoxFuture, CountersQueries, Gpus, Reports, v1};
 
 pub(super) use self::checks::{Sources, make_checks};
-use self::checks::{all_firmware, errors};
+use self::checks::{all_firmware, errors, waits};
 pub use self::host::{HostFact, HostFacts};
 use self::topic::Topic;
 use super::analysis::{RouteAnalyst, compute};
@@ -64,6 +65,7 @@ impl Reports for Reporter {
                     spread: spread.map_err(|error| error.to_string()),
                     counters: counters.state(),
                     errors: errors(counters.as_ref()),
+                    waits: waits(counters.as_ref()),
                     firmware: all_firmware(counters.as_ref()),
                     gpus: rsm_api::gpu_status(gpus.as_ref()),
                     host,

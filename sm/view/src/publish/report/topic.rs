@@ -14,6 +14,8 @@ pub(super) enum Topic {
     Nodes,
     LinkRates,
     LinkErrors,
+    LinkFlaps,
+    Congestion,
     Cabling,
     Routes,
     Balance,
@@ -33,10 +35,12 @@ pub(super) enum Topic {
 
 impl Topic {
     /// Every check, in the order of the report.
-    pub(super) const ALL: [Topic; 18] = [
+    pub(super) const ALL: [Topic; 20] = [
         Topic::Nodes,
         Topic::LinkRates,
         Topic::LinkErrors,
+        Topic::LinkFlaps,
+        Topic::Congestion,
         Topic::Cabling,
         Topic::Routes,
         Topic::Balance,
@@ -60,6 +64,8 @@ impl Topic {
             Topic::Nodes => ("nodes", "rsmctl expect"),
             Topic::LinkRates => ("link-rates", "rsmctl links --slow"),
             Topic::LinkErrors => ("link-errors", "rsmctl top --errors"),
+            Topic::LinkFlaps => ("link-flaps", "rsmctl flaps"),
+            Topic::Congestion => ("congestion", "rsmctl slow"),
             Topic::Cabling => ("cabling", "rsmctl expect"),
             Topic::Routes => ("routes", "rsmctl status"),
             Topic::Balance => ("balance", "rsmctl quality"),
@@ -95,9 +101,8 @@ impl Topic {
             | Kind::LocalPort
             | Kind::DeviceHabit => Topic::Nodes,
             Kind::LinkMismatch | Kind::LinkSlow => Topic::LinkRates,
-            Kind::LinkFlapping | Kind::LinkErrors | Kind::BabblingPort | Kind::ErrorCorrection => {
-                Topic::LinkErrors
-            }
+            Kind::LinkFlapping => Topic::LinkFlaps,
+            Kind::LinkErrors | Kind::BabblingPort | Kind::ErrorCorrection => Topic::LinkErrors,
             Kind::LoopbackCable
             | Kind::SelfCabled
             | Kind::CableMissing

@@ -36,6 +36,7 @@ async fn report(view: &Arc<View>) -> Vec<v1::Check> {
         spread: spread.map_err(|error| error.to_string()),
         counters: CountersState::default(),
         errors: Ok(Vec::new()),
+        waits: Ok((Vec::new(), 0)),
         firmware: Vec::new(),
         gpus: v1::GetGpuStatusResponse::default(),
         host: Arc::new(Host),
@@ -59,7 +60,14 @@ async fn fabric_without_faults_fails_no_check() {
     // There is only one manager, and its clock drifts.
     assert_eq!(of(Verdict::Warn), ["managers", "clock"], "{checks:?}");
     let unknown = of(Verdict::NotKnown);
-    for name in ["link-errors", "gpu-rails", "firmware", "certificates"] {
+    for name in [
+        "link-errors",
+        "link-flaps",
+        "congestion",
+        "gpu-rails",
+        "firmware",
+        "certificates",
+    ] {
         assert!(unknown.contains(&name), "{unknown:?}");
         assert!(!find(&checks, name).summary.is_empty());
     }
