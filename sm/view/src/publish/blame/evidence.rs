@@ -230,7 +230,7 @@ impl Case<'_> {
 
     /// Finds evidence in missing adapters of the job's hosts. A missing switch explains the
     /// adapters that were cabled only to missing switches, and replaces the evidence about these
-    /// adapters.
+    /// adapters and about its own lost links.
     pub(super) fn look_at_missing(&self, found: &mut Vec<Evidence>) {
         let mut behind: BTreeMap<Guid, BTreeSet<String>> = BTreeMap::new();
         for gone in &self.job.gone {
@@ -259,7 +259,8 @@ impl Case<'_> {
             Place::Cable(a, b) => !is_behind(*a) && !is_behind(*b),
             Place::Port(port) => !is_behind(*port),
             Place::Hosts(host) => one.kind != Kind::FewerPorts || !has_lost(host),
-            Place::Node(_) | Place::Subnet => true,
+            Place::Node(node) => one.kind != Kind::LinkFlapped || !behind.contains_key(node),
+            Place::Subnet => true,
         });
         for (switch, hosts) in behind {
             let lost = self.lost(switch);

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_api::model::PortState;
-use rsm_api::v1;
+use rsm_api::resolve::shell_word;
+use rsm_api::together::by_node;
 use rsm_api::v1::event::Change;
-use rsm_ids::{PortKey, PortNum};
+use rsm_api::{plain_names, v1};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_model::text::count;
 
 use super::Case;
@@ -14,6 +16,10 @@ use super::evidence::{Evidence, Kind, Place};
 /// Time after a link came up, or the manager started, in which ports become Active, in
 /// milliseconds: a port that is not Active during that time has lost nothing.
 const COMING_UP_MS: u64 = 60_000;
+
+/// Maximum time, in milliseconds, between the losses of links that went down with their node: a
+/// sweep reads the neighbours one after the other.
+const TOGETHER_MS: u64 = 10_000;
 
 /// Maximum number of acts of operators that are shown, the newest ones.
 const ACTS: usize = 5;
@@ -91,11 +97,83 @@ impl Case<'_> {
                 story.came_unix_ms = Some(at);
             }
         }
-        found.extend(
-            stories
-                .into_iter()
-                .filter_map(|(ends, story)| self.cable_evidence(ends, &story)),
-        );
+        let with_nodes = self.lost_with_nodes();
+        let mut of_nodes: BTreeMap<Guid, Vec<CableStory>> = BTreeMap::new();
+        for (ends, story) in stories {
+            match with_nodes.get(&ends) {
+                Some(&(node, times)) if (1..=times).contains(&story.downs) => {
+                    of_nodes.entry(node).or_default().push(story);
+                }
+                _ => found.extend(self.cable_evidence(ends, &story)),
+            }
+        }
+        let of_nodes = of_nodes.iter();
+        found.extend(of_nodes.map(|(&node, stories)| self.node_evidence(node, stories)));
+    }
+
+    /// The cables that went down together with a node, as when it restarts or loses its power, each
+    /// with that node and the number of times.
+    fn lost_with_nodes(&self) -> BTreeMap<(PortKey, PortKey), (Guid, u64)> {
+        let mut groups: Vec<(u64, BTreeSet<(PortKey, PortKey)>)> = Vec::new();
+        for (at, change) in self.events() {
+            let link = match change {
+                Change::LinkVanished(link) => link,
+                Change::LinkChanged(link) if link.state() != PortState::Active => link,
+                _ => continue,
+            };
+            let Some(ends) = ends(link) else { continue };
+            match groups.last_mut() {
+                Some((first, lost)) if at <= *first + TOGETHER_MS => drop(lost.insert(ends)),
+                _ => groups.push((at, BTreeSet::from([ends]))),
+            }
+        }
+        let mut with_nodes: BTreeMap<(PortKey, PortKey), (Guid, u64)> = BTreeMap::new();
+        for (_, lost) in groups {
+            let lost: Vec<(PortKey, PortKey)> = lost.into_iter().collect();
+            let nodes: Vec<[Guid; 2]> = lost.iter().map(|(a, b)| [a.node, b.node]).collect();
+            for (node, own) in by_node(&nodes) {
+                for at in own {
+                    let (known, times) = with_nodes.entry(lost[at]).or_insert((node, 0));
+                    *times += u64::from(*known == node);
+                }
+            }
+        }
+        with_nodes
+    }
+
+    /// Evidence about used cables that went down together with their node; there is at least one.
+    fn node_evidence(&self, node: Guid, stories: &[CableStory]) -> Evidence {
+        let links = count(stories.len(), "link", "links");
+        let times = stories.iter().map(|story| story.downs).max();
+        let times = count(times.unwrap_or(1), "time", "times");
+        let is_down = stories.iter().any(|story| story.is_down);
+        let expected = &self.published.snapshot.expected;
+        let name = expected.name(self.published.fabric(), node);
+        let (now, remedy) = match is_down {
+            true => (
+                "are down",
+                "look at its power and its management port".to_owned(),
+            ),
+            false => (
+                "are up again",
+                format!(
+                    "find out why it restarted, or lost its power: its cables are not the cause; \
+                     `rsmctl flaps --node {}`",
+                    shell_word(&plain_names(&name))
+                ),
+            ),
+        };
+        let from = stories.iter().map(|story| story.first_down_unix_ms).min();
+        Evidence {
+            kind: Kind::LinkFlapped,
+            place: Place::Node(node),
+            text: format!(
+                "{links} of the job went down at once with it, {times}, and {now}: packets under \
+                 way were lost"
+            ),
+            from_unix_ms: from.unwrap_or(0),
+            remedy,
+        }
     }
 
     /// Evidence in the history of one cable; `None` if it changed only while no path used it.

@@ -14,7 +14,7 @@
 //! | `link-down` | 100 | routes lead over a port that has no link, or is not Active |
 //! | `host-missing` | 90 | an adapter of a host is gone |
 //! | `link-errors` | 85 | errors of a link above the limits of section `[health]` |
-//! | `link-flapped` | 80 | a link went down in the questioned time |
+//! | `link-flapped` | 80 | a link went down in the questioned time, or several with their node |
 //! | `link-slow` | 75 | a link runs below the rate of its ends, or of its siblings |
 //! | `discards` | 70 | a port discards 60 packets an hour or more, without being congested |
 //! | `congestion` | 65 | data waits a tenth of the time for a full link, or for a foreign host |

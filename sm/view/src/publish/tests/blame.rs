@@ -10,6 +10,8 @@ use rsm_core::Event;
 use rsm_ids::{Guid, LinkSpeed, LinkWidth, PortKey, PortNum};
 use rsm_mad::wire::perf::Counter;
 use rsm_monitor::health::PortErrors;
+use rsm_routing::generate::generate;
+use rsm_routing::netlist::NodeKind;
 
 use super::partitions::divided;
 use super::world::*;
@@ -284,6 +286,56 @@ fn cable_on_a_path_that_stays_down_is_blamed() {
     let judgement = story.end();
     assert_likely(&judgement, "link-flapped", &place);
     assert!(first(&judgement).text.contains("is down"), "{judgement:?}");
+}
+
+/// A story on a fabric of four spines with six cables each, with a job on all hosts, and a spine.
+fn story_of_spines() -> (Story, Guid) {
+    let netlist = generate("pgft:2;4,6;1,4;1,1").unwrap();
+    let hosts = netlist.nodes().iter();
+    let hosts = hosts.filter(|node| node.kind == NodeKind::Ca);
+    let hosts: Vec<(Guid, String)> = hosts
+        .map(|node| {
+            let text = String::from_utf8_lossy(&node.description).into_owned();
+            (node.guid, text.split(' ').next().unwrap().to_owned())
+        })
+        .collect();
+    let mut world = World::of(&netlist, hosts[0].0);
+    world.run(Duration::from_secs(60));
+    let fabric = world.snapshot().fabric;
+    let spine = fabric.switches().map(|(_, node)| node).find(|node| {
+        let mut peers = node.cables().map(|(_, peer)| peer.node);
+        peers.all(|peer| fabric.node_of(peer).is_some_and(|peer| peer.is_switch()))
+    });
+    let spine = spine.unwrap().guid;
+    let mut story = Story::of(world);
+    story.job = hosts.into_iter().map(|(_, name)| name).collect();
+    (story, spine)
+}
+
+#[test]
+fn a_spine_that_reboots_or_dies_is_one_piece_of_evidence() {
+    for dies in [false, true] {
+        let (mut story, spine) = story_of_spines();
+        let name = story.world.snapshot().fabric.name(spine);
+        story.pass();
+        match dies {
+            true => story.world.sim.power_off(spine).unwrap(),
+            false => story.world.sim.reboot(spine).unwrap(),
+        }
+        let judgement = story.end();
+        let flaps = judgement.evidence.iter();
+        let flaps: Vec<_> = flaps.filter(|one| one.kind == "link-flapped").collect();
+        let [flap] = flaps[..] else {
+            panic!("{flaps:#?}");
+        };
+        assert_eq!(flap.place, name);
+        let now = if dies { "are down" } else { "are up again" };
+        assert!(
+            flap.text.contains("at once with it") && flap.text.contains(now),
+            "{flap:?}"
+        );
+        assert!(!flap.remedy.contains("replace"), "{flap:?}");
+    }
 }
 
 /// The name of a cable, beginning with the end by which a command names it.
