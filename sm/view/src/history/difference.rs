@@ -68,6 +68,8 @@ impl Pair<'_> {
         let role = |state: &State| state.role.clone();
         let engine = |state: &State| state.engine.clone();
         let moments = self.moments;
+        // The status counts the generations of what is shown, which also grow without a new plan.
+        let of_plan = "the plan in force";
         for (kind, before, now, at_unix_ms) in [
             (DifferenceKind::Role, role(then), role(now), moments.role),
             (
@@ -84,8 +86,10 @@ impl Pair<'_> {
             ),
         ] {
             if before != now {
+                let is_of_plan = kind == DifferenceKind::Generation;
                 all.push(Difference {
                     kind: kind.into(),
+                    subject: if is_of_plan { of_plan } else { "" }.to_owned(),
                     before,
                     now,
                     at_unix_ms,

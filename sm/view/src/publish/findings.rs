@@ -62,14 +62,14 @@ impl FindingBook {
             let held = match known {
                 Some(known) => Arc::new(v1::Finding {
                     message: finding.text.clone(),
-                    name: name(finding.subject),
+                    name: named(finding, name),
                     occurrences: known.occurrences + 1,
                     ..v1::Finding::clone(&known)
                 }),
                 None => {
                     self.last_id += 1;
                     let mut raised = raise(finding, self.last_id, generation, now_unix_ms);
-                    raised.name = name(finding.subject);
+                    raised.name = named(finding, name);
                     let raised = Arc::new(raised);
                     news.raised.push(raised.clone());
                     raised
@@ -88,6 +88,18 @@ impl FindingBook {
         held.sort_by_key(|finding| finding.id);
         held
     }
+}
+
+/// The name of a finding's subject. A finding about GPU hosts has no node as its subject: its text
+/// begins with the hosts.
+fn named(finding: &Finding, name: &dyn Fn(Subject) -> String) -> String {
+    if !matches!(finding.kind, FindingKind::Gpu(_)) {
+        return name(finding.subject);
+    }
+    let hosts = finding.text.split_once(": ").map(|(hosts, _)| hosts);
+    // The text that counts findings beyond the limit begins with a clause of its own.
+    let hosts = hosts.filter(|hosts| !hosts.contains(';'));
+    hosts.unwrap_or_default().to_owned()
 }
 
 fn identity(finding: &Finding) -> Identity {

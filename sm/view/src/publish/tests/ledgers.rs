@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_gdr::findings::GpuFindingKind;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
@@ -42,6 +43,22 @@ fn finding_keeps_its_number_until_it_is_cleared() {
     assert_eq!(news.raised[0].id, 3);
     let ids: Vec<_> = book.held().iter().map(|finding| finding.id).collect();
     assert_eq!(ids, [1, 3]);
+}
+
+#[test]
+fn a_finding_about_gpu_hosts_has_the_hosts_as_its_name() {
+    let mut book = FindingBook::default();
+    let absent = |text: &str| {
+        let kind = FindingKind::Gpu(GpuFindingKind::HostAbsent);
+        Finding::new(kind, Subject::Subnet, Severity::Error, text.to_owned())
+    };
+    let findings = [
+        absent("host-7, host-9: none of their ports is in the fabric; no job runs there"),
+        absent("3 more findings about GPU hosts; the first of the worst kind: host-8: it is gone"),
+    ];
+    let news = book.update(&findings, &unnamed, 1, 100);
+    let names: Vec<&str> = news.raised.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["host-7, host-9", ""]);
 }
 
 #[test]
