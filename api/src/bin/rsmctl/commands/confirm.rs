@@ -9,7 +9,7 @@ use tonic_types::StatusExt as _;
 
 use super::waiting;
 use crate::failure::Failure;
-use crate::output::for_stderr;
+use crate::output::progress;
 use crate::session::Session;
 use crate::text::printable;
 
@@ -84,9 +84,7 @@ fn has_terminal() -> bool {
 
 fn is_confirmed(effect: &str) -> io::Result<bool> {
     let mut stderr = io::stderr();
-    for line in for_stderr(&printable(effect)) {
-        writeln!(stderr, "{line}")?;
-    }
+    progress(&printable(effect));
     write!(stderr, "Do it all the same? [y/N] ")?;
     stderr.flush()?;
     let mut line = String::new();
