@@ -188,7 +188,7 @@ fn a_matrix_without_links_is_completed_by_one_with_them() {
 fn a_bad_matrix_is_refused_with_its_line() {
     let cases = [
         ("", 1, "the file is empty"),
-        (" \n\n", 3, "the file is empty"),
+        (" \n\n", 2, "the file is empty"),
         ("GPU0 X\n", 1, "no header row"),
         (
             "\tGPU0\tGPU1\tNIC0\nGPU0\t X \tNV18\n",
