@@ -87,14 +87,18 @@ impl<'a> Difference<'a> {
         blocks.flat_map(move |&block| self.entries_in(switch, usize::from(block)))
     }
 
-    /// The entries of a block of a switch that differ, sorted by LID.
-    pub fn entries_in(&self, switch: SwitchIdx, block: usize) -> impl Iterator<Item = Entry> + '_ {
-        const NO_PATHS: &[u8; BLOCK_LIDS] = &[super::NO_PATH; BLOCK_LIDS];
-        let of = |tables: &'a Tables| {
+    /// The previous and the new entries of a block of a switch.
+    pub fn block_in(&self, switch: SwitchIdx, block: usize) -> [&'a [u8; BLOCK_LIDS]; 2] {
+        const NO_PATHS: &[u8; BLOCK_LIDS] = &[NO_PATH; BLOCK_LIDS];
+        [self.before, self.after].map(|tables| {
             let lft = tables.lfts.get(switch.index());
             lft.map_or(NO_PATHS, |lft| lft.block(block))
-        };
-        let entries = of(self.before).iter().zip(of(self.after)).enumerate();
+        })
+    }
+
+    fn entries_in(&self, switch: SwitchIdx, block: usize) -> impl Iterator<Item = Entry> + '_ {
+        let [before, after] = self.block_in(switch, block);
+        let entries = before.iter().zip(after).enumerate();
         entries.filter(|(_, (before, after))| before != after).map(
             move |(offset, (&before, &after))| Entry {
                 // Tables are indexed by LID.

@@ -415,6 +415,46 @@ proptest! {
     }
 
     #[test]
+    fn stages_of_a_lid_do_not_depend_on_other_lids(
+        plan in random::any_fabric(),
+        dead in prop::collection::vec(any::<prop::sample::Index>(), 1..5),
+        tree in any::<bool>(),
+    ) {
+        let kind = if tree { EngineKind::FabricTree } else { EngineKind::UpDn };
+        let whole = plan.build();
+        let cables = whole.cables();
+        prop_assume!(!cables.is_empty());
+        let first = routed(kind, &whole, None);
+        let ends: Vec<_> = dead.iter().map(|dead| cables[dead.index(cables.len())].a).collect();
+        let broken = whole.without_cables(&ends);
+        let during = routed(kind, &broken, first.ranking.as_ref());
+        let after = routed(kind, &whole, during.ranking.as_ref());
+        let orientation = Orientation::of(&whole, after.ranking.as_ref().unwrap()).unwrap();
+        let is_above = |high: SwitchIdx, low: SwitchIdx| orientation.is_above(high, low);
+        prop_assume!(
+            rsm_routing::verify::Dependencies::of(&whole, &after.tables).follows(is_above)
+        );
+        let Some(all) = stages_along(&whole, is_above, &during.tables, &after.tables) else {
+            return Ok(());
+        };
+        for lid in whole.destinations().iter().flat_map(|to| to.lids()) {
+            let mut new = during.tables.clone();
+            for (lft, after) in new.lfts.iter_mut().zip(&after.tables.lfts) {
+                lft.set_entry(lid, after.entry(lid));
+            }
+            let alone = stages_along(&whole, is_above, &during.tables, &new).unwrap();
+            prop_assert!(alone.len() <= all.len());
+            for (number, stage) in all.iter().enumerate() {
+                let alone = &alone[number.min(alone.len() - 1)];
+                for switch in whole.indices() {
+                    let entries = [alone, stage].map(|tables| tables.lft(switch).entry(lid));
+                    prop_assert_eq!(entries[0], entries[1], "{:?} {:?} {}", lid, switch, number);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn links_become_active_while_tables_come(
         plan in random::any_fabric(),
         idle in prop::collection::vec(any::<prop::sample::Index>(), 1..4),

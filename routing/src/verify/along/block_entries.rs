@@ -8,9 +8,9 @@ use crate::topology::SwitchIdx;
 
 /// The entries of the LIDs of one block in all switches.
 ///
-/// The entries of one block in different tables are whole pages apart, at addresses that displace
-/// each other in a processor's cache. If many switches change, this type copies the block, so that
-/// its LIDs are followed within the cache.
+/// The copies of a block in any two tables are whole pages apart, at addresses that displace each
+/// other in a processor's cache. If many switches change, the block is copied, and all of its LIDs
+/// are followed within the cache.
 pub(super) struct BlockEntries<'a> {
     difference: &'a Difference<'a>,
     block: usize,
@@ -26,7 +26,10 @@ struct Copies<'a> {
     entries: Vec<u8>,
 }
 
-/// A block is copied if at least one in this many switches changes in it.
+/// The mask of all LIDs of a block.
+pub(super) const ALL_LIDS: u64 = u64::MAX;
+
+/// All blocks are prepared for look-up if at least one in this many changes.
 pub(super) const BLOCKS_PER_CHANGE: usize = 16;
 
 impl<'a> BlockEntries<'a> {
@@ -45,7 +48,7 @@ impl<'a> BlockEntries<'a> {
         }
     }
 
-    /// Selects a block, which changes in `changed` switches.
+    /// Moves on to a block that changes in `changed` switches.
     pub(super) fn turn_to(&mut self, block: usize, changed: usize) {
         let switches = self.difference.after().lfts.len();
         self.block = block;
@@ -57,47 +60,46 @@ impl<'a> BlockEntries<'a> {
         }
     }
 
-    /// The entry of a switch before the change, for a LID of the block.
-    pub(super) fn before(&self, switch: SwitchIdx, lid: Lid) -> u8 {
-        if self.is_copied {
-            return self.before.entries[BlockEntries::place(switch, lid)];
-        }
-        self.difference.entry_before(switch, lid)
+    /// The number of the block.
+    pub(super) fn block(&self) -> usize {
+        self.block
     }
 
-    /// The entry of a switch after the change, for a LID of the block.
-    pub(super) fn after(&self, switch: SwitchIdx, lid: Lid) -> u8 {
-        if self.is_copied {
-            return self.after.entries[BlockEntries::place(switch, lid)];
-        }
-        self.difference.entry_after(switch, lid)
-    }
-
-    /// The index of an entry in [`Copies::entries`].
-    fn place(switch: SwitchIdx, lid: Lid) -> usize {
-        switch.index() * BLOCK_LIDS + lid.index() % BLOCK_LIDS
-    }
-
-    /// Whether the entry of a switch for a LID of the block changes.
-    pub(super) fn changes(&self, switch: SwitchIdx, lid: Lid) -> bool {
-        self.before(switch, lid) != self.after(switch, lid)
-    }
-
-    /// The LIDs of the block that change, lowest first, each with the switches among `switches` in
-    /// which it changes.
-    pub(super) fn changed(
-        &self,
-        switches: &[SwitchIdx],
-    ) -> impl Iterator<Item = (Lid, Vec<SwitchIdx>)> {
-        let mut by_lid: [Vec<SwitchIdx>; BLOCK_LIDS] = std::array::from_fn(|_| Vec::new());
-        for &switch in switches {
-            for entry in self.difference.entries_in(switch, self.block) {
-                by_lid[entry.lid.index() % BLOCK_LIDS].push(switch);
-            }
-        }
+    /// The LID of an entry, by its offset in the block.
+    pub(super) fn lid(&self, offset: usize) -> Lid {
         // Tables are indexed by LID.
-        let first = self.block * BLOCK_LIDS;
-        let lids = (first..).map(|lid| Lid(lid as u16)).zip(by_lid);
-        lids.filter(|(_, switches)| !switches.is_empty())
+        Lid((self.block * BLOCK_LIDS + offset) as u16)
     }
+
+    pub(super) fn before(&self, switch: SwitchIdx, offset: usize) -> u8 {
+        if self.is_copied {
+            return self.before.entries[switch.index() * BLOCK_LIDS + offset];
+        }
+        self.difference.entry_before(switch, self.lid(offset))
+    }
+
+    pub(super) fn after(&self, switch: SwitchIdx, offset: usize) -> u8 {
+        if self.is_copied {
+            return self.after.entries[switch.index() * BLOCK_LIDS + offset];
+        }
+        self.difference.entry_after(switch, self.lid(offset))
+    }
+
+    /// The mask of the LIDs whose entries change in a switch.
+    pub(super) fn changed(&self, switch: SwitchIdx) -> u64 {
+        let [before, after] = self.difference.block_in(switch, self.block);
+        let entries = before.iter().zip(after).enumerate();
+        entries.fold(0, |mask, (offset, (before, after))| {
+            mask | u64::from(before != after) << offset
+        })
+    }
+}
+
+/// The offsets of the LIDs of a mask in their block, lowest first.
+pub(super) fn ones(mut mask: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let offset = (mask != 0).then(|| mask.trailing_zeros() as usize)?;
+        mask &= mask - 1;
+        Some(offset)
+    })
 }

@@ -1,0 +1,431 @@
+//! Stages of the entries of one block of LIDs, found round by round.
+//!
+//! Each round writes the entries that wait for none of the entries still in force: round *n* writes
+//! the entries of stage *n*. The LIDs of a block pass through the rounds together, although none
+//! depends on another; a mask has one bit for each of them.
+
+use rsm_ids::{Lid, PortNum};
+
+use super::block_entries::{ALL_LIDS, BlockEntries, ones};
+use super::directions::{Direction, Directions};
+use crate::tables::Difference;
+use crate::topology::SwitchIdx;
+use crate::verify::IdleLinks;
+
+/// The transition from the tables in force to the planned tables.
+pub(super) struct Way<'a> {
+    pub(super) directions: &'a Directions<'a>,
+    pub(super) idle: &'a IdleLinks,
+    pub(super) difference: &'a Difference<'a>,
+}
+
+impl Way<'_> {
+    pub(super) fn switches(&self) -> usize {
+        self.difference.after().lfts.len()
+    }
+}
+
+/// Entries of one block of a switch that wait for a stage after the first.
+pub(super) struct Late {
+    pub(super) switch: SwitchIdx,
+    pub(super) block: usize,
+    /// The mask of the LIDs of the entries.
+    pub(super) lids: u64,
+    /// The stage in which the entries are written.
+    pub(super) stage: u8,
+}
+
+/// The entries that wait for a stage after the first.
+#[derive(Default)]
+pub(super) struct Waiting {
+    pub(super) late: Vec<Late>,
+    /// The value of [`Stages::dark_last`](super::Stages::dark_last).
+    pub(super) dark_last: bool,
+}
+
+/// The reason why there are no stages.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Conflict {
+    /// The entries in force that send down to a switch that sends up again, next to a change.
+    Turns(Vec<(SwitchIdx, Lid)>),
+    /// A dark switch cannot hold all of its entries in the first stage.
+    Dark,
+    /// Entries wait for each other.
+    Cycle,
+}
+
+/// The mask of LIDs for each switch.
+struct Masks {
+    masks: Vec<u64>,
+    /// The switches whose mask is not empty, or was not.
+    used: Vec<SwitchIdx>,
+}
+
+impl Masks {
+    fn new(switches: usize) -> Masks {
+        Masks {
+            masks: vec![0; switches],
+            used: Vec::new(),
+        }
+    }
+
+    fn clear(&mut self) {
+        for switch in self.used.drain(..) {
+            self.masks[switch.index()] = 0;
+        }
+    }
+
+    fn get(&self, switch: SwitchIdx) -> u64 {
+        self.masks[switch.index()]
+    }
+
+    fn contains(&self, switch: SwitchIdx, offset: usize) -> bool {
+        self.get(switch) >> offset & 1 != 0
+    }
+
+    fn add(&mut self, switch: SwitchIdx, lids: u64) {
+        let mask = &mut self.masks[switch.index()];
+        if *mask == 0 && lids != 0 {
+            self.used.push(switch);
+        }
+        *mask |= lids;
+    }
+
+    /// The LIDs in the mask of any switch.
+    fn any(&self) -> u64 {
+        let masks = self.used.iter().map(|&switch| self.get(switch));
+        masks.fold(0, |all, mask| all | mask)
+    }
+
+    /// Removes LIDs from the masks of all switches.
+    fn remove(&mut self, lids: u64) {
+        let masks = &mut self.masks;
+        self.used.retain(|switch| {
+            masks[switch.index()] &= !lids;
+            masks[switch.index()] != 0
+        });
+    }
+}
+
+/// Entries of one block: a switch, and the mask of the LIDs.
+type Entries = (SwitchIdx, u64);
+
+/// The mask of all LIDs of some entries.
+fn any(entries: &[Entries]) -> u64 {
+    entries.iter().fold(0, |all, (_, lids)| all | lids)
+}
+
+/// The masks of the LIDs whose entries have no stages, by the reason.
+#[derive(Clone, Copy, Default)]
+struct Stuck {
+    dark: u64,
+    cycle: u64,
+}
+
+impl Stuck {
+    fn lids(self) -> u64 {
+        self.dark | self.cycle
+    }
+}
+
+/// The rounds of one block after another.
+pub(super) struct Rounds<'a> {
+    way: &'a Way<'a>,
+    entries: BlockEntries<'a>,
+    /// The entries that change.
+    changed: Masks,
+    /// The entries that change and that no earlier round has written.
+    pending: Masks,
+    /// The LIDs for which a pending entry of a neighbour sends to the switch.
+    led: Masks,
+    /// The LIDs for which a pending entry of a neighbour sends down to the switch, unless both
+    /// switches are dark: these hold all of their entries before a link between them becomes
+    /// Active.
+    fed: Masks,
+    /// The LIDs of which it is known whether packets at the switch arrive under the tables in
+    /// force, and those whose packets do.
+    known: Masks,
+    arriving: Masks,
+    /// The switches on a path, until it is known whether its packets arrive.
+    passed: Vec<SwitchIdx>,
+    /// Whether packets that arrive must continue to arrive.
+    keeps_delivering: bool,
+}
+
+impl<'a> Rounds<'a> {
+    pub(super) fn new(way: &'a Way<'a>) -> Rounds<'a> {
+        let masks = || Masks::new(way.switches());
+        Rounds {
+            way,
+            entries: BlockEntries::new(way.difference),
+            changed: masks(),
+            pending: masks(),
+            led: masks(),
+            fed: masks(),
+            known: masks(),
+            arriving: masks(),
+            passed: Vec::new(),
+            keeps_delivering: true,
+        }
+    }
+
+    /// The waiting entries of a block; `switches` holds the switches whose block changes.
+    ///
+    /// Packets of a LID whose entries wait in a cycle may be lost: its entries wait for pairs
+    /// alone.
+    ///
+    /// # Errors
+    /// Fails with the illegal turns of the tables in force if there are any, else if some entries
+    /// still have no stage.
+    pub(super) fn waiting(
+        &mut self,
+        block: usize,
+        switches: &[SwitchIdx],
+    ) -> Result<Waiting, Conflict> {
+        self.turn_to(block, switches);
+        let turns = self.turns();
+        if !turns.is_empty() {
+            return Err(Conflict::Turns(turns));
+        }
+        let mut waiting = Waiting::default();
+        let stuck = self.run(ALL_LIDS, true, &mut waiting);
+        let stuck = self.run(stuck.lids(), false, &mut waiting);
+        match stuck {
+            Stuck { dark: 0, cycle: 0 } => Ok(waiting),
+            Stuck { dark: 0, .. } => Err(Conflict::Cycle),
+            Stuck { .. } => Err(Conflict::Dark),
+        }
+    }
+
+    fn turn_to(&mut self, block: usize, switches: &[SwitchIdx]) {
+        self.entries.turn_to(block, switches.len());
+        self.known.clear();
+        self.arriving.clear();
+        self.changed.clear();
+        for &switch in switches {
+            self.changed.add(switch, self.entries.changed(switch));
+        }
+    }
+
+    /// The entries in force that send down to a switch that sends up again, where one of the two
+    /// entries changes.
+    fn turns(&mut self) -> Vec<(SwitchIdx, Lid)> {
+        let (directions, entries) = (self.way.directions, &self.entries);
+        let goes_up = |switch, offset| directions.is_up(switch, entries.before(switch, offset));
+        // No round uses these masks yet.
+        let senders = &mut self.fed;
+        senders.clear();
+        for &switch in &self.changed.used {
+            let changed = self.changed.get(switch);
+            let up = ones(changed).filter(|&offset| goes_up(switch, offset));
+            let up = up.fold(0, |up, offset| up | 1 << offset);
+            senders.add(switch, changed);
+            if up != 0 {
+                let above = directions.above(switch);
+                above.for_each(|above| senders.add(above, up));
+            }
+        }
+        let mut turns = Vec::new();
+        for &sender in &senders.used {
+            for offset in ones(senders.get(sender)) {
+                let before = entries.before(sender, offset);
+                if let Direction::Down(receiver) = directions.get(sender, before)
+                    && goes_up(receiver, offset)
+                {
+                    turns.push((sender, entries.lid(offset)));
+                }
+            }
+        }
+        turns
+    }
+
+    /// Adds the entries of `lids` that wait to `waiting`, and returns the LIDs whose entries have
+    /// no stages.
+    fn run(&mut self, lids: u64, keeps_delivering: bool, waiting: &mut Waiting) -> Stuck {
+        self.begin(lids, keeps_delivering);
+        let mut stuck = Stuck::default();
+        let mut dark = Vec::new();
+        for stage in 0..=u8::MAX {
+            self.find_senders();
+            let mut written = self.ready_entries(stage);
+            match stage {
+                0 => dark = self.add_dark(&mut written),
+                1 => stuck.dark = self.unready(&dark, stage),
+                _ => {}
+            }
+            // The end of the first stage is all that some entries wait for; the end of a later one
+            // matters only to entries that wait for others.
+            if stage > 0 {
+                stuck.cycle |= self.pending.any() & !any(&written);
+                self.add_late(&written, stage, waiting);
+            }
+            for &(switch, lids) in &written {
+                self.pending.masks[switch.index()] &= !lids;
+            }
+            self.pending.remove(stuck.lids());
+            if self.pending.used.is_empty() {
+                break;
+            }
+        }
+        stuck.cycle |= self.pending.any();
+        waiting.dark_last |= any(&dark) & !stuck.lids() != 0;
+        waiting.late.retain_mut(|late| {
+            late.lids &= !stuck.lids();
+            late.lids != 0
+        });
+        stuck
+    }
+
+    fn begin(&mut self, lids: u64, keeps_delivering: bool) {
+        self.keeps_delivering = keeps_delivering;
+        self.pending.clear();
+        for &switch in &self.changed.used {
+            self.pending.add(switch, self.changed.get(switch) & lids);
+        }
+    }
+
+    /// The pending entries of each switch that can be written in a stage.
+    fn ready_entries(&mut self, stage: u8) -> Vec<Entries> {
+        let switches = self.pending.used.clone();
+        let of_switch = |switch| (switch, self.ready(switch, self.pending.get(switch), stage));
+        switches.into_iter().map(of_switch).collect()
+    }
+
+    /// The LIDs of those entries that cannot be written in a stage.
+    fn unready(&mut self, entries: &[Entries], stage: u8) -> u64 {
+        let unready = |&(switch, lids): &Entries| lids & !self.ready(switch, lids, stage);
+        entries.iter().map(unready).fold(0, |all, lids| all | lids)
+    }
+
+    /// Adds all pending entries of dark switches to those that are ready for the first stage, and
+    /// returns the entries that were not ready. Links of a dark switch can become Active after the
+    /// first stage, when all of its entries are in place.
+    fn add_dark(&self, ready: &mut [Entries]) -> Vec<Entries> {
+        let dark = ready.iter_mut();
+        let dark = dark.filter(|&&mut (switch, _)| self.way.idle.is_dark(switch));
+        let add = |(switch, ready): &mut Entries| {
+            let pending = self.pending.get(*switch);
+            (*switch, pending & !std::mem::replace(ready, pending))
+        };
+        dark.map(add).collect()
+    }
+
+    fn add_late(&self, written: &[Entries], stage: u8, waiting: &mut Waiting) {
+        let block = self.entries.block();
+        let late = written.iter().filter(|&&(_, lids)| lids != 0);
+        waiting.late.extend(late.map(|&(switch, lids)| Late {
+            switch,
+            block,
+            lids,
+            stage,
+        }));
+    }
+
+    /// Finds the switches to which pending entries send.
+    fn find_senders(&mut self) {
+        let (directions, idle) = (self.way.directions, self.way.idle);
+        self.led.clear();
+        self.fed.clear();
+        for &switch in &self.pending.used {
+            for offset in ones(self.pending.get(switch)) {
+                let lid = 1 << offset;
+                match directions.get(switch, self.entries.before(switch, offset)) {
+                    Direction::Up(next) => self.led.add(next, lid),
+                    Direction::Down(next) => {
+                        self.led.add(next, lid);
+                        if !idle.is_dark(switch) || !idle.is_dark(next) {
+                            self.fed.add(next, lid);
+                        }
+                    }
+                    Direction::Nowhere | Direction::End => {}
+                }
+            }
+        }
+    }
+
+    /// The LIDs among `lids` for which the planned entry of a switch waits for no pending entry
+    /// and, in the first stage, for no idle link.
+    fn ready(&mut self, switch: SwitchIdx, lids: u64, stage: u8) -> u64 {
+        let is_dark = self.way.idle.is_dark(switch);
+        let mut ready = 0;
+        for offset in ones(lids) {
+            let after = self.entries.after(switch, offset);
+            let waits = self.waits_for_pair(switch, offset, after)
+                || !is_dark && self.waits_for_path(switch, offset, after, stage);
+            ready |= u64::from(!waits) << offset;
+        }
+        ready
+    }
+
+    /// Whether the planned entry `after` of a switch must not be in force together with a pending
+    /// entry: the pair makes an illegal turn, or the pending entry sends packets that arrive to an
+    /// entry that is removed.
+    fn waits_for_pair(&mut self, switch: SwitchIdx, offset: usize, after: u8) -> bool {
+        let (directions, idle) = (self.way.directions, self.way.idle);
+        match directions.get(switch, after) {
+            Direction::Up(_) => self.fed.contains(switch, offset),
+            Direction::Down(receiver) => {
+                self.pending.contains(receiver, offset)
+                    && directions.is_up(receiver, self.entries.before(receiver, offset))
+                    && !(idle.is_dark(switch) && idle.is_dark(receiver))
+            }
+            Direction::Nowhere => {
+                self.keeps_delivering
+                    && self.led.contains(switch, offset)
+                    && self.arrives(switch, offset)
+            }
+            Direction::End => false,
+        }
+    }
+
+    /// Whether a link or an entry on the path of the planned entry `after` of a switch does not
+    /// forward packets yet that arrive by the entry in force.
+    fn waits_for_path(&mut self, switch: SwitchIdx, offset: usize, after: u8, stage: u8) -> bool {
+        let directions = self.way.directions;
+        if stage == 0 && self.way.idle.contains(switch, PortNum(after)) {
+            return true;
+        }
+        let mut next = directions.next(switch, after);
+        // No path is longer than the number of switches.
+        for _ in 0..self.way.switches() {
+            let Some(at) = next.filter(|&at| self.keeps_delivering && !self.arrives(at, offset))
+            else {
+                return false;
+            };
+            if stage == 0 || self.pending.contains(at, offset) {
+                // Otherwise no packets pass here that could be lost.
+                return self.arrives(switch, offset);
+            }
+            next = directions.next(at, self.entries.after(at, offset));
+        }
+        false
+    }
+
+    /// Whether packets at a switch arrive under the tables in force.
+    fn arrives(&mut self, from: SwitchIdx, offset: usize) -> bool {
+        let directions = self.way.directions;
+        let mut at = from;
+        let arrives = loop {
+            if self.known.contains(at, offset) {
+                break self.arriving.contains(at, offset);
+            }
+            let entry = self.entries.before(at, offset);
+            self.passed.push(at);
+            let is_endless = self.passed.len() > self.way.switches();
+            if is_endless || self.way.idle.contains(at, PortNum(entry)) {
+                break false;
+            }
+            match directions.next(at, entry) {
+                Some(next) => at = next,
+                None => break directions.get(at, entry) == Direction::End,
+            }
+        };
+        for switch in self.passed.drain(..) {
+            self.known.add(switch, 1 << offset);
+            if arrives {
+                self.arriving.add(switch, 1 << offset);
+            }
+        }
+        arrives
+    }
+}
