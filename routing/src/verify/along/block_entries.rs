@@ -26,6 +26,15 @@ struct Copies<'a> {
     entries: Vec<u8>,
 }
 
+/// Entries of one block of a switch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Entries {
+    pub(super) switch: SwitchIdx,
+    pub(super) block: usize,
+    /// The mask of the LIDs of the entries.
+    pub(super) lids: u64,
+}
+
 /// The mask of all LIDs of a block.
 pub(super) const ALL_LIDS: u64 = u64::MAX;
 
@@ -60,13 +69,18 @@ impl<'a> BlockEntries<'a> {
         }
     }
 
-    /// The number of the block.
-    pub(super) fn block(&self) -> usize {
-        self.block
+    /// The entries of a switch whose LIDs are in a mask.
+    pub(super) fn masked(&self, switch: SwitchIdx, lids: u64) -> Entries {
+        let block = self.block;
+        Entries {
+            switch,
+            block,
+            lids,
+        }
     }
 
     /// The LID of an entry, by its offset in the block.
-    pub(super) fn lid(&self, offset: usize) -> Lid {
+    fn lid(&self, offset: usize) -> Lid {
         // Tables are indexed by LID.
         Lid((self.block * BLOCK_LIDS + offset) as u16)
     }

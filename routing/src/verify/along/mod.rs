@@ -35,11 +35,11 @@ mod rounds;
 use rayon::prelude::*;
 use rsm_ids::Lid;
 
-use self::block_entries::{BLOCKS_PER_CHANGE, ones};
+use self::block_entries::{BLOCKS_PER_CHANGE, Entries, ones};
 use self::directions::{Direction, Directions};
-use self::rounds::{Conflict, Late, Rounds, Waiting, Way};
+use self::rounds::{Conflict, Rounds, Waiting, Way};
 use super::{IdleLinks, Unwritten};
-use crate::tables::{Difference, NO_PATH, Tables};
+use crate::tables::{BLOCK_LIDS, Difference, Lft, NO_PATH, Tables};
 use crate::topology::{SwitchIdx, Topology};
 
 /// The sequence of tables that the switches hold one after the other.
@@ -129,6 +129,7 @@ pub fn stages_along_opening(
     let way = Way {
         directions: &directions,
         idle,
+        fixed: &fixed.switches,
         difference,
     };
     let waiting = way.waiting(&blocks);
@@ -138,17 +139,7 @@ pub fn stages_along_opening(
         waiting if turns_beside.is_empty() => return way.stages(waiting, &blocks),
         _ => Vec::new(),
     };
-    let mut cut = old.clone();
-    for (sender, lid) in turns {
-        let mut switch = sender;
-        if fixed.switches.contains(&sender)
-            && let Direction::Down(receiver) =
-                directions.get(sender, difference.entry_before(sender, lid))
-        {
-            switch = receiver;
-        }
-        cut.lfts[switch.index()].set_entry(lid, NO_PATH);
-    }
+    let mut cut = replaced(old, &turns, |_| &[NO_PATH; BLOCK_LIDS]);
     for (switch, lid) in turns_beside {
         cut.lfts[switch.index()].set_entry(lid, NO_PATH);
     }
@@ -182,6 +173,32 @@ fn by_block(difference: &Difference<'_>) -> Vec<(usize, Vec<SwitchIdx>)> {
     blocks
         .filter(|(_, switches)| !switches.is_empty())
         .collect()
+}
+
+/// Replaces entries of tables by those of the blocks that `content` returns.
+fn replaced<'a>(
+    tables: &Tables,
+    entries: &[Entries],
+    content: impl Fn(&Entries) -> &'a [u8; BLOCK_LIDS] + Sync,
+) -> Tables {
+    let mut by_switch: Vec<Vec<&Entries>> = vec![Vec::new(); tables.lfts.len()];
+    for entries in entries {
+        by_switch[entries.switch.index()].push(entries);
+    }
+    let table = |(lft, entries): (&Lft, Vec<&Entries>)| {
+        let mut lft = lft.clone();
+        for entries in entries {
+            let content = content(entries);
+            let mut block = *lft.block(entries.block);
+            ones(entries.lids).for_each(|offset| block[offset] = content[offset]);
+            lft.set_block(entries.block, &block);
+        }
+        lft
+    };
+    let lfts = tables.lfts.par_iter().zip(by_switch).map(table);
+    Tables {
+        lfts: lfts.collect(),
+    }
 }
 
 impl Way<'_> {
@@ -238,29 +255,14 @@ impl Way<'_> {
     /// Builds the tables of all stages from the waiting entries.
     fn tables(&self, waiting: &Waiting, links_first: bool) -> Stages {
         let Waiting { late, dark_last } = waiting;
-        let last = late.iter().map(|late| late.stage).max().unwrap_or(0);
+        let last = late.iter().map(|&(_, stage)| stage).max().unwrap_or(0);
         // With a single stage, there is no moment between it and the activation of the links.
         let last = last.max(u8::from(*dark_last));
-        let mut by_switch: Vec<Vec<&Late>> = vec![Vec::new(); self.switches()];
-        for late in late {
-            by_switch[late.switch.index()].push(late);
-        }
-        let table = |number: u8, switch: usize, late: &[&Late]| {
-            let mut lft = self.difference.after().lfts[switch].clone();
-            for late in late.iter().filter(|late| late.stage > number) {
-                let [before, _] = self.difference.block_in(late.switch, late.block);
-                let mut block = *lft.block(late.block);
-                ones(late.lids).for_each(|offset| block[offset] = before[offset]);
-                lft.set_block(late.block, &block);
-            }
-            lft
-        };
         let of_stage = |number: u8| {
-            let switches = by_switch.par_iter().enumerate();
-            let lfts = switches.map(|(switch, late)| table(number, switch, late));
-            Tables {
-                lfts: lfts.collect(),
-            }
+            let late = late.iter().filter(|&&(_, stage)| stage > number);
+            let late: Vec<Entries> = late.map(|&(entries, _)| entries).collect();
+            let before = |late: &Entries| self.difference.block_in(late.switch, late.block)[0];
+            replaced(self.difference.after(), &late, before)
         };
         Stages {
             tables: (0..=last).map(of_stage).collect(),
@@ -284,7 +286,7 @@ impl Way<'_> {
             Err(Conflict::Turns(turns)) => Some(turns),
             _ => None,
         });
-        let turns: Vec<(SwitchIdx, Lid)> = turns.flatten().copied().collect();
+        let turns: Vec<Entries> = turns.flatten().copied().collect();
         if !turns.is_empty() {
             return Err(Conflict::Turns(turns));
         }

@@ -4,9 +4,9 @@
 //! the entries of stage *n*. The LIDs of a block pass through the rounds together, although none
 //! depends on another; a mask has one bit for each of them.
 
-use rsm_ids::{Lid, PortNum};
+use rsm_ids::PortNum;
 
-use super::block_entries::{ALL_LIDS, BlockEntries, ones};
+use super::block_entries::{ALL_LIDS, BlockEntries, Entries, ones};
 use super::directions::{Direction, Directions};
 use crate::tables::Difference;
 use crate::topology::SwitchIdx;
@@ -16,6 +16,8 @@ use crate::verify::IdleLinks;
 pub(super) struct Way<'a> {
     pub(super) directions: &'a Directions<'a>,
     pub(super) idle: &'a IdleLinks,
+    /// The switches that keep their entries.
+    pub(super) fixed: &'a [SwitchIdx],
     pub(super) difference: &'a Difference<'a>,
 }
 
@@ -25,20 +27,11 @@ impl Way<'_> {
     }
 }
 
-/// Entries of one block of a switch that wait for a stage after the first.
-pub(super) struct Late {
-    pub(super) switch: SwitchIdx,
-    pub(super) block: usize,
-    /// The mask of the LIDs of the entries.
-    pub(super) lids: u64,
-    /// The stage in which the entries are written.
-    pub(super) stage: u8,
-}
-
 /// The entries that wait for a stage after the first.
 #[derive(Default)]
 pub(super) struct Waiting {
-    pub(super) late: Vec<Late>,
+    /// The entries, each with the stage in which they are written.
+    pub(super) late: Vec<(Entries, u8)>,
     /// The value of [`Stages::dark_last`](super::Stages::dark_last).
     pub(super) dark_last: bool,
 }
@@ -46,8 +39,9 @@ pub(super) struct Waiting {
 /// The reason why there are no stages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Conflict {
-    /// The entries in force that send down to a switch that sends up again, next to a change.
-    Turns(Vec<(SwitchIdx, Lid)>),
+    /// The tables in force have illegal turns next to a change: up after going down. These entries
+    /// make them, each the sender's, or the receiver's if the sender's stays.
+    Turns(Vec<Entries>),
     /// A dark switch cannot hold all of its entries in the first stage.
     Dark,
     /// Entries wait for each other.
@@ -107,12 +101,9 @@ impl Masks {
     }
 }
 
-/// Entries of one block: a switch, and the mask of the LIDs.
-type Entries = (SwitchIdx, u64);
-
-/// The mask of all LIDs of some entries.
+/// The mask of the LIDs of any entries.
 fn any(entries: &[Entries]) -> u64 {
-    entries.iter().fold(0, |all, (_, lids)| all | lids)
+    entries.iter().fold(0, |all, entries| all | entries.lids)
 }
 
 /// The masks of the LIDs whose entries have no stages, by the reason.
@@ -208,13 +199,14 @@ impl<'a> Rounds<'a> {
     }
 
     /// The entries in force that send down to a switch that sends up again, where one of the two
-    /// entries changes.
-    fn turns(&mut self) -> Vec<(SwitchIdx, Lid)> {
+    /// entries changes. If the sender keeps its entries, the receiver's entry is the one.
+    fn turns(&mut self) -> Vec<Entries> {
         let (directions, entries) = (self.way.directions, &self.entries);
         let goes_up = |switch, offset| directions.is_up(switch, entries.before(switch, offset));
         // No round uses these masks yet.
-        let senders = &mut self.fed;
+        let (senders, turning) = (&mut self.fed, &mut self.led);
         senders.clear();
+        turning.clear();
         for &switch in &self.changed.used {
             let changed = self.changed.get(switch);
             let up = ones(changed).filter(|&offset| goes_up(switch, offset));
@@ -225,18 +217,19 @@ impl<'a> Rounds<'a> {
                 above.for_each(|above| senders.add(above, up));
             }
         }
-        let mut turns = Vec::new();
         for &sender in &senders.used {
+            let stays = self.way.fixed.contains(&sender);
             for offset in ones(senders.get(sender)) {
                 let before = entries.before(sender, offset);
                 if let Direction::Down(receiver) = directions.get(sender, before)
                     && goes_up(receiver, offset)
                 {
-                    turns.push((sender, entries.lid(offset)));
+                    turning.add(if stays { receiver } else { sender }, 1 << offset);
                 }
             }
         }
-        turns
+        let of_switch = |&switch: &SwitchIdx| self.entries.masked(switch, self.led.get(switch));
+        self.led.used.iter().map(of_switch).collect()
     }
 
     /// Adds the entries of `lids` that wait to `waiting`, and returns the LIDs whose entries have
@@ -257,10 +250,11 @@ impl<'a> Rounds<'a> {
             // matters only to entries that wait for others.
             if stage > 0 {
                 stuck.cycle |= self.pending.any() & !any(&written);
-                self.add_late(&written, stage, waiting);
+                let late = written.iter().filter(|entries| entries.lids != 0);
+                waiting.late.extend(late.map(|&entries| (entries, stage)));
             }
-            for &(switch, lids) in &written {
-                self.pending.masks[switch.index()] &= !lids;
+            for entries in &written {
+                self.pending.masks[entries.switch.index()] &= !entries.lids;
             }
             self.pending.remove(stuck.lids());
             if self.pending.used.is_empty() {
@@ -269,7 +263,7 @@ impl<'a> Rounds<'a> {
         }
         stuck.cycle |= self.pending.any();
         waiting.dark_last |= any(&dark) & !stuck.lids() != 0;
-        waiting.late.retain_mut(|late| {
+        waiting.late.retain_mut(|(late, _)| {
             late.lids &= !stuck.lids();
             late.lids != 0
         });
@@ -287,13 +281,17 @@ impl<'a> Rounds<'a> {
     /// The pending entries of each switch that can be written in a stage.
     fn ready_entries(&mut self, stage: u8) -> Vec<Entries> {
         let switches = self.pending.used.clone();
-        let of_switch = |switch| (switch, self.ready(switch, self.pending.get(switch), stage));
+        let of_switch = |switch| {
+            let ready = self.ready(switch, self.pending.get(switch), stage);
+            self.entries.masked(switch, ready)
+        };
         switches.into_iter().map(of_switch).collect()
     }
 
     /// The LIDs of those entries that cannot be written in a stage.
     fn unready(&mut self, entries: &[Entries], stage: u8) -> u64 {
-        let unready = |&(switch, lids): &Entries| lids & !self.ready(switch, lids, stage);
+        let unready =
+            |&Entries { switch, lids, .. }: &Entries| lids & !self.ready(switch, lids, stage);
         entries.iter().map(unready).fold(0, |all, lids| all | lids)
     }
 
@@ -302,23 +300,13 @@ impl<'a> Rounds<'a> {
     /// first stage, when all of its entries are in place.
     fn add_dark(&self, ready: &mut [Entries]) -> Vec<Entries> {
         let dark = ready.iter_mut();
-        let dark = dark.filter(|&&mut (switch, _)| self.way.idle.is_dark(switch));
-        let add = |(switch, ready): &mut Entries| {
-            let pending = self.pending.get(*switch);
-            (*switch, pending & !std::mem::replace(ready, pending))
+        let dark = dark.filter(|entries| self.way.idle.is_dark(entries.switch));
+        let add = |entries: &mut Entries| {
+            let pending = self.pending.get(entries.switch);
+            let ready = std::mem::replace(&mut entries.lids, pending);
+            self.entries.masked(entries.switch, pending & !ready)
         };
         dark.map(add).collect()
-    }
-
-    fn add_late(&self, written: &[Entries], stage: u8, waiting: &mut Waiting) {
-        let block = self.entries.block();
-        let late = written.iter().filter(|&&(_, lids)| lids != 0);
-        waiting.late.extend(late.map(|&(switch, lids)| Late {
-            switch,
-            block,
-            lids,
-            stage,
-        }));
     }
 
     /// Finds the switches to which pending entries send.
