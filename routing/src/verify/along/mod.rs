@@ -37,7 +37,7 @@ use rsm_ids::Lid;
 
 use self::block_entries::{BLOCKS_PER_CHANGE, Entries, ones};
 use self::directions::{Direction, Directions};
-use self::rounds::{Conflict, Rounds, Waiting, Way};
+use self::rounds::{Conflict, Rounds, TableTransition, Waiting};
 use super::{IdleLinks, Unwritten};
 use crate::tables::{BLOCK_LIDS, Difference, Lft, NO_PATH, Tables};
 use crate::topology::{SwitchIdx, Topology};
@@ -126,17 +126,17 @@ pub fn stages_along_opening(
     if changes * BLOCKS_PER_CHANGE >= all {
         directions.find_all();
     }
-    let way = Way {
+    let transition = TableTransition {
         directions: &directions,
         idle,
         fixed: &fixed.switches,
         difference,
     };
-    let waiting = way.waiting(&blocks);
-    let turns_beside = way.turns_beside(fixed);
+    let waiting = transition.waiting(&blocks);
+    let turns_beside = transition.turns_beside(fixed);
     let turns = match waiting {
         Err(Conflict::Turns(turns)) => turns,
-        waiting if turns_beside.is_empty() => return way.stages(waiting, &blocks),
+        waiting if turns_beside.is_empty() => return transition.stages(waiting, &blocks),
         _ => Vec::new(),
     };
     let mut cut = replaced(old, &turns, |_| &[NO_PATH; BLOCK_LIDS]);
@@ -144,12 +144,12 @@ pub fn stages_along_opening(
         cut.lfts[switch.index()].set_entry(lid, NO_PATH);
     }
     let difference = Difference::between(&cut, new);
-    let way = Way {
+    let transition = TableTransition {
         difference: &difference,
-        ..way
+        ..transition
     };
     let blocks = by_block(&difference);
-    let mut stages = way.stages(way.waiting(&blocks), &blocks)?;
+    let mut stages = transition.stages(transition.waiting(&blocks), &blocks)?;
     stages.tables.insert(0, cut);
     stages.has_cut = true;
     Some(stages)
@@ -201,7 +201,7 @@ fn replaced<'a>(
     }
 }
 
-impl Way<'_> {
+impl TableTransition<'_> {
     /// The entries of other switches in force that, together with an entry that a fixed switch may
     /// hold instead of its own, let packets turn up after going down.
     fn turns_beside(&self, fixed: &Unwritten) -> Vec<(SwitchIdx, Lid)> {
@@ -242,12 +242,12 @@ impl Way<'_> {
             Err(Conflict::Turns(_) | Conflict::Cycle) => None,
             Err(Conflict::Dark) => {
                 let idle = IdleLinks::default();
-                let way = Way {
+                let transition = TableTransition {
                     idle: &idle,
                     ..*self
                 };
-                let waiting = way.waiting(blocks).ok();
-                waiting.map(|waiting| way.tables(&waiting, false))
+                let waiting = transition.waiting(blocks).ok();
+                waiting.map(|waiting| transition.tables(&waiting, false))
             }
         }
     }

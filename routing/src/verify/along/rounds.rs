@@ -13,7 +13,7 @@ use crate::topology::SwitchIdx;
 use crate::verify::IdleLinks;
 
 /// The transition from the tables in force to the planned tables.
-pub(super) struct Way<'a> {
+pub(super) struct TableTransition<'a> {
     pub(super) directions: &'a Directions<'a>,
     pub(super) idle: &'a IdleLinks,
     /// The switches that keep their entries.
@@ -21,7 +21,7 @@ pub(super) struct Way<'a> {
     pub(super) difference: &'a Difference<'a>,
 }
 
-impl Way<'_> {
+impl TableTransition<'_> {
     pub(super) fn switches(&self) -> usize {
         self.difference.after().lfts.len()
     }
@@ -121,7 +121,7 @@ impl Stuck {
 
 /// The rounds of one block after another.
 pub(super) struct Rounds<'a> {
-    way: &'a Way<'a>,
+    transition: &'a TableTransition<'a>,
     entries: BlockEntries<'a>,
     /// The entries that change.
     changed: Masks,
@@ -144,11 +144,11 @@ pub(super) struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    pub(super) fn new(way: &'a Way<'a>) -> Rounds<'a> {
-        let masks = || Masks::new(way.switches());
+    pub(super) fn new(transition: &'a TableTransition<'a>) -> Rounds<'a> {
+        let masks = || Masks::new(transition.switches());
         Rounds {
-            way,
-            entries: BlockEntries::new(way.difference),
+            transition,
+            entries: BlockEntries::new(transition.difference),
             changed: masks(),
             pending: masks(),
             led: masks(),
@@ -199,9 +199,10 @@ impl<'a> Rounds<'a> {
     }
 
     /// The entries in force that send down to a switch that sends up again, where one of the two
-    /// entries changes. If the sender keeps its entries, the receiver's entry is the one.
+    /// entries changes; of a sender that keeps its entries, the receiver's entry. Turns between two
+    /// switches that keep their entries are left out.
     fn turns(&mut self) -> Vec<Entries> {
-        let (directions, entries) = (self.way.directions, &self.entries);
+        let (directions, entries) = (self.transition.directions, &self.entries);
         let goes_up = |switch, offset| directions.is_up(switch, entries.before(switch, offset));
         // No round uses these masks yet.
         let (senders, turning) = (&mut self.fed, &mut self.led);
@@ -218,13 +219,20 @@ impl<'a> Rounds<'a> {
             }
         }
         for &sender in &senders.used {
-            let stays = self.way.fixed.contains(&sender);
             for offset in ones(senders.get(sender)) {
                 let before = entries.before(sender, offset);
-                if let Direction::Down(receiver) = directions.get(sender, before)
-                    && goes_up(receiver, offset)
-                {
-                    turning.add(if stays { receiver } else { sender }, 1 << offset);
+                let Direction::Down(receiver) = directions.get(sender, before) else {
+                    continue;
+                };
+                if !goes_up(receiver, offset) {
+                    continue;
+                }
+                // No stage removes a turn between two switches that keep their entries.
+                let keeps = |switch| self.transition.fixed.contains(&switch);
+                match (keeps(sender), keeps(receiver)) {
+                    (true, true) => {}
+                    (true, false) => turning.add(receiver, 1 << offset),
+                    (false, _) => turning.add(sender, 1 << offset),
                 }
             }
         }
@@ -300,7 +308,7 @@ impl<'a> Rounds<'a> {
     /// first stage, when all of its entries are in place.
     fn add_dark(&self, ready: &mut [Entries]) -> Vec<Entries> {
         let dark = ready.iter_mut();
-        let dark = dark.filter(|entries| self.way.idle.is_dark(entries.switch));
+        let dark = dark.filter(|entries| self.transition.idle.is_dark(entries.switch));
         let add = |entries: &mut Entries| {
             let pending = self.pending.get(entries.switch);
             let ready = std::mem::replace(&mut entries.lids, pending);
@@ -311,7 +319,7 @@ impl<'a> Rounds<'a> {
 
     /// Finds the switches to which pending entries send.
     fn find_senders(&mut self) {
-        let (directions, idle) = (self.way.directions, self.way.idle);
+        let (directions, idle) = (self.transition.directions, self.transition.idle);
         self.led.clear();
         self.fed.clear();
         for &switch in &self.pending.used {
@@ -334,7 +342,7 @@ impl<'a> Rounds<'a> {
     /// The LIDs among `lids` for which the planned entry of a switch waits for no pending entry
     /// and, in the first stage, for no idle link.
     fn ready(&mut self, switch: SwitchIdx, lids: u64, stage: u8) -> u64 {
-        let is_dark = self.way.idle.is_dark(switch);
+        let is_dark = self.transition.idle.is_dark(switch);
         let mut ready = 0;
         for offset in ones(lids) {
             let after = self.entries.after(switch, offset);
@@ -349,7 +357,7 @@ impl<'a> Rounds<'a> {
     /// entry: the pair makes an illegal turn, or the pending entry sends packets that arrive to an
     /// entry that is removed.
     fn waits_for_pair(&mut self, switch: SwitchIdx, offset: usize, after: u8) -> bool {
-        let (directions, idle) = (self.way.directions, self.way.idle);
+        let (directions, idle) = (self.transition.directions, self.transition.idle);
         match directions.get(switch, after) {
             Direction::Up(_) => self.fed.contains(switch, offset),
             Direction::Down(receiver) => {
@@ -369,13 +377,13 @@ impl<'a> Rounds<'a> {
     /// Whether a link or an entry on the path of the planned entry `after` of a switch does not
     /// forward packets yet that arrive by the entry in force.
     fn waits_for_path(&mut self, switch: SwitchIdx, offset: usize, after: u8, stage: u8) -> bool {
-        let directions = self.way.directions;
-        if stage == 0 && self.way.idle.contains(switch, PortNum(after)) {
+        let directions = self.transition.directions;
+        if stage == 0 && self.transition.idle.contains(switch, PortNum(after)) {
             return true;
         }
         let mut next = directions.next(switch, after);
         // No path is longer than the number of switches.
-        for _ in 0..self.way.switches() {
+        for _ in 0..self.transition.switches() {
             let Some(at) = next.filter(|&at| self.keeps_delivering && !self.arrives(at, offset))
             else {
                 return false;
@@ -391,7 +399,7 @@ impl<'a> Rounds<'a> {
 
     /// Whether packets at a switch arrive under the tables in force.
     fn arrives(&mut self, from: SwitchIdx, offset: usize) -> bool {
-        let directions = self.way.directions;
+        let directions = self.transition.directions;
         let mut at = from;
         let arrives = loop {
             if self.known.contains(at, offset) {
@@ -399,8 +407,8 @@ impl<'a> Rounds<'a> {
             }
             let entry = self.entries.before(at, offset);
             self.passed.push(at);
-            let is_endless = self.passed.len() > self.way.switches();
-            if is_endless || self.way.idle.contains(at, PortNum(entry)) {
+            let is_endless = self.passed.len() > self.transition.switches();
+            if is_endless || self.transition.idle.contains(at, PortNum(entry)) {
                 break false;
             }
             match directions.next(at, entry) {
