@@ -319,13 +319,19 @@ fn folder_of_gpu_inventories_is_imported_completely_or_not_at_all() {
     assert!(code == 1 && text.contains("gpu-17.json"), "{code} {text}");
     assert!(!printed(&site, &["gpu", "hosts"]).contains("gpu-00"));
     put("gpu-17.json", &inventory(17));
-    assert_eq!(printed(&site, &import), "40 hosts imported, 40 changed\n");
+    let imported = printed(&site, &import);
+    let mut lines = imported.lines();
+    assert_eq!(lines.next(), Some("40 hosts imported, 40 changed"));
+    // The fabric has none of these hosts.
+    let note = lines.next().unwrap_or_default();
+    assert!(note.contains("40 hosts have a name that no host"), "{note}");
     put("gpu-18.json", &inventory(99));
     // One of the files is that of another machine: none of the 40 hosts is imported.
     let (code, text) = rsmctl(&site, &import);
     assert!(code == 1 && text.contains("gpu-18"), "{code} {text}");
     printed(&site, &["gpu", "forget", "gpu-18"]);
-    assert_eq!(printed(&site, &import), "40 hosts imported, 1 changed\n");
+    let again = printed(&site, &import);
+    assert!(again.starts_with("40 hosts imported, 1 changed\n"), "{again}");
     let (code, text) = rsmctl(&site, &["gpu", "import", &format!("{path}/gpu-18.json")]);
     assert!(code == 1 && text.contains("needs --host"), "{code} {text}");
 }
@@ -466,7 +472,7 @@ fn gpu_hosts_of_a_large_site_report_within_a_minute() {
     let path = folder.path().display().to_string();
     let stopwatch = Stopwatch::start();
     let text = printed(&site, &["gpu", "import", &path]);
-    assert_eq!(text, "5632 hosts imported, 5632 changed\n");
+    assert!(text.starts_with("5632 hosts imported, 5632 changed\n"), "{text}");
     println!(
         "bulk import of {LARGE_SITE} hosts: {:?}",
         stopwatch.elapsed()
