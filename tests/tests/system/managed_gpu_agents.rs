@@ -331,7 +331,10 @@ fn folder_of_gpu_inventories_is_imported_completely_or_not_at_all() {
     assert!(code == 1 && text.contains("gpu-18"), "{code} {text}");
     printed(&site, &["gpu", "forget", "gpu-18"]);
     let again = printed(&site, &import);
-    assert!(again.starts_with("40 hosts imported, 1 changed\n"), "{again}");
+    assert!(
+        again.starts_with("40 hosts imported, 1 changed\n"),
+        "{again}"
+    );
     let (code, text) = rsmctl(&site, &["gpu", "import", &format!("{path}/gpu-18.json")]);
     assert!(code == 1 && text.contains("needs --host"), "{code} {text}");
 }
@@ -472,7 +475,10 @@ fn gpu_hosts_of_a_large_site_report_within_a_minute() {
     let path = folder.path().display().to_string();
     let stopwatch = Stopwatch::start();
     let text = printed(&site, &["gpu", "import", &path]);
-    assert!(text.starts_with("5632 hosts imported, 5632 changed\n"), "{text}");
+    assert!(
+        text.starts_with("5632 hosts imported, 5632 changed\n"),
+        "{text}"
+    );
     println!(
         "bulk import of {LARGE_SITE} hosts: {:?}",
         stopwatch.elapsed()

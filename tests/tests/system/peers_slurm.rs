@@ -165,7 +165,7 @@ fn assert_accepted(start: &Start) {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs slurmctld")]
-fn slurm_accepts_the_trees_of_three_fabrics_without_a_warning() {
+fn slurm_accepts_the_trees_of_four_fabrics_without_a_warning() {
     if !require_peers(&["slurmctld"]) {
         return;
     }
