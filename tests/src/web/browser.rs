@@ -38,6 +38,9 @@ const ARGUMENTS: [&str; 10] = [
     "--no-proxy-server",
 ];
 
+/// The number of drivers that are started at most until one has a port.
+const DRIVERS: usize = 5;
+
 /// The colour scheme that the system prefers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colours {
@@ -60,6 +63,32 @@ pub struct Browser {
 #[derive(Debug, Clone)]
 pub struct Element(String);
 
+/// Starts a driver, and returns it with its address. A driver takes a free port of one protocol,
+/// and serves nobody if another program has the port of the other one (IPv4, IPv6): the next driver
+/// takes another port.
+fn start_driver(directory: &Path) -> (Running, String) {
+    let mut refusals = String::new();
+    for _ in 0..DRIVERS {
+        let driver = Invocation::new(program_path("chromedriver"), directory);
+        let driver = driver.arg("--port=0").spawn();
+        let mut driver = driver.expect("chromedriver can be started");
+        let started = wait_for_every(POLL, LIMIT, || {
+            let has_no_port = driver.stderr_so_far().contains("bind() failed");
+            if has_no_port || !driver.is_running() {
+                return Some(None);
+            }
+            let address = driver_address(&driver.stdout_so_far())?;
+            let status = call(&address, "GET", "/status", None);
+            (status["ready"] == true).then_some(Some(address))
+        });
+        match started.flatten() {
+            Some(address) => return (driver, address),
+            None => refusals += &driver.stderr_so_far(),
+        }
+    }
+    panic!("chromedriver: {refusals}");
+}
+
 impl Browser {
     /// Starts a browser with a window of `width` times `height` pixels.
     ///
@@ -69,17 +98,7 @@ impl Browser {
     #[must_use]
     pub fn start(width: u32, height: u32, colours: Colours) -> Browser {
         let profile = tempfile::tempdir().expect("there is room for a folder");
-        let driver = Invocation::new(program_path("chromedriver"), profile.path());
-        let driver = driver.arg("--port=0").spawn();
-        let driver = driver.expect("chromedriver can be started");
-        let address = wait_for_every(POLL, LIMIT, || {
-            let address = driver_address(&driver.stdout_so_far())?;
-            let status = call(&address, "GET", "/status", None);
-            (status["ready"] == true).then_some(address)
-        });
-        let Some(address) = address else {
-            panic!("chromedriver: {}", driver.stderr_so_far());
-        };
+        let (driver, address) = start_driver(profile.path());
         let mut arguments: Vec<String> = ARGUMENTS.map(str::to_owned).to_vec();
         arguments.push(format!("--window-size={width},{height}"));
         let folder = profile.path().join("profile");
