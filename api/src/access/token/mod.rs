@@ -134,7 +134,7 @@ impl TokenVerifier {
             .map_err(|error| failed(self.refusal(&error)))?;
         let claims = decoded.claims;
         let subject = claims.get("sub").and_then(Value::as_str);
-        // The audit names who did something: a token without a subject names nobody.
+        // The audit log needs the name of an identity.
         let Some(subject) = subject.filter(|subject| !subject.trim().is_empty()) else {
             return Err(failed("the token has no subject (`sub`)".to_owned()));
         };

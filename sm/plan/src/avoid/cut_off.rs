@@ -56,7 +56,8 @@ impl Avoid {
         fabric: &Fabric,
         damped: &BTreeSet<PortKey>,
     ) -> Result<(), CutOff> {
-        let own = before.parts_of_manager(fabric);
+        let all = before.parts.keys().copied();
+        let own: BTreeSet<NodeOrCable> = all.filter(|part| part.connects_manager(fabric)).collect();
         if !own.is_empty() {
             // The operator has accepted that the manager would be cut off without these parts.
             // They are not unplugged while it works, and all others are judged with them in place.
@@ -88,18 +89,6 @@ impl Avoid {
             names: nodes.into_iter().map(|ix| fabric.node(ix).name()).collect(),
             is_own,
         })
-    }
-
-    /// The parts of this set without which the manager is cut off at once: its node, its cable, and
-    /// the switch at the other end.
-    fn parts_of_manager(&self, fabric: &Fabric) -> BTreeSet<NodeOrCable> {
-        let Some(local) = fabric.local else {
-            return BTreeSet::new();
-        };
-        let ends = [Some(fabric.key(local)), fabric.port(local).peer];
-        let parts = ends.into_iter().flatten();
-        let parts = parts.flat_map(|end| [NodeOrCable::Port(end), NodeOrCable::Node(end.node)]);
-        parts.filter(|part| self.parts.contains_key(part)).collect()
     }
 
     /// Whether a port belongs to a part of this set, so that unplugging the part removes the port.

@@ -68,6 +68,19 @@ impl NodeOrCable {
             }
         }
     }
+
+    /// Whether the subnet manager is cut off at once without this part: its node, its cable, or the
+    /// switch at the other end. False while the port of the manager is not known.
+    pub fn connects_manager(self, fabric: &Fabric) -> bool {
+        let Some(local) = fabric.local else {
+            return false;
+        };
+        let ends = [Some(fabric.key(local)), fabric.port(local).peer];
+        ends.into_iter().flatten().any(|end| match self {
+            NodeOrCable::Node(guid) => guid == end.node,
+            NodeOrCable::Port(key) => key == end,
+        })
+    }
 }
 
 /// An operator's decision that routes shall avoid a part.

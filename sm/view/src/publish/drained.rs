@@ -6,7 +6,6 @@ use rsm_api::model::{Keyed, PortId, Selector};
 use rsm_api::resolve::resolve_host_or_part;
 use rsm_api::{ControlError, LookupError, v1};
 use rsm_ids::{Guid, PortKey, PortNum};
-use rsm_model::fabric::Fabric;
 use rsm_plan::avoid::{Drained, NodeOrCable, Over, Reason};
 
 use super::api_view::api_key;
@@ -77,7 +76,7 @@ pub(super) fn evidence(published: &Published, part: NodeOrCable) -> (v1::DrainSt
         return (v1::DrainState::Changing, Over::default());
     };
     let is_used = plan.avoided.uses(part) && snapshot.avoid.reason(part).is_some();
-    let state = if is_used || is_own(&snapshot.fabric, part) {
+    let state = if is_used || part.connects_manager(&snapshot.fabric) {
         v1::DrainState::InUse
     } else if found.over.is_empty() {
         v1::DrainState::Safe
@@ -85,19 +84,6 @@ pub(super) fn evidence(published: &Published, part: NodeOrCable) -> (v1::DrainSt
         v1::DrainState::Carrying
     };
     (state, found)
-}
-
-/// Whether the part is the node or the cable of this subnet manager, or the switch at the other end:
-/// the manager is cut off without it.
-fn is_own(fabric: &Fabric, part: NodeOrCable) -> bool {
-    let Some(local) = fabric.local else {
-        return false;
-    };
-    let ends = [Some(fabric.key(local)), fabric.port(local).peer];
-    ends.into_iter().flatten().any(|end| match part {
-        NodeOrCable::Node(guid) => guid == end.node,
-        NodeOrCable::Port(key) => key == end,
-    })
 }
 
 /// Whether a part may be unplugged, and the next step if not.
@@ -113,7 +99,7 @@ pub(super) fn unplug(published: &Published, part: NodeOrCable) -> (v1::Unplug, O
     };
     let unplug = match state {
         v1::DrainState::Safe => v1::Unplug::Safe,
-        v1::DrainState::InUse if is_own(fabric, part) => v1::Unplug::CutsOff,
+        v1::DrainState::InUse if part.connects_manager(fabric) => v1::Unplug::CutsOff,
         v1::DrainState::Carrying | v1::DrainState::InUse => {
             if around.iter().any(is_drained) {
                 v1::Unplug::CutsOff

@@ -86,7 +86,7 @@ pub(super) async fn drained_parts(session: &Session) -> Result<Vec<v1::DrainedPa
     .await
 }
 
-/// Who drained a part earlier, and why; empty if `operator` did.
+/// Operator, time and note of an earlier drain of a part; empty if `operator` made it.
 pub(super) fn by_another(part: &v1::DrainedPart, operator: &str) -> String {
     let named = |name: &str| match name {
         "" => "an operator".to_owned(),

@@ -1,9 +1,9 @@
 use clap::Args;
 use rsm_proto::v1;
 
-use super::drain::safe_to_unplug;
+use super::drain::{drained_parts, safe_to_unplug};
 use crate::failure::Failure;
-use crate::session::{Session, all_pages};
+use crate::session::Session;
 use crate::text::{label, or_none, timestamp};
 
 /// Lists drained parts: time, operator, note, and whether each may be unplugged
@@ -14,10 +14,7 @@ use crate::text::{label, or_none, timestamp};
 pub(crate) struct DrainedArguments {}
 
 pub(crate) async fn run(_: DrainedArguments, session: &mut Session) -> Result<(), Failure> {
-    let drained = all_pages(v1::ListDrainedRequest::default(), async |request| {
-        session.maintenance().list_drained(request).await
-    })
-    .await?;
+    let drained = drained_parts(session).await?;
     let safe = safe_to_unplug(&drained);
     session.output.list(
         drained,

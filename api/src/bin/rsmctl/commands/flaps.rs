@@ -57,7 +57,7 @@ struct Flaps {
 
 /// The number of times that links went down by LinkDownedCounter of their ports.
 struct Losses {
-    /// By GUID and port number; a port that counted none is left out.
+    /// Number of losses by node GUID and port number; ports without a loss are left out.
     by_port: HashMap<(String, u32), u64>,
     /// A line about ports whose counters are not known; `None` if all are.
     doubt: Option<String>,
