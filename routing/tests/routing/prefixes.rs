@@ -341,6 +341,14 @@ fn around(
     reached
 }
 
+/// A topology without the cables that `dead` selects; it must have one.
+fn without_some(whole: &Topology, dead: &[prop::sample::Index]) -> Topology {
+    let cables = whole.cables();
+    let cable = |dead: &prop::sample::Index| cables[dead.index(cables.len())].a;
+    let ends: Vec<_> = dead.iter().map(cable).collect();
+    whole.without_cables(&ends)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
@@ -399,11 +407,9 @@ proptest! {
     ) {
         let kind = if tree { EngineKind::FabricTree } else { EngineKind::UpDn };
         let whole = plan.build();
-        let cables = whole.cables();
-        prop_assume!(!cables.is_empty());
+        prop_assume!(!whole.cables().is_empty());
         let first = routed(kind, &whole, None);
-        let ends: Vec<_> = dead.iter().map(|dead| cables[dead.index(cables.len())].a).collect();
-        let mut broken = whole.without_cables(&ends);
+        let mut broken = without_some(&whole, &dead);
         if let Some(switch) = switch {
             let gone = SwitchIdx(switch.index(whole.switch_count()) as u32);
             broken = without_switches(&broken, &[gone]);
@@ -422,11 +428,9 @@ proptest! {
     ) {
         let kind = if tree { EngineKind::FabricTree } else { EngineKind::UpDn };
         let whole = plan.build();
-        let cables = whole.cables();
-        prop_assume!(!cables.is_empty());
+        prop_assume!(!whole.cables().is_empty());
         let first = routed(kind, &whole, None);
-        let ends: Vec<_> = dead.iter().map(|dead| cables[dead.index(cables.len())].a).collect();
-        let broken = whole.without_cables(&ends);
+        let broken = without_some(&whole, &dead);
         let during = routed(kind, &broken, first.ranking.as_ref());
         let after = routed(kind, &whole, during.ranking.as_ref());
         let orientation = Orientation::of(&whole, after.ranking.as_ref().unwrap()).unwrap();
