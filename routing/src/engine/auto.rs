@@ -24,9 +24,9 @@ use crate::topology::Topology;
 /// [`Torus`](super::Torus), which needs service levels; `auto` never chooses these.
 ///
 /// On a fabric with more than 2^24 pairs of a switch and a channel, `auto` compares `updn` only
-/// with `dor` and with `nue`, whose paths to each switch are so few that they take only seconds,
-/// and which must have less than a quarter of the maximum link load. The choice stays until the
-/// fabric grows or other roots are given: faults do not change the engine.
+/// with `dor` and `nue`. `nue` then computes so few paths to each switch that they take only
+/// seconds, and wins only with less than a quarter of the maximum link load. The choice stays until
+/// the fabric grows or other roots are given: faults do not change the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Auto;
 
@@ -37,29 +37,29 @@ const CANDIDATES: [EngineKind; 2] = [EngineKind::FabricTree, EngineKind::UpDn];
 
 /// The factor by which the maximum link load of earlier candidates must exceed that of a candidate
 /// with larger repairs for that candidate to win.
-const WORTH_LARGER_REPAIRS: f64 = 1.1;
+const LARGER_REPAIRS_FACTOR: f64 = 1.1;
 
-/// The factor, as [`WORTH_LARGER_REPAIRS`], for an engine whose repairs compute all routes or make
+/// The factor, as [`LARGER_REPAIRS_FACTOR`], for an engine whose repairs compute all routes or make
 /// switches drop packets.
-const WORTH_WHOLE_REPAIRS: f64 = 1.25;
+const WHOLE_REPAIRS_FACTOR: f64 = 1.25;
 
-/// The factor, as [`WORTH_LARGER_REPAIRS`], for an engine that takes seconds for all routes.
-const WORTH_SECONDS: f64 = 4.0;
+/// The factor, as [`LARGER_REPAIRS_FACTOR`], for an engine that takes seconds for all routes.
+const SECONDS_FACTOR: f64 = 4.0;
 
 /// The maximum number of pairs of a switch and a channel with which all engines are compared. The
-/// comparison then takes about four seconds on two cores. The limit is no time, because the choice
-/// must not depend on the load of the machine.
-const MOST_WORK: usize = 1 << 24;
+/// comparison then takes about four seconds on two cores. The limit counts work instead of time,
+/// because the choice must not depend on the load of the machine.
+const MAX_COMPARED_PAIRS: usize = 1 << 24;
 
 /// The maximum number of channels that all searches of `nue` together may examine on a larger
 /// fabric: about five seconds.
-const MOST_SEARCHED: usize = 1 << 29;
+const MAX_NUE_CHANNELS: usize = 1 << 29;
 
 /// The maximum number of pairs of switches for which `dor` and `torus` are tried on a larger
 /// fabric: each pair takes some bytes of memory.
-const MOST_PAIRS: usize = 1 << 27;
+const MAX_GRID_PAIRS: usize = 1 << 27;
 
-/// The engine that [`Auto`] chose, and the size of the fabric and the roots for which it did.
+/// The engine that [`Auto`] chose, and the fabric size and roots for which the choice holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AutoChoice {
     engine: EngineKind,
@@ -98,7 +98,7 @@ impl AutoChoice {
     }
 
     /// The routing of the chosen engine, with this choice and its reason.
-    pub(super) fn said(self: Arc<Self>, routing: Routing) -> Routing {
+    pub(super) fn with_reason(self: Arc<Self>, routing: Routing) -> Routing {
         Routing {
             reason: format!(
                 "auto chose {} {}; {}",
@@ -129,7 +129,7 @@ impl Engine for Auto {
         if let Some(kept) = kept.filter(|choice| choice.holds(topology, options))
             && let Ok(routing) = kept.route(topology, options, previous)
         {
-            return Ok(kept.clone().said(routing));
+            return Ok(kept.clone().with_reason(routing));
         }
         let chosen = if has_ranks(topology, options) {
             let engine = EngineKind::FabricTree;
@@ -140,7 +140,7 @@ impl Engine for Auto {
                 paths: nue::MAX_COLUMNS,
             }
         } else {
-            best(topology, options, previous)?
+            choose_by_load(topology, options, previous)?
         };
         let choice = AutoChoice {
             engine: chosen.engine,
@@ -150,7 +150,7 @@ impl Engine for Auto {
             cables: topology.link_count(),
             roots: options.root_guids.clone(),
         };
-        Ok(Arc::new(choice).said(chosen.routing))
+        Ok(Arc::new(choice).with_reason(chosen.routing))
     }
 }
 
@@ -170,27 +170,32 @@ struct Chosen {
 /// A candidate's tables, with their maximum link load in paths.
 struct Candidate {
     engine: EngineKind,
-    /// The factor by which the maximum link load of the earlier candidates must exceed this one's
-    /// for this one to win.
-    worth: f64,
-    fullest: f64,
+    /// The factor by which the maximum link load of the earlier candidates must exceed that of this
+    /// candidate for this candidate to win.
+    required_factor: f64,
+    max_load: f64,
     routing: Routing,
 }
 
 impl Candidate {
-    fn new(topology: &Topology, engine: EngineKind, worth: f64, routing: Routing) -> Candidate {
+    fn new(
+        topology: &Topology,
+        engine: EngineKind,
+        required_factor: f64,
+        routing: Routing,
+    ) -> Candidate {
         Candidate {
             engine,
-            worth,
-            fullest: fullest_link(topology, &routing.tables),
+            required_factor,
+            max_load: max_link_load(topology, &routing.tables),
             routing,
         }
     }
 }
 
-/// Chooses the candidate with the lowest maximum link load, with regard to the factors of the
-/// engines.
-fn best(
+/// Chooses the candidate with the lowest maximum link load. A costlier engine wins only if the load
+/// is lower by the engine's factor.
+fn choose_by_load(
     topology: &Topology,
     options: &Options,
     previous: Option<&Tables>,
@@ -198,7 +203,7 @@ fn best(
     let is_large = topology
         .switch_count()
         .saturating_mul(topology.group_count())
-        > MOST_WORK;
+        > MAX_COMPARED_PAIRS;
     let candidates: &[EngineKind] = if is_large {
         &[EngineKind::UpDn]
     } else {
@@ -209,7 +214,7 @@ fn best(
         Ok(Candidate::new(
             topology,
             engine,
-            WORTH_LARGER_REPAIRS,
+            LARGER_REPAIRS_FACTOR,
             routing,
         ))
     };
@@ -224,62 +229,63 @@ fn best(
         previous_ranking: None,
         ..options.clone()
     };
-    let others = if is_large {
-        Others::of_large(topology, &without_ranking)
+    let costlier = if is_large {
+        CostlierEngines::of_large(topology, &without_ranking)
     } else {
-        Others::of(topology, &without_ranking)
+        CostlierEngines::of(topology, &without_ranking)
     };
     if !options.shortest_only {
-        tried.extend(others.candidates.into_iter().map(Ok));
+        tried.extend(costlier.candidates.into_iter().map(Ok));
     }
     let loads: Vec<String> = tried
         .iter()
         .flatten()
-        .map(|tried| format!("{:.0} with {}", tried.fullest, tried.engine))
+        .map(|tried| format!("{:.0} with {}", tried.max_load, tried.engine))
         .collect();
     let mut why = format!("by the paths on the fullest link: {}", loads.join(", "));
-    let lightest = tried.into_iter().reduce(|best, next| match (best, next) {
-        (Ok(best), Ok(next)) if next.fullest * next.worth < best.fullest => Ok(next),
+    let lightest = tried.into_iter().reduce(|kept, next| match (kept, next) {
+        (Ok(kept), Ok(next)) if next.max_load * next.required_factor < kept.max_load => Ok(next),
         (Err(_), Ok(next)) => Ok(next),
-        (best, _) => best,
+        (kept, _) => kept,
     });
     let lightest = lightest.expect("there are candidates")?;
-    for suggested in &others.suggested {
-        why += &suggested.sentence(lightest.fullest);
+    for suggested in &costlier.suggested {
+        why += &suggested.sentence(lightest.max_load);
     }
-    why += &others.note;
+    why += &costlier.note;
     Ok(Chosen {
         engine: lightest.engine,
         why,
-        paths: others.paths,
+        paths: costlier.paths,
         routing: lightest.routing,
     })
 }
 
-/// Engines that are compared with the candidates for their load, but have other costs.
-struct Others {
+/// Engines whose loads are compared with those of the candidates, but whose repairs, service levels
+/// or computation cost more.
+struct CostlierEngines {
     /// The engines that may be chosen.
     candidates: Vec<Candidate>,
     /// The engines that the reason names and `auto` never chooses.
     suggested: Vec<SuggestedEngine>,
     /// The maximum number of paths to each switch that `nue` computes.
     paths: usize,
-    /// The end of the reason's sentence: the engines that were not tried.
+    /// The end of the reason's sentence, which names the engines that were not tried.
     note: String,
 }
 
-impl Others {
+impl CostlierEngines {
     /// Tries the engines; engines that do not fit the fabric are left out.
-    fn of(topology: &Topology, options: &Options) -> Others {
+    fn of(topology: &Topology, options: &Options) -> CostlierEngines {
         let nue = nue::on_one_lane(topology, options).ok();
         let suggested = nue
             .as_ref()
             .map(|nue| SuggestedEngine::nue(topology, nue.best()));
         let ordered = nue.and_then(nue::OneLane::into_ordered);
         let ordered = ordered
-            .map(|nue| Candidate::new(topology, EngineKind::Nue, WORTH_WHOLE_REPAIRS, nue))
+            .map(|nue| Candidate::new(topology, EngineKind::Nue, WHOLE_REPAIRS_FACTOR, nue))
             .into_iter();
-        Others {
+        CostlierEngines {
             candidates: ordered.chain(dimension_order(topology, options)).collect(),
             suggested: suggested
                 .into_iter()
@@ -290,8 +296,8 @@ impl Others {
         }
     }
 
-    /// Tries the engines as far as they take only seconds on a large fabric.
-    fn of_large(topology: &Topology, options: &Options) -> Others {
+    /// Tries the engines that take only seconds on a large fabric.
+    fn of_large(topology: &Topology, options: &Options) -> CostlierEngines {
         let paths = affordable_paths(topology);
         let nue = match paths {
             0 => None,
@@ -304,15 +310,15 @@ impl Others {
             nue::MAX_COLUMNS => String::new(),
             paths => format!("; nue with {paths} paths to each switch, so that it takes seconds"),
         };
-        let nue = nue.map(|nue| Candidate::new(topology, EngineKind::Nue, WORTH_SECONDS, nue));
-        let has_room = topology.switch_count().pow(2) <= MOST_PAIRS;
+        let nue = nue.map(|nue| Candidate::new(topology, EngineKind::Nue, SECONDS_FACTOR, nue));
+        let has_room = topology.switch_count().pow(2) <= MAX_GRID_PAIRS;
         if !has_room {
             note += "; dor and torus were not tried on so many switches";
         }
-        let by_place = has_room.then(|| dimension_order(topology, options));
+        let dor = has_room.then(|| dimension_order(topology, options));
         let suggested = has_room.then(|| SuggestedEngine::torus(topology, options));
-        Others {
-            candidates: nue.into_iter().chain(by_place.flatten()).collect(),
+        CostlierEngines {
+            candidates: nue.into_iter().chain(dor.flatten()).collect(),
             suggested: suggested.flatten().into_iter().collect(),
             paths: paths.max(1),
             note,
@@ -320,7 +326,7 @@ impl Others {
     }
 }
 
-/// The number of paths to each switch that `nue` can compute within [`MOST_SEARCHED`]; 0 if it
+/// The number of paths to each switch that `nue` can compute within [`MAX_NUE_CHANNELS`]; 0 if it
 /// cannot compute one.
 fn affordable_paths(topology: &Topology) -> usize {
     let searches = |paths: usize| -> usize {
@@ -328,7 +334,7 @@ fn affordable_paths(topology: &Topology) -> usize {
         topology.indices().map(of).sum()
     };
     let is_affordable =
-        |paths: &usize| searches(*paths).saturating_mul(topology.group_count()) <= MOST_SEARCHED;
+        |paths: &usize| searches(*paths).saturating_mul(topology.group_count()) <= MAX_NUE_CHANNELS;
     (1..=nue::MAX_COLUMNS)
         .rev()
         .find(is_affordable)
@@ -340,29 +346,29 @@ fn dimension_order(topology: &Topology, options: &Options) -> Option<Candidate> 
     let dor = Dor.route(topology, options, None).ok()?;
     // In a broken grid, `dor` may return routes of `nue`, which have a ranking.
     let is_own = dor.ranking.is_none();
-    is_own.then(|| Candidate::new(topology, EngineKind::Dor, WORTH_WHOLE_REPAIRS, dor))
+    is_own.then(|| Candidate::new(topology, EngineKind::Dor, WHOLE_REPAIRS_FACTOR, dor))
 }
 
 /// An engine that `auto` does not choose, with its load, to be named to the operator.
 struct SuggestedEngine {
     engine: EngineKind,
-    fullest: f64,
-    /// The cost of the engine: the end of a sentence for the operator.
-    price: String,
+    max_load: f64,
+    /// The drawback of the engine: the end of a sentence for the operator.
+    drawback: String,
 }
 
 impl SuggestedEngine {
     /// The routes of `nue` on one VL.
     fn nue(topology: &Topology, nue: &Routing) -> SuggestedEngine {
         // Routes that follow an order of the switches replace each other without packet loss.
-        let price = match nue.ranking {
+        let drawback = match nue.ranking {
             Some(_) => "and move most routes at each repair",
             None => "and drop packets during each repair",
         };
         SuggestedEngine {
             engine: EngineKind::Nue,
-            fullest: fullest_link(topology, &nue.tables),
-            price: price.to_owned(),
+            max_load: max_link_load(topology, &nue.tables),
+            drawback: drawback.to_owned(),
         }
     }
 
@@ -371,8 +377,8 @@ impl SuggestedEngine {
         let torus = Torus.route(topology, options, None).ok()?;
         torus.lanes.needs_levels().then(|| SuggestedEngine {
             engine: EngineKind::Torus,
-            fullest: fullest_link(topology, &torus.tables),
-            price: format!(
+            max_load: max_link_load(topology, &torus.tables),
+            drawback: format!(
                 "on {} VLs, for programs that ask for their service levels, which NCCL does not",
                 torus.lanes.vls()
             ),
@@ -380,23 +386,23 @@ impl SuggestedEngine {
     }
 
     /// The end of a sentence for the operator; empty unless this engine's maximum link load is
-    /// clearly below `fullest`.
-    fn sentence(&self, fullest: f64) -> String {
-        if self.fullest * WORTH_LARGER_REPAIRS >= fullest {
+    /// clearly below `max_load`.
+    fn sentence(&self, max_load: f64) -> String {
+        if self.max_load * LARGER_REPAIRS_FACTOR >= max_load {
             return String::new();
         }
         let SuggestedEngine {
             engine,
-            fullest,
-            price,
+            max_load,
+            drawback,
         } = self;
-        format!("; routing.engine = \"{engine}\" would have {fullest:.0}, {price}")
+        format!("; routing.engine = \"{engine}\" would have {max_load:.0}, {drawback}")
     }
 }
 
 /// The maximum link load in paths. A path on a slower link counts for more, by the ratio of the
 /// fastest rate to the link's rate.
-fn fullest_link(topology: &Topology, tables: &Tables) -> f64 {
+fn max_link_load(topology: &Topology, tables: &Tables) -> f64 {
     let uses = link_uses(topology, tables);
     let fastest = uses.iter().map(|link| link.rate).max().unwrap_or(1);
     let load = |paths: u64, rate: u32| paths as f64 * f64::from(fastest) / f64::from(rate.max(1));

@@ -1,9 +1,9 @@
-//! Finds switches to avoid: every path onward from there crosses a far slower link.
+//! Finds switches to avoid, because all of their paths to a destination cross a far slower link.
 //!
 //! If one of a leaf's cables has trained at a fraction of its rate, the switch across that cable
 //! has no other path down to the leaf. The costs of paths, in hops, do not show that. This module
-//! marks the switch as one to avoid, so that switches before it take other paths of equal cost. If
-//! these have no other, they are marked as well.
+//! marks the switch as one to avoid, so that switches before it take other paths of equal cost. A
+//! switch without such another path is marked as well.
 
 use rayon::prelude::*;
 
@@ -70,9 +70,9 @@ impl Search<'_> {
         let mut avoided = vec![[0; TILE]; switches];
         let reached = |&cost: &u8| cost != UNREACHED;
         let costs = self.topology.indices().flat_map(|switch| tile.cost(switch));
-        let most = costs.copied().filter(reached).max().unwrap_or(0);
+        let max_cost = costs.copied().filter(reached).max().unwrap_or(0);
         // Process the nearest switches first: each result depends on those of nearer switches.
-        for cost in 1..=most {
+        for cost in 1..=max_cost {
             for switch in self.topology.indices() {
                 let row = tile.cost(switch);
                 if row.contains(&cost) {
@@ -97,21 +97,21 @@ impl Search<'_> {
             if slots::is_negligible(rate(group), self.fastest) {
                 continue;
             }
-            let there = group.neighbour;
+            let neighbour = group.neighbour;
             let goes_up = self
                 .order
-                .is_some_and(|order| order.is_above(there, switch));
+                .is_some_and(|order| order.is_above(neighbour, switch));
             let costs = if goes_up {
-                tile.cost(there)
+                tile.cost(neighbour)
             } else {
-                &tile.down[there.index()]
+                &tile.down[neighbour.index()]
             };
-            let avoided_there = &avoided[there.index()];
+            let avoided_at_neighbour = &avoided[neighbour.index()];
             let next = nearer(cost, self.topology.hops(switch, group));
             for column in 0..TILE {
                 // A switch with a path down takes no path up.
-                let is_way = costs[column] == next && (own[column] == UNREACHED) == goes_up;
-                good_paths[column] |= u8::from(is_way && avoided_there[column] == 0);
+                let is_choice = costs[column] == next && (own[column] == UNREACHED) == goes_up;
+                good_paths[column] |= u8::from(is_choice && avoided_at_neighbour[column] == 0);
             }
         }
         good_paths

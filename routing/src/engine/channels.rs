@@ -65,9 +65,9 @@ impl Channels {
         let slowness = |rate: u64| (fastest * RATE_STEPS).div_ceil(rate.max(1));
         channels.slowness = rates.into_iter().map(slowness).collect();
         if !topology.rules().uncounted.is_empty() {
-            channels.leave_out(topology);
+            channels.exclude_uncounted(topology);
         }
-        channels.pair();
+        channels.pair_directions();
         channels
     }
 
@@ -81,7 +81,7 @@ impl Channels {
     }
 
     /// Excludes the load of channels that have only links whose load does not count.
-    fn leave_out(&mut self, topology: &Topology) {
+    fn exclude_uncounted(&mut self, topology: &Topology) {
         let mut slowness = self.slowness.iter_mut();
         for switch in topology.indices() {
             for (group, slowness) in topology.groups(switch).zip(&mut slowness) {
@@ -94,7 +94,7 @@ impl Channels {
     }
 
     /// Finds the opposite direction of each channel, and numbers the turns.
-    fn pair(&mut self) {
+    fn pair_directions(&mut self) {
         for channel in 0..self.to.len() {
             let mut back = self.out_of(self.to[channel]);
             let reverse = back.find(|&other| self.to[other as usize] == self.from[channel]);

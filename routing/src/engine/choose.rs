@@ -48,13 +48,13 @@ impl Choice<'_> {
         let previous = self
             .previous
             .and_then(|tables| tables.lfts.get(switch.index()));
-        let (mut table, mut settled) = Filler::new(self, switch, previous, avoided).table();
+        let (mut table, mut is_stable) = Filler::new(self, switch, previous, avoided).table();
         // A port that has lost all its destinations would count as unused in the next plan. The
         // loop computes that plan now, so that routing the same fabric again changes nothing. The
         // loop ends because a destination that has moved to the port of its own slot stays there.
-        while !settled {
+        while !is_stable {
             let before = table;
-            (table, settled) = Filler::new(self, switch, Some(&before), avoided).table();
+            (table, is_stable) = Filler::new(self, switch, Some(&before), avoided).table();
         }
         table
     }
@@ -73,7 +73,7 @@ struct Filler<'a> {
     up_count: usize,
     /// The round-robin slots of all uplinks.
     up_slots: Vec<u8>,
-    /// The divider of destination numbers: so many consecutive numbers share a slot.
+    /// The number of consecutive destination numbers that share a slot.
     divider: u32,
     previous: Option<&'a Lft>,
     avoided: Option<&'a Avoided>,
@@ -92,8 +92,8 @@ struct Class {
     slots: Vec<u8>,
     /// For each port, whether it is in `slots`.
     eligible: [bool; 256],
-    /// Whether the groups are all uplinks but a few, which count as missing by a fault.
-    faulty: bool,
+    /// Whether the groups are the full set of uplinks with a few missing, which count as faults.
+    has_faults: bool,
 }
 
 /// Marks the columns whose key differs from that of the previous column.
@@ -159,12 +159,12 @@ impl<'a> Filler<'a> {
             groups: Vec::new(),
             slots: Vec::new(),
             eligible: [false; 256],
-            faulty: false,
+            has_faults: false,
         };
         for (number, tile) in self.choice.tiles.iter().enumerate() {
             self.keys(tile, &mut keys);
             if let Some(avoided) = self.avoided {
-                self.keep_off(avoided, number, &mut keys);
+                self.remove_avoided(avoided, number, &mut keys);
             }
             let changes = changes(&keys);
             for (column, &change) in changes.iter().enumerate().take(tile.width()) {
@@ -184,10 +184,10 @@ impl<'a> Filler<'a> {
             }
         }
         let links = self.groups.iter().flat_map(|group| group.links);
-        let settled = links
+        let is_stable = links
             .map(|link| link.port.index())
             .all(|port| self.now_in_use[port] || !self.in_use[port]);
-        (Lft::from_entries(&self.table), settled)
+        (Lft::from_entries(&self.table), is_stable)
     }
 
     /// Marks, for each column, the groups that are a least-cost choice: bit `n` of byte `m` for
@@ -219,7 +219,7 @@ impl<'a> Filler<'a> {
     }
 
     /// Removes choices that lead to avoided switches, in the columns that have other choices.
-    fn keep_off(&self, avoided: &Avoided, tile: usize, keys: &mut [Row]) {
+    fn remove_avoided(&self, avoided: &Avoided, tile: usize, keys: &mut [Row]) {
         let groups = self.groups.chunks(KEY_BITS);
         let mut kept = keys.to_vec();
         for (groups, key) in groups.zip(&mut kept) {
@@ -280,7 +280,7 @@ impl<'a> Filler<'a> {
         }
         let leads_up = class.groups.first().is_some_and(|&first| self.up[first]);
         let missing = self.up_count.saturating_sub(class.groups.len());
-        class.faulty = leads_up && missing > 0 && missing * FAULTY_IN < self.up_count;
+        class.has_faults = leads_up && missing > 0 && missing * FAULTY_IN < self.up_count;
     }
 
     /// Fills the entries of all LIDs of a column, which belongs to the class.
@@ -297,7 +297,7 @@ impl<'a> Filler<'a> {
         if targets.is_empty() {
             return;
         }
-        // Move the table out, because `self.turn_of` borrows all of `self`; it is put back below.
+        // Move the table out, because `port_of_slot` borrows all of `self`; it is put back below.
         let mut table = std::mem::take(&mut self.table);
         if let [port] = class.slots[..] {
             self.now_in_use[usize::from(port)] = true;
@@ -310,18 +310,18 @@ impl<'a> Filler<'a> {
         }
         let mut quotient = first / self.divider;
         let mut remainder = first % self.divider;
-        let mut turn = quotient as usize % class.slots.len();
+        let mut slot = quotient as usize % class.slots.len();
         for (place, target) in targets.iter().enumerate() {
             if let Some(number) = numbers.get(place) {
                 quotient = number / self.divider;
-                turn = quotient as usize % class.slots.len();
+                slot = quotient as usize % class.slots.len();
             }
             for offset in 0..target.count {
                 let lid = Lid(target.base + offset);
-                let port = if offset == 0 && !class.faulty {
-                    class.slots[turn]
+                let port = if offset == 0 && !class.has_faults {
+                    class.slots[slot]
                 } else {
-                    self.turn_of(quotient as usize + steps(offset, self.divider), class)
+                    self.port_of_slot(quotient as usize + steps(offset, self.divider), class)
                 };
                 table[lid.index()] = match self.previous {
                     Some(previous) => {
@@ -336,35 +336,34 @@ impl<'a> Filler<'a> {
             if remainder == self.divider {
                 remainder = 0;
                 quotient += 1;
-                turn += 1;
-                if turn == class.slots.len() {
-                    turn = 0;
+                slot += 1;
+                if slot == class.slots.len() {
+                    slot = 0;
                 }
             }
         }
         self.table = table;
     }
 
-    /// The port of a slot number: of the full set of uplinks if only faults reduce it and the port
-    /// is present, else of the class.
-    fn turn_of(&self, number: usize, class: &Class) -> u8 {
-        if !class.faulty {
+    /// The port of a slot number: a port of the full set of uplinks if only faults reduce the set
+    /// and the port is present, else a port of the class.
+    fn port_of_slot(&self, number: usize, class: &Class) -> u8 {
+        if !class.has_faults {
             return class.slots[number % class.slots.len()];
         }
-        let ways_up = self.up_slots.len();
-        let port = self.up_slots[number % ways_up];
+        let uplinks = self.up_slots.len();
+        let port = self.up_slots[number % uplinks];
         if class.eligible[usize::from(port)] {
             return port;
         }
         // Spread destinations that lost their port by source as well: otherwise every switch would
         // choose the same detour for a destination.
-        let number = number + number / ways_up + self.switch.index();
+        let number = number + number / uplinks + self.switch.index();
         class.slots[number % class.slots.len()]
     }
 
-    /// Returns the previous port if it is still a least-cost choice and `port`, the port of the
-    /// slot, was in use before; else `port`. A link that is new or has come back thus gets its
-    /// destinations.
+    /// Returns the previous port if that is still a least-cost choice and the slot's `port` was in
+    /// use before; else `port`. A link that is new or has come back thus gets its destinations.
     fn keep(&self, previous: u8, port: u8, class: &Class) -> u8 {
         let is_choice = previous != NO_PATH && class.eligible[usize::from(previous)];
         if is_choice && self.in_use[usize::from(port)] {

@@ -53,13 +53,13 @@ impl Engine for DragonflyPlus {
         options: &Options,
         _previous: Option<&Tables>,
     ) -> Result<Routing, EngineError> {
-        prepare::capacities(topology)?;
+        prepare::check_capacities(topology)?;
         let engine = self.name();
         let groups = Groups::find(topology).map_err(|reason| EngineError::Shape {
             engine,
             reason: format!("it is no dragonfly+: {reason}"),
         })?;
-        prepare::lanes(engine, VLS, options)?;
+        prepare::check_lanes(engine, VLS, options)?;
         prepare::in_pool(options, || {
             let mut finder = ColumnFinder::new(topology, &groups);
             let mut all: Vec<Vec<Column>> =
@@ -169,7 +169,7 @@ impl<'a> ColumnFinder<'a> {
     }
 
     /// Computes a column to a leaf for each of its destinations, each with the load of the earlier
-    /// ones; none if the switch is no leaf, or if some switch has no minimal path to it.
+    /// columns. Empty if the switch is no leaf, or if some switch has no minimal path to it.
     fn columns(&mut self, to: SwitchIdx) -> Vec<Column> {
         if !self.groups.is_leaf[to.index()] {
             return Vec::new();
@@ -257,8 +257,8 @@ impl<'a> ColumnFinder<'a> {
         leading.map(|&(_, own)| own)
     }
 
-    /// The least loaded port group of `among` whose neighbour is permitted; the first one wins a
-    /// tie. `None` if there is none.
+    /// The least loaded port group of `among` whose neighbour is permitted, the first one if
+    /// several are equal; `None` if no neighbour is permitted.
     fn lightest(
         &self,
         among: impl Iterator<Item = usize>,

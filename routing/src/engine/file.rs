@@ -34,7 +34,7 @@ impl Engine for File {
         options: &Options,
         previous: Option<&Tables>,
     ) -> Result<Routing, EngineError> {
-        prepare::capacities(topology)?;
+        prepare::check_capacities(topology)?;
         let dump = options.tables.as_ref().ok_or(EngineError::NoTables)?;
         let fit = dump.fit(topology);
         let mut routing = UpDn.route(topology, options, previous)?;
@@ -75,11 +75,11 @@ fn reaches(
     if entry(root) != destination.port.0 {
         return false;
     }
-    let part = &topology.components()[topology.component_of(root)];
+    let component = &topology.components()[topology.component_of(root)];
     // For each switch, whether its path is known to end at the root.
     let mut arrives = vec![false; topology.switch_count()];
     arrives[root.index()] = true;
-    for &start in &part.switches {
+    for &start in &component.switches {
         let mut path = Vec::new();
         let mut at = start;
         while !arrives[at.index()] {
@@ -93,7 +93,7 @@ fn reaches(
             };
             path.push(at);
             // A path with more switches than the component is a loop.
-            if path.len() > part.switches.len() {
+            if path.len() > component.switches.len() {
                 return false;
             }
             at = peer;

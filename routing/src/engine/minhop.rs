@@ -31,7 +31,7 @@ impl Engine for MinHop {
         options: &Options,
         previous: Option<&Tables>,
     ) -> Result<Routing, EngineError> {
-        prepare::capacities(topology)?;
+        prepare::check_capacities(topology)?;
         prepare::in_pool(options, || {
             let tiles = paths::shortest(topology);
             if let Some(switch) = paths::overlong(topology, &tiles) {

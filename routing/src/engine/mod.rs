@@ -166,7 +166,7 @@ impl Ranking {
     /// Whether routes take the shortest paths of the order, and go up only if no path leads down.
     /// Routes of [`Nue`] do not: they follow the order, but are balanced over more paths.
     pub fn has_shortest_routes(&self) -> bool {
-        !nue::depth_first::is_of(self)
+        !nue::depth_first::is_depth_first(self)
     }
 
     /// The ranking without intermediate results: the next run computes equal tables, but takes

@@ -128,7 +128,7 @@ fn own_columns(switches: usize, columns: impl Iterator<Item = SwitchIdx>) -> Row
     rows
 }
 
-/// Lowers the costs in `row` to those through a neighbour that is `hops` away and has the costs
+/// Lowers the costs in `row` to the costs through a neighbour that is `hops` away and has the costs
 /// `by`.
 fn lower(row: &mut Row, by: &Row, hops: u8) {
     for (cell, &other) in row.iter_mut().zip(by) {
@@ -477,14 +477,14 @@ fn cheapest(topology: &Topology) -> Vec<Tile> {
 /// [`MAX_COST`]; `None` if there is none. Only for engines that connect all pairs of a component.
 pub(super) fn overlong(topology: &Topology, tiles: &[Tile]) -> Option<SwitchIdx> {
     topology.indices().find(|&switch| {
-        let part = topology.component_of(switch);
+        let component = topology.component_of(switch);
         tiles.iter().any(|tile| {
             tile.cost(switch)[..tile.width()]
                 .iter()
                 .enumerate()
                 .any(|(column, &cost)| {
                     let destination = SwitchIdx((tile.first + column) as u32);
-                    cost == UNREACHED && topology.component_of(destination) == part
+                    cost == UNREACHED && topology.component_of(destination) == component
                 })
         })
     })

@@ -7,7 +7,7 @@ use super::{DEFAULT_VLS, EngineError, Options};
 use crate::topology::{SwitchIdx, Topology};
 
 /// Fails if a switch cannot hold an entry for every LID in use.
-pub(super) fn capacities(topology: &Topology) -> Result<(), EngineError> {
+pub(super) fn check_capacities(topology: &Topology) -> Result<(), EngineError> {
     let top = topology.top_lid();
     if top == Lid::NONE {
         return Ok(());
@@ -36,7 +36,7 @@ pub(super) fn has_lanes(needed: u8, options: &Options) -> bool {
 }
 
 /// Fails if `engine` needs more data VLs than every link has.
-pub(super) fn lanes(
+pub(super) fn check_lanes(
     engine: &'static str,
     needed: u8,
     options: &Options,

@@ -19,8 +19,8 @@ use search::Search;
 /// would cost time and memory, and few switches have more parallel paths to a destination.
 pub(super) const MAX_COLUMNS: usize = 16;
 
-/// A channel carries more than its share if its load is more than this many times the mean.
-const FAIR: u64 = 2;
+/// A channel is overloaded if its load is more than this many times the mean.
+const OVERLOAD_FACTOR: u64 = 2;
 
 /// The paths that a search may take.
 #[derive(Clone, Copy)]
@@ -34,9 +34,9 @@ pub(super) enum Guide<'a> {
     Follow(&'a ChannelOrder),
 }
 
-/// A column to be computed: one of the ways to reach a destination switch.
+/// A column to be computed: one of the next-hop vectors to a destination switch.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
+pub(super) struct PlannedColumn {
     pub(super) destination: SwitchIdx,
     /// The number of the destination's hosts that the column serves.
     pub(super) hosts: u64,
@@ -47,16 +47,20 @@ pub(super) struct Way {
 /// The columns to compute for the given destinations, one for each host and at most `most` for each
 /// destination: the first column of every destination, then the second, and so on. Destinations
 /// with many hosts come first.
-pub(super) fn ways(channels: &Channels, destinations: &[SwitchIdx], most: usize) -> Vec<Way> {
+pub(super) fn planned_columns(
+    channels: &Channels,
+    destinations: &[SwitchIdx],
+    most: usize,
+) -> Vec<PlannedColumn> {
     let mut by_hosts = destinations.to_vec();
     by_hosts.sort_by_key(|&switch| std::cmp::Reverse(channels.hosts(switch.0)));
-    let mut ways = Vec::new();
+    let mut planned_columns = Vec::new();
     for number in 0..most as u64 {
         for &destination in &by_hosts {
             let hosts = channels.hosts(destination.0);
             let count = hosts.clamp(1, most as u64);
             if number < count {
-                ways.push(Way {
+                planned_columns.push(PlannedColumn {
                     destination,
                     // Hosts use the columns round-robin.
                     hosts: (hosts + count - 1 - number) / count,
@@ -65,7 +69,7 @@ pub(super) fn ways(channels: &Channels, destinations: &[SwitchIdx], most: usize)
             }
         }
     }
-    ways
+    planned_columns
 }
 
 /// Computes columns to the given destinations, at most `most` for each: balanced columns to
@@ -77,22 +81,22 @@ pub(super) fn columns(
     guide: Guide<'_>,
 ) -> Vec<(SwitchIdx, Vec<Column>)> {
     let channels = balance.channels;
-    let mut found: BTreeMap<SwitchIdx, Vec<Column>> = BTreeMap::new();
+    let mut result: BTreeMap<SwitchIdx, Vec<Column>> = BTreeMap::new();
     let (with_hosts, without): (Vec<_>, Vec<_>) = destinations
         .iter()
         .partition(|switch| channels.hosts(switch.0) > 0);
     for some in [with_hosts, without] {
-        let ways = ways(channels, &some, most);
-        let mut columns = balance.columns(&ways, guide);
+        let planned_columns = planned_columns(channels, &some, most);
+        let mut columns = balance.columns(&planned_columns, guide);
         if let Guide::Follow(_) = guide {
-            balance.relieve(&ways, &mut columns, guide);
+            balance.relieve_overloaded(&planned_columns, &mut columns, guide);
         }
-        for (way, column) in ways.iter().zip(columns) {
+        for (planned, column) in planned_columns.iter().zip(columns) {
             // The columns of one destination are in the order of their numbers.
-            found.entry(way.destination).or_default().push(column);
+            result.entry(planned.destination).or_default().push(column);
         }
     }
-    found.into_iter().collect()
+    result.into_iter().collect()
 }
 
 /// The load of all channels, in paths between hosts.
@@ -113,38 +117,47 @@ impl<'a> Balance<'a> {
         }
     }
 
-    /// Computes a column for each of `ways`.
-    pub(super) fn columns(&mut self, ways: &[Way], guide: Guide<'_>) -> Vec<Column> {
+    /// Computes a column for each of `planned_columns`.
+    pub(super) fn columns(
+        &mut self,
+        planned_columns: &[PlannedColumn],
+        guide: Guide<'_>,
+    ) -> Vec<Column> {
         let mut search = Search::new(self.topology, self.channels, guide);
-        let find = |way: &Way| {
-            search.run(way, &self.weights, u64::MAX);
+        let find = |planned: &PlannedColumn| {
+            search.run(planned, &self.weights, u64::MAX);
             let column = search.column();
-            self.add(&self.shares(way, &column));
+            self.add(&self.shares(planned, &column));
             column
         };
-        ways.iter().map(find).collect()
+        planned_columns.iter().map(find).collect()
     }
 
-    /// Computes columns that use channels with more than their share of the load again, if possible
-    /// without these channels, and keeps the better column.
-    pub(super) fn relieve(&mut self, ways: &[Way], columns: &mut [Column], guide: Guide<'_>) {
-        let fair = self.fair();
+    /// Recomputes each column that uses overloaded channels, if possible without these channels,
+    /// and keeps the better of the two columns.
+    pub(super) fn relieve_overloaded(
+        &mut self,
+        planned_columns: &[PlannedColumn],
+        columns: &mut [Column],
+        guide: Guide<'_>,
+    ) {
+        let overload_limit = self.overload_limit();
         let mut search = Search::new(self.topology, self.channels, guide);
-        for (way, column) in ways.iter().zip(columns) {
-            let shares = self.shares(way, column);
+        for (planned, column) in planned_columns.iter().zip(columns) {
+            let shares = self.shares(planned, column);
             if !shares
                 .iter()
-                .any(|&(channel, _)| self.weights[channel] > fair)
+                .any(|&(channel, _)| self.weights[channel] > overload_limit)
             {
                 continue;
             }
             self.remove(&shares);
-            search.run(way, &self.weights, fair);
-            let found = search.column();
-            let other = self.shares(way, &found);
-            if self.squares_added(&other) < self.squares_added(&shares) {
-                *column = found;
-                self.add(&other);
+            search.run(planned, &self.weights, overload_limit);
+            let result = search.column();
+            let alternative = self.shares(planned, &result);
+            if self.squares_added(&alternative) < self.squares_added(&shares) {
+                *column = result;
+                self.add(&alternative);
             } else {
                 self.add(&shares);
             }
@@ -152,25 +165,25 @@ impl<'a> Balance<'a> {
     }
 
     /// The maximum channel load.
-    pub(super) fn fullest(&self) -> u64 {
+    pub(super) fn max_load(&self) -> u64 {
         self.weights.iter().copied().max().unwrap_or(0)
     }
 
-    /// The highest load of a channel that does not carry more than its share.
-    fn fair(&self) -> u64 {
-        FAIR * self.weights.iter().sum::<u64>() / self.weights.len().max(1) as u64
+    /// The maximum load of a channel that is not overloaded.
+    fn overload_limit(&self) -> u64 {
+        OVERLOAD_FACTOR * self.weights.iter().sum::<u64>() / self.weights.len().max(1) as u64
     }
 
     /// The channels of a column, as indices in `weights`, with the weight that the column adds to
     /// each.
-    fn shares(&self, way: &Way, column: &Column) -> Vec<(usize, u64)> {
-        if way.hosts == 0 {
+    fn shares(&self, planned: &PlannedColumn, column: &Column) -> Vec<(usize, u64)> {
+        if planned.hosts == 0 {
             return Vec::new();
         }
         let next = self.channels.next(column);
         let flows = self.channels.flows(column);
         let share = |(channel, flow): (u32, u64)| {
-            let weight = flow * way.hosts * self.channels.slowness(channel);
+            let weight = flow * planned.hosts * self.channels.slowness(channel);
             (self.channels.reverse(channel) as usize, weight)
         };
         let taken = next

@@ -3,7 +3,7 @@
 use super::super::channels::{Channels, NONE};
 use super::super::columns::{Column, NO_GROUP};
 use super::super::dependencies::ChannelOrder;
-use super::{Guide, Way};
+use super::{Guide, PlannedColumn};
 use crate::topology::{SwitchIdx, Topology};
 
 /// The mark of a switch that the search has not reached.
@@ -18,12 +18,12 @@ pub(super) struct Search<'a> {
     topology: &'a Topology,
     channels: &'a Channels,
     guide: Guide<'a>,
-    /// For each channel, the place of the opposite channel in the order: packets use that one,
-    /// because the search starts at the destination.
+    /// For each channel, the place of the opposite channel in the order: the search starts at the
+    /// destination, so that packets use the opposite channel.
     places: Vec<u32>,
     destination: u32,
     /// The component of the destination.
-    part: &'a [SwitchIdx],
+    component: &'a [SwitchIdx],
     /// For each switch, the next channel of its path; [`NONE`] if it has no path.
     next: Vec<u32>,
     /// For each switch, the sum of the weights on its path.
@@ -55,7 +55,7 @@ impl<'a> Search<'a> {
             guide,
             places: (0..channels.count() as u32).map(place).collect(),
             destination: 0,
-            part: &[],
+            component: &[],
             next: vec![NONE; count],
             cost: vec![0; count],
             hops: vec![UNSEEN; count],
@@ -65,33 +65,33 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Finds a path to the destination of `way` from every switch of its component. The weight of a
-    /// channel is at the index of the opposite channel in `weights`. Channels with a weight above
-    /// `cap` are used only for switches that no other channel reaches.
-    pub(super) fn run(&mut self, way: &Way, weights: &[u64], cap: u64) {
-        self.destination = way.destination.0;
-        self.rotation = way.destination.0.wrapping_add(way.number);
+    /// Finds a path to the destination of `planned` from every switch of its component. The weight
+    /// of a channel is at the index of the opposite channel in `weights`. Channels with a weight
+    /// above `cap` are used only for switches that no other channel reaches.
+    pub(super) fn run(&mut self, planned: &PlannedColumn, weights: &[u64], cap: u64) {
+        self.destination = planned.destination.0;
+        self.rotation = planned.destination.0.wrapping_add(planned.number);
         self.next.fill(NONE);
         self.hops.fill(UNSEEN);
         self.settled.fill(false);
         self.reached.clear();
-        self.hops[way.destination.index()] = 0;
-        self.cost[way.destination.index()] = 0;
-        self.reached.push(way.destination.0);
-        let part = self.topology.component_of(way.destination);
-        self.part = &self.topology.components()[part].switches;
+        self.hops[planned.destination.index()] = 0;
+        self.cost[planned.destination.index()] = 0;
+        self.reached.push(planned.destination.0);
+        let component = self.topology.component_of(planned.destination);
+        self.component = &self.topology.components()[component].switches;
         self.expand(0, weights, cap);
         if cap < u64::MAX {
             self.expand(0, weights, u64::MAX);
         }
         if let Guide::Follow(order) = self.guide {
             self.join_by_detours(order, weights);
-            self.take_last(order);
+            self.use_latest_channels(order);
         }
     }
 
-    /// The place in the order that a channel into `switch` must be below, so that its turn into the
-    /// path is legal.
+    /// The upper limit, exclusive, of the place of a channel into `switch` whose turn into the path
+    /// is legal.
     fn limit(&self, switch: u32) -> u32 {
         match self.guide {
             Guide::Prefer(order) | Guide::Follow(order) if switch != self.destination => {
@@ -108,19 +108,19 @@ impl<'a> Search<'a> {
             for at in begin..end {
                 self.settled[self.reached[at] as usize] = true;
             }
-            if end == self.part.len() {
+            if end == self.component.len() {
                 // The last level, usually the largest, has no unreached neighbours.
                 return;
             }
             for at in begin..end {
-                self.offer(self.reached[at], weights, cap);
+                self.relax_neighbours(self.reached[at], weights, cap);
             }
             begin = end;
         }
     }
 
-    /// Gives the neighbours of `to` a path through it if they have no better one.
-    fn offer(&mut self, to: u32, weights: &[u64], cap: u64) {
+    /// Gives each neighbour of `to` a path through `to` unless the neighbour has a better path.
+    fn relax_neighbours(&mut self, to: u32, weights: &[u64], cap: u64) {
         let limit = self.limit(to);
         let must_follow = matches!(self.guide, Guide::Follow(_));
         let level = self.hops[to as usize] + 1;
@@ -158,13 +158,13 @@ impl<'a> Search<'a> {
         (channel ^ self.rotation.wrapping_mul(0x9e37_79b9)).wrapping_mul(0x85eb_ca6b)
     }
 
-    /// Connects switches without a legal path through a neighbour that changes its next channel to
-    /// a later one; paths that already lead through that neighbour change with it. Places rise
-    /// along every path, so that the turns stay legal and no path can close a loop.
+    /// Connects each switch without a legal path through a neighbour that changes to a later next
+    /// channel; paths that already lead through that neighbour change with it. Places rise along
+    /// every path, so that the turns stay legal and no path can close a loop.
     fn join_by_detours(&mut self, order: &ChannelOrder, weights: &[u64]) {
-        while self.reached.len() < self.part.len() {
+        while self.reached.len() < self.component.len() {
             let before = self.reached.len();
-            for unreached in self.part.iter().map(|switch| switch.0) {
+            for unreached in self.component.iter().map(|switch| switch.0) {
                 if self.hops[unreached as usize] != UNSEEN {
                     continue;
                 }
@@ -214,12 +214,12 @@ impl<'a> Search<'a> {
 
     /// Gives all remaining switches the paths by the latest channels. Every switch has such a path,
     /// because the turns of a spanning tree are legal.
-    fn take_last(&mut self, order: &ChannelOrder) {
-        if self.reached.len() == self.part.len() {
+    fn use_latest_channels(&mut self, order: &ChannelOrder) {
+        if self.reached.len() == self.component.len() {
             return;
         }
         let last = self.last_channels(order);
-        for unreached in self.part.iter().map(|switch| switch.0) {
+        for unreached in self.component.iter().map(|switch| switch.0) {
             let mut at = unreached;
             let mut place = None;
             while at != self.destination {

@@ -62,14 +62,18 @@ fn table(
     columns: &[Vec<Column>],
     switch: SwitchIdx,
 ) -> Lft {
-    let is_here = |lid: Lid| topology.destination_of(lid).is_some();
+    let is_present = |lid: Lid| topology.destination_of(lid).is_some();
     let groups: Vec<Group<'_>> = topology.groups(switch).collect();
-    let turns: Vec<Vec<u8>> = groups
+    let slots_of_group: Vec<Vec<u8>> = groups
         .iter()
         .map(|&group| {
-            let mut turns = Vec::new();
-            slots::fill(&mut turns, std::iter::once(group), Rates::Proportional);
-            turns
+            let mut slots_of_group = Vec::new();
+            slots::fill(
+                &mut slots_of_group,
+                std::iter::once(group),
+                Rates::Proportional,
+            );
+            slots_of_group
         })
         .collect();
     // The next slot, by kind of destination (host or not) and then by group. Hosts are counted
@@ -77,7 +81,7 @@ fn table(
     let mut next = [vec![0usize; groups.len()], vec![0usize; groups.len()]];
     let mut entries = vec![NO_PATH; topology.top_lid().index() + 1];
     for to in topology.indices() {
-        let ways = &columns[to.index()];
+        let columns_to = &columns[to.index()];
         let mut numbers = [0, 0];
         for destination in ends[to.index()] {
             let kind = usize::from(destination.kind.is_host());
@@ -85,19 +89,20 @@ fn table(
             numbers[kind] += 1;
             for (offset, lid) in destination.own_lids().enumerate() {
                 if to == switch {
-                    if is_here(lid) {
+                    if is_present(lid) {
                         entries[lid.index()] = destination.port.0;
                     }
                     continue;
                 }
-                let Some(way) = ways.get((number + offset) % ways.len().max(1)) else {
+                let Some(column) = columns_to.get((number + offset) % columns_to.len().max(1))
+                else {
                     continue;
                 };
-                let group = usize::from(way[switch.index()]);
-                if let Some(turns) = turns.get(group) {
+                let group = usize::from(column[switch.index()]);
+                if let Some(slots_of_group) = slots_of_group.get(group) {
                     let next = &mut next[kind][group];
-                    if is_here(lid) {
-                        entries[lid.index()] = turns[*next % turns.len()];
+                    if is_present(lid) {
+                        entries[lid.index()] = slots_of_group[*next % slots_of_group.len()];
                     }
                     *next += 1;
                 }

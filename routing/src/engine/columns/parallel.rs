@@ -23,7 +23,7 @@ pub(super) fn share(
         return;
     }
     let channels = Channels::of(topology).with_hosts(ends);
-    let mut links = Links {
+    let mut loads = LinkLoads {
         topology,
         load: vec![0; topology.half_link_count()],
     };
@@ -36,7 +36,7 @@ pub(super) fn share(
             for host in hosts.skip(number).step_by(columns_to.len()) {
                 for &switch in switches.iter().filter(|&&switch| switch != to) {
                     let flow = flows[switch.index()];
-                    if let Some(port) = links.take(switch, column, flow)
+                    if let Some(port) = loads.assign(switch, column, flow)
                         && topology.destination_of(host.lid).is_some()
                     {
                         tables.lfts[switch.index()].set_entry(host.lid, port.0);
@@ -48,16 +48,16 @@ pub(super) fn share(
 }
 
 /// The host traffic on each link.
-struct Links<'a> {
+struct LinkLoads<'a> {
     topology: &'a Topology,
     /// The number of pairs of hosts on each link, by link number.
     load: Vec<u64>,
 }
 
-impl Links<'_> {
+impl LinkLoads<'_> {
     /// Adds a flow to one of the parallel links that a column takes at a switch, and returns the
     /// link's port; `None` if there is only one link, or the column has no path.
-    fn take(&mut self, switch: SwitchIdx, column: &Column, flow: u64) -> Option<PortNum> {
+    fn assign(&mut self, switch: SwitchIdx, column: &Column, flow: u64) -> Option<PortNum> {
         let groups = self.topology.group_range(switch);
         let group = groups.start + usize::from(column[switch.index()]);
         if group >= groups.end {

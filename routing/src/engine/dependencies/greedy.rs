@@ -33,6 +33,7 @@ pub(super) fn order(channels: &Channels, wanted: &Wanted, ties: &ChannelOrder) -
     ChannelOrder::of(front)
 }
 
+/// The state of the greedy order: the channels not yet placed, and their traffic.
 struct Greedy<'a> {
     channels: &'a Channels,
     wanted: &'a Wanted,
@@ -71,7 +72,7 @@ impl<'a> Greedy<'a> {
             }
         }
         for channel in 0..count as u32 {
-            greedy.note(channel);
+            greedy.enqueue(channel);
         }
         greedy
     }
@@ -83,7 +84,7 @@ impl<'a> Greedy<'a> {
     }
 
     /// Queues `channel` as a sink, a source, or a candidate with its present gain.
-    fn note(&mut self, channel: u32) {
+    fn enqueue(&mut self, channel: u32) {
         if self.outward[channel as usize] == 0 {
             self.sinks.push(channel);
         } else if self.inward[channel as usize] == 0 {
@@ -104,7 +105,7 @@ impl<'a> Greedy<'a> {
             let weight = self.wanted[self.channels.turn(channel, output)];
             if weight > 0 && !self.placed[output as usize] {
                 self.inward[output as usize] -= weight;
-                self.note(output);
+                self.enqueue(output);
             }
         }
         for out in self.channels.out_of(self.channels.from(channel)) {
@@ -112,7 +113,7 @@ impl<'a> Greedy<'a> {
             let weight = self.wanted[self.channels.turn(input, channel)];
             if weight > 0 && !self.placed[input as usize] {
                 self.outward[input as usize] -= weight;
-                self.note(input);
+                self.enqueue(input);
             }
         }
         true

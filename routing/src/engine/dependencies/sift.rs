@@ -5,7 +5,7 @@ use super::{ChannelOrder, Wanted};
 use crate::engine::channels::Channels;
 
 /// The number of passes over all channels; most of the gain comes in the first passes.
-const ROUNDS: usize = 4;
+const PASSES: usize = 4;
 
 /// The difference between the keys of two successive channels at the start of a pass. A channel
 /// moves to the middle of a gap, and the next pass begins with new keys.
@@ -17,8 +17,8 @@ pub(super) fn improve(
     wanted: &Wanted,
     mut order: ChannelOrder,
 ) -> ChannelOrder {
-    for _ in 0..ROUNDS {
-        let mut round = Round {
+    for _ in 0..PASSES {
+        let mut pass = Pass {
             channels,
             wanted,
             keys: order
@@ -31,19 +31,20 @@ pub(super) fn improve(
         let moved = order
             .channels
             .iter()
-            .filter(|&&channel| round.move_to_best(channel))
+            .filter(|&&channel| pass.move_to_best(channel))
             .count();
         if moved == 0 {
             break;
         }
         let mut sorted = order.channels.clone();
-        sorted.sort_unstable_by_key(|&channel| (round.keys[channel as usize], channel));
+        sorted.sort_unstable_by_key(|&channel| (pass.keys[channel as usize], channel));
         order = ChannelOrder::of(sorted);
     }
     order
 }
 
-struct Round<'a> {
+/// The state of one pass over all channels.
+struct Pass<'a> {
     channels: &'a Channels,
     wanted: &'a Wanted,
     /// The sort key of each channel; ties are broken by channel number.
@@ -53,7 +54,7 @@ struct Round<'a> {
     turns: Vec<(u64, i64)>,
 }
 
-impl Round<'_> {
+impl Pass<'_> {
     /// Moves a channel to its best place. Returns whether it moved: `false` if no place is better,
     /// or if the gap there has no room left.
     fn move_to_best(&mut self, channel: u32) -> bool {

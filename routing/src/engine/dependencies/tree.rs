@@ -119,12 +119,12 @@ impl Tree {
 }
 
 /// For each component, the switch with hosts that is nearest to its centre; without hosts, the
-/// nearest switch. With such a root, a path of the tree can go down and up again only at the root.
+/// nearest switch. A path of the tree can then go down and up again only at the root.
 fn roots(topology: &Topology) -> Vec<SwitchIdx> {
     let centres = levels::centres(topology);
     let distance = levels::distances(topology, &centres);
-    let nearest = |part: &Component| {
-        let switches = part.switches.iter().copied();
+    let nearest = |component: &Component| {
+        let switches = component.switches.iter().copied();
         switches.min_by_key(|&switch| {
             (
                 topology.hosts(switch) == 0,

@@ -72,13 +72,13 @@ pub(super) struct Layers<'a> {
 }
 
 impl<'a> Layers<'a> {
-    /// Assigns a VL to every pair; `None` if `most` VLs do not suffice. `first` is the channel
-    /// order of the first VL.
+    /// Assigns a VL to every pair; `None` if `most` VLs do not suffice. `first_order` is the
+    /// channel order of the first VL.
     pub(super) fn new(
         channels: &'a Channels,
         columns: &'a [Vec<Column>],
         most: u8,
-        first: &ChannelOrder,
+        first_order: &ChannelOrder,
     ) -> Option<Layers<'a>> {
         let mut layers = Layers {
             channels,
@@ -90,7 +90,7 @@ impl<'a> Layers<'a> {
             if layers.count == most {
                 return None;
             }
-            layers.fill(first);
+            layers.fill(first_order);
         }
         Some(layers)
     }
@@ -105,17 +105,17 @@ impl<'a> Layers<'a> {
         self.count.max(1)
     }
 
-    /// Adds a VL for the pairs without a VL whose paths follow an order: `first` for the first VL,
-    /// else an order that suits these pairs.
-    fn fill(&mut self, first: &ChannelOrder) {
+    /// Adds a VL for the pairs without a VL whose paths follow an order: `first_order` for the
+    /// first VL, else an order that suits these pairs.
+    fn fill(&mut self, first_order: &ChannelOrder) {
         let count = self.columns.len();
         let fits = if self.count == 0 {
-            self.fitting(first)
+            self.fitting(first_order)
         } else {
             let is_open = |from: usize, to: usize| self.levels[to * count + from] == OPEN;
             let weight = |from: usize, to: usize| u64::from(is_open(from, to));
             let wanted = wanted(self.channels, self.columns, weight);
-            self.fitting(&ChannelOrder::greedy(self.channels, &wanted, first))
+            self.fitting(&ChannelOrder::greedy(self.channels, &wanted, first_order))
         };
         for (level, fits) in self.levels.iter_mut().zip(fits) {
             if fits {

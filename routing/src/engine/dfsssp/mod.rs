@@ -13,11 +13,11 @@ use crate::topology::{SwitchIdx, Topology};
 use layers::Layers;
 
 /// Balanced shortest paths between hosts. Each pair of switches uses the first VL on which its
-/// paths close no cycle with the others (after Domke, Hoefler and Nagel, "Deadlock-free oblivious
+/// paths close no cycle with other paths (after Domke, Hoefler and Nagel, "Deadlock-free oblivious
 /// routing for arbitrary topologies", IPDPS'11).
 ///
 /// Each VL has an order of the channels that suits most of the paths not yet assigned. Pairs whose
-/// paths all follow the order use this VL; the next VL takes the rest.
+/// paths all follow the order use this VL; the remaining pairs use later VLs.
 ///
 /// - *Guarantee*: shortest paths without a credit loop on any graph for which the VLs suffice, and
 ///   otherwise an error that suggests [`nue`](super::Nue). Paths to switches without hosts follow
@@ -46,14 +46,14 @@ impl Engine for Dfsssp {
         options: &Options,
         _previous: Option<&Tables>,
     ) -> Result<Routing, EngineError> {
-        prepare::capacities(topology)?;
-        let most = options.max_vls.unwrap_or(DEFAULT_VLS).max(1);
+        prepare::check_capacities(topology)?;
+        let max_vls = options.max_vls.unwrap_or(DEFAULT_VLS).max(1);
         prepare::in_pool(options, || {
             let channels = Channels::of(topology);
-            let found = route(topology, &channels, most).ok_or(EngineError::TooFewLanes {
+            let found = route(topology, &channels, max_vls).ok_or(EngineError::TooFewLanes {
                 engine: self.name(),
-                needed: most + 1,
-                available: most,
+                needed: max_vls + 1,
+                available: max_vls,
             })?;
             let vls = found.lanes.vls();
             let mut reason = format!("dfsssp: shortest paths, balanced, on {vls} lanes by pair");
@@ -67,17 +67,17 @@ impl Engine for Dfsssp {
 }
 
 /// The columns of each destination switch, and the VLs of their paths.
-struct Found {
+struct RoutedColumns {
     columns: Vec<Vec<Column>>,
     lanes: Lanes,
 }
 
-/// Computes columns on at most `most` VLs; `None` if even one column for each switch needs more. A
-/// switch with several hosts gets several columns if these need no more VLs than one column, or one
-/// VL more if one column already needs several. If the maximum number of columns needs more, as on
-/// a tree that lacks links, fewer columns may not.
-fn route(topology: &Topology, channels: &Channels, most: u8) -> Option<Found> {
-    let found = attempt(topology, channels, 1, most)?;
+/// Computes columns on at most `max_vls` VLs; `None` if even one column for each switch needs more.
+/// A switch with several hosts gets several columns if these need no more VLs than one column, or
+/// one VL more if one column already needs several. Where [`MAX_COLUMNS`] columns need more VLs, as
+/// on a tree that lacks links, [`FEWER_COLUMNS`] may suffice.
+fn route(topology: &Topology, channels: &Channels, max_vls: u8) -> Option<RoutedColumns> {
+    let found = attempt(topology, channels, 1, max_vls)?;
     let has_several = topology.indices().any(|switch| topology.hosts(switch) > 1);
     if !has_several {
         return Some(found);
@@ -85,10 +85,11 @@ fn route(topology: &Topology, channels: &Channels, most: u8) -> Option<Found> {
     // If one VL suffices, pairs need no service level, and it stays so.
     let lanes = match found.lanes.vls() {
         1 => 1,
-        several => most.min(several + 1),
+        several => max_vls.min(several + 1),
     };
     let mut several = [MAX_COLUMNS, FEWER_COLUMNS].into_iter();
-    let spread = several.find_map(|ways| attempt(topology, channels, ways, lanes));
+    let spread = several
+        .find_map(|columns_per_switch| attempt(topology, channels, columns_per_switch, lanes));
     Some(spread.unwrap_or(found))
 }
 
@@ -99,16 +100,21 @@ const FEWER_COLUMNS: usize = 4;
 /// each other.
 const FITTINGS: usize = 2;
 
-/// Computes `ways` columns to each switch with that many hosts, on at most `most` VLs; `None` if
-/// the paths need more VLs.
-fn attempt(topology: &Topology, channels: &Channels, ways: usize, most: u8) -> Option<Found> {
+/// Computes `columns_per_switch` columns to each switch with that many hosts, on at most `max_vls`
+/// VLs; `None` if the paths need more VLs.
+fn attempt(
+    topology: &Topology,
+    channels: &Channels,
+    columns_per_switch: usize,
+    max_vls: u8,
+) -> Option<RoutedColumns> {
     let (leaves, others): (Vec<SwitchIdx>, Vec<SwitchIdx>) = topology
         .indices()
         .partition(|&switch| topology.hosts(switch) > 0);
     let mut columns = vec![Vec::new(); topology.switch_count()];
     let route = |destinations: &[SwitchIdx], guide: Guide<'_>, columns: &mut [Vec<Column>]| {
         let mut balance = Balance::new(topology, channels);
-        for (to, found) in balance::columns(&mut balance, destinations, ways, guide) {
+        for (to, found) in balance::columns(&mut balance, destinations, columns_per_switch, guide) {
             columns[to.index()] = found;
         }
     };
@@ -124,20 +130,20 @@ fn attempt(topology: &Topology, channels: &Channels, ways: usize, most: u8) -> O
         order = order.refitted(channels, &tree, wanted(&columns));
     }
     route(&others, Guide::Follow(&order), &mut columns);
-    let lanes = lanes(topology, channels, &columns, most, &order)?;
-    Some(Found { columns, lanes })
+    let lanes = lanes(topology, channels, &columns, max_vls, &order)?;
+    Some(RoutedColumns { columns, lanes })
 }
 
-/// Assigns the paths of `columns` to VLs; `None` if they need more than `most`. `first` is the
-/// order of the first VL.
+/// Assigns the paths of `columns` to VLs; `None` if they need more than `max_vls`. `first_order` is
+/// the order of the first VL.
 fn lanes(
     topology: &Topology,
     channels: &Channels,
     columns: &[Vec<Column>],
-    most: u8,
-    first: &ChannelOrder,
+    max_vls: u8,
+    first_order: &ChannelOrder,
 ) -> Option<Lanes> {
-    let layers = Layers::new(channels, columns, most, first)?;
+    let layers = Layers::new(channels, columns, max_vls, first_order)?;
     let level = |from: SwitchIdx, to: SwitchIdx| layers.level(from, to);
     let levels = PairLevels::new(topology.switch_count(), level);
     Some(match layers.count() {

@@ -5,8 +5,8 @@
 //! leaf. All paths nevertheless follow one order: the order of the tree with the links between the
 //! apex and the switches above it reversed, so that the apex is the highest switch of all. The
 //! paths of the tree follow this order as well, whichever parts are missing, as long as only one
-//! path leads down from each of those switches to the apex: to change direction twice, a path would
-//! have to climb and descend among them, and there is nowhere else to descend to.
+//! path leads down from each switch above the apex to the apex: a path that changed direction twice
+//! would have to descend from one of these switches elsewhere than to the apex.
 //!
 //! All paths, detours, stages, proofs and multicast trees can therefore use one order. The order
 //! changes only with the apex, if a fault above the apex leaves a pair without a detour. A fabric

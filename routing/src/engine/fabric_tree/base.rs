@@ -65,8 +65,8 @@ impl Site<'_> {
         let mut other = self.joined(roots);
         let mut interim = None;
         let detours = if self.live.is_complete() {
-            // No part is missing, so that cables were moved: the parts for which the earlier order
-            // was made are gone for good.
+            // No part is missing, so cables were moved: the parts for which the earlier order was
+            // made are gone for good.
             other.mending = Unreached::Mended.mending(self.known, &other.order);
             base = self.base(other);
             Detours::of(&self.detour_inputs(&base))
@@ -74,7 +74,7 @@ impl Site<'_> {
             // The missing parts were the only legal path of some pairs, and no apex has detours for
             // all of them. Another order has paths for these pairs. The levels stay, and with them
             // the balance. The usual order returns with the missing parts.
-            let order = on_known(self.known, self.present, &other.order, &base.rank.order);
+            let order = extended_to_known(self.known, self.present, &other.order, &base.rank.order);
             base.tiles = self.costs(&order, &base.numbering.columns, &self.live.groups);
             let reason = &mut base.rank.reason;
             *reason = format!("{reason}; while parts are missing {}", other.reason);
@@ -126,8 +126,7 @@ impl Site<'_> {
         }
     }
 
-    /// The costs of the paths in the known fabric that follow an order and use only these port
-    /// groups.
+    /// The costs of the paths in the known fabric that follow `order` and use only `groups`.
     fn costs(&self, order: &Order, columns: &[SwitchIdx], groups: &FixedBitSet) -> Vec<Arc<Tile>> {
         let neighbours = Neighbours::new(self.known, order);
         let tiles = paths::up_down_between(order, Ways::new(&neighbours, groups), columns);
@@ -152,14 +151,14 @@ impl Site<'_> {
     /// detours.
     fn joined(&self, roots: &[SwitchIdx]) -> Rank {
         let columns = |order: &Order| numbering::columns(self.present, order.levels());
-        let roots = find(self.present, roots, self.known);
+        let roots = numbers_in(self.present, roots, self.known);
         updn::rank(self.present, &roots, None, Unreached::Joined, &columns)
     }
 }
 
 /// The numbers, in the topology, of some switches of the known fabric; switches that are missing
 /// are left out.
-fn find(topology: &Topology, switches: &[SwitchIdx], known: &Topology) -> Vec<SwitchIdx> {
+fn numbers_in(topology: &Topology, switches: &[SwitchIdx], known: &Topology) -> Vec<SwitchIdx> {
     let guids = switches.iter().map(|&switch| known.switch(switch).guid);
     guids
         .filter_map(|guid| topology.switch_by_guid(guid))
@@ -168,7 +167,7 @@ fn find(topology: &Topology, switches: &[SwitchIdx], known: &Topology) -> Vec<Sw
 
 /// Extends an order of the present switches by the missing ones, which come last, with the levels
 /// of `usual`.
-fn on_known(known: &Topology, topology: &Topology, order: &Order, usual: &Order) -> Order {
+fn extended_to_known(known: &Topology, topology: &Topology, order: &Order, usual: &Order) -> Order {
     let guid = |switch: &SwitchIdx| topology.switch(*switch).guid;
     let here = order.highest_first().iter().map(guid);
     let mut listed: Vec<SwitchIdx> = here.filter_map(|guid| known.switch_by_guid(guid)).collect();

@@ -123,19 +123,21 @@ impl Detours {
     }
 
     /// Updates the detours after parts have come and gone. Computes only the columns in `changed`
-    /// and those whose detours these parts can affect. `None` if no apex connects every pair.
+    /// and the columns whose detours these parts can affect. `None` if no apex connects every pair.
     pub(super) fn follow(
         &self,
         inputs: &Inputs<'_>,
         changed: &BTreeSet<u32>,
-        between: &ComeAndGone<'_>,
+        between: &FabricDifference<'_>,
     ) -> Option<Detours> {
         let order = inputs.usual_order();
         let is_usual = *self.order == order;
-        let concerned = is_usual.then(|| Concerned::by(between, inputs, &order));
+        let affected_columns = is_usual.then(|| AffectedColumns::by(between, inputs, &order));
         let is_affected = |&column: &u32| {
-            let concerned = concerned.as_ref();
-            concerned.is_none_or(|concerned| concerned.includes(self, inputs, column as usize))
+            let affected_columns = affected_columns.as_ref();
+            affected_columns.is_none_or(|affected_columns| {
+                affected_columns.includes(self, inputs, column as usize)
+            })
         };
         let affected = self.columns.keys().copied().filter(is_affected);
         let columns: BTreeSet<u32> = affected.chain(changed.iter().copied()).collect();
@@ -164,7 +166,7 @@ impl Detours {
             let serves = |&column: &u32| {
                 let to = inputs.numbering.columns[column as usize];
                 let mut taken = inputs.taken(std::slice::from_ref(&column));
-                inputs.part_of(to) != Some(part)
+                inputs.component_of(to) != Some(part)
                     || taken.all(|(column, costs)| inputs.column(&up, column, costs).is_some())
             };
             // A column that one apex leaves unreached is usually unreached by the others as well.
@@ -273,7 +275,7 @@ impl Detours {
 
 impl Inputs<'_> {
     /// The component of a switch of the known fabric; `None` if the switch is missing.
-    fn part_of(&self, switch: SwitchIdx) -> Option<usize> {
+    fn component_of(&self, switch: SwitchIdx) -> Option<usize> {
         let here = self.live.switches[switch.index()]?;
         Some(self.present.component_of(here))
     }
@@ -293,8 +295,8 @@ impl Inputs<'_> {
     fn turned(&self, apexes: &[SwitchIdx]) -> Order {
         apex::turned(self.known, self.order, apexes, |apex, switch| {
             // A missing switch keeps its place, so that it does not change the order.
-            let part = self.part_of(switch);
-            part.is_none() || part == self.part_of(apex)
+            let part = self.component_of(switch);
+            part.is_none() || part == self.component_of(apex)
         })
     }
 
@@ -304,7 +306,7 @@ impl Inputs<'_> {
         let parts = 0..self.present.components().len();
         let of_part = |part: usize| {
             let mut candidates = self.apexes.candidates().iter().copied();
-            candidates.find(|&apex| self.part_of(apex).is_none_or(|own| own == part))
+            candidates.find(|&apex| self.component_of(apex).is_none_or(|own| own == part))
         };
         self.turned(&parts.filter_map(of_part).collect::<Vec<_>>())
     }
@@ -314,7 +316,7 @@ impl Inputs<'_> {
     fn candidates_of(&self, part: usize) -> Vec<SwitchIdx> {
         let candidates = self.apexes.candidates().iter().copied();
         let mut found: Vec<SwitchIdx> = candidates
-            .filter(|&apex| self.part_of(apex) == Some(part))
+            .filter(|&apex| self.component_of(apex) == Some(part))
             .collect();
         found.sort_by_cached_key(|&apex| {
             apex::groups_above(self.known, self.order, apex)
@@ -430,8 +432,8 @@ impl Inputs<'_> {
 }
 
 /// The difference between two states of a fabric.
-pub(super) struct ComeAndGone<'a> {
-    /// The switches at which a link or a destination has come or gone, and perhaps others.
+pub(super) struct FabricDifference<'a> {
+    /// The switches at which a link or a destination has come or gone; may include more switches.
     pub(super) ends: &'a FixedBitSet,
     /// The parts that were present before, if only links have come or gone since and all present
     /// switches are connected before and after; otherwise `None`.
@@ -439,27 +441,27 @@ pub(super) struct ComeAndGone<'a> {
 }
 
 /// The columns whose detours may change after a difference.
-enum Concerned {
+enum AffectedColumns {
     /// Columns to which one of these switches has no tree path.
     At(Vec<SwitchIdx>),
     /// Columns with a detour over one of these port groups, or for which one of the groups now
     /// gives a better detour.
-    Over(Vec<WayUp>),
+    Over(Vec<ChangedUplink>),
 }
 
 /// A port group that has come or gone, seen from its lower end.
-struct WayUp {
+struct ChangedUplink {
     switch: SwitchIdx,
     group: u32,
     has_come: bool,
 }
 
-impl Concerned {
+impl AffectedColumns {
     /// The columns that a difference may concern; `order` is the present order of detours.
-    fn by(between: &ComeAndGone<'_>, inputs: &Inputs<'_>, order: &Order) -> Concerned {
+    fn by(between: &FabricDifference<'_>, inputs: &Inputs<'_>, order: &Order) -> AffectedColumns {
         let ends = between.ends.ones().map(|end| SwitchIdx(end as u32));
         let Some(before) = between.before else {
-            return Concerned::At(ends.collect());
+            return AffectedColumns::At(ends.collect());
         };
         let (known, now) = (inputs.known, inputs.live);
         let ways = ends.flat_map(|switch| {
@@ -467,14 +469,14 @@ impl Concerned {
             let has_moved =
                 |&group: &usize| before.groups.contains(group) != now.groups.contains(group);
             let groups = known.group_range(switch).filter(is_up).filter(has_moved);
-            groups.map(move |group| WayUp {
+            groups.map(move |group| ChangedUplink {
                 switch,
                 // There are fewer groups than ports.
                 group: group as u32,
                 has_come: now.groups.contains(group),
             })
         });
-        Concerned::Over(ways.collect())
+        AffectedColumns::Over(ways.collect())
     }
 
     /// Whether the detours of `column` may change; `detours` are the earlier ones.
@@ -482,15 +484,15 @@ impl Concerned {
         let taken = &inputs.tiles[column / TILE].taken;
         let lacks_path = |switch: SwitchIdx| taken[switch.index()][column % TILE] == UNREACHED;
         match self {
-            Concerned::At(ends) => ends.iter().any(|&end| lacks_path(end)),
-            Concerned::Over(ways) => ways
+            AffectedColumns::At(ends) => ends.iter().any(|&end| lacks_path(end)),
+            AffectedColumns::Over(ways) => ways
                 .iter()
                 .any(|way| lacks_path(way.switch) && way.concerns(detours, inputs, column)),
         }
     }
 }
 
-impl WayUp {
+impl ChangedUplink {
     /// Whether a detour to `column` leads over this port group, or may do so now. The group's lower
     /// end must be a switch without a tree path.
     fn concerns(&self, detours: &Detours, inputs: &Inputs<'_>, column: usize) -> bool {

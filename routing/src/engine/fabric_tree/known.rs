@@ -6,10 +6,10 @@ use super::super::Options;
 use super::super::paths::{Neighbours, Tile};
 use super::apex::Apexes;
 use super::detours::{self, Detours};
-use super::even::{Intact, Own, even};
+use super::even::{Exceptions, Intact, even};
 use super::live::Live;
 use super::numbering::Numbering;
-use super::turns::Turns;
+use super::turns::SharedSlots;
 use super::{Plan, fill, lids};
 use crate::topology::{Order, SwitchIdx, Topology};
 
@@ -22,11 +22,11 @@ pub(super) struct KnownFabric {
     pub(super) neighbours: Arc<Neighbours>,
     pub(super) apexes: Arc<Apexes>,
     pub(super) numbering: Arc<Numbering>,
-    pub(super) turns: Arc<Turns>,
+    pub(super) shared_slots: Arc<SharedSlots>,
     /// For each switch, the round-robin list of the ports of all its uplinks.
-    pub(super) up_turns: Arc<Vec<Vec<u8>>>,
+    pub(super) uplink_rotations: Arc<Vec<Vec<u8>>>,
     /// The exceptions to the closed form.
-    pub(super) own: Arc<Own>,
+    pub(super) exceptions: Arc<Exceptions>,
     /// The costs while nothing is missing.
     pub(super) intact: Vec<Arc<Tile>>,
     /// The explanation, for the operator, of how the order was made and how the load was evened
@@ -56,13 +56,13 @@ impl KnownFabric {
         apexes: Apexes,
         intact: Vec<Arc<Tile>>,
     ) -> KnownFabric {
-        let turns = Turns::new(known, &numbering, uses(known, order, &numbering));
+        let shared_slots = SharedSlots::new(known, &numbering, rotations(known, order, &numbering));
         KnownFabric {
             neighbours: Arc::new(Neighbours::new(known, order)),
             apexes: Arc::new(apexes),
-            turns: Arc::new(turns),
-            up_turns: Arc::new(fill::up_turns(known, order)),
-            own: Arc::default(),
+            shared_slots: Arc::new(shared_slots),
+            uplink_rotations: Arc::new(fill::uplink_rotations(known, order)),
+            exceptions: Arc::default(),
             known: known.clone(),
             order: order.clone(),
             numbering: Arc::new(numbering),
@@ -81,11 +81,11 @@ impl KnownFabric {
             usual_order: &self.order,
             detours: now.detours,
             numbering: &self.numbering,
-            turns: &self.turns,
-            own: &self.own,
+            shared_slots: &self.shared_slots,
+            exceptions: &self.exceptions,
             lids: now.lids,
             gone: now.gone,
-            up_turns: &self.up_turns,
+            uplink_rotations: &self.uplink_rotations,
             tiles: now.tiles,
             intact_tiles: (!now.live.is_complete()).then_some(&self.intact[..]),
         }
@@ -120,8 +120,8 @@ impl KnownFabric {
             categories: &options.categories,
             closed_form: &|| closed_form.lfts(&self.known.indices().collect::<Vec<_>>()),
         });
-        self.own = Arc::new(evened.own);
-        self.reason.push_str(&evened.said);
+        self.exceptions = Arc::new(evened.exceptions);
+        self.reason.push_str(&evened.explanation);
     }
 
     /// The detours while nothing is missing.
@@ -141,8 +141,8 @@ impl KnownFabric {
 }
 
 /// The pairs of divider and number of slots that the switches use: for the rotation over all
-/// uplinks of a switch, and for those over the links to one neighbour.
-fn uses<'a>(
+/// uplinks of a switch, and for the rotations over the links to one neighbour.
+fn rotations<'a>(
     known: &'a Topology,
     order: &'a Order,
     numbering: &'a Numbering,

@@ -38,8 +38,8 @@ impl Live {
         Some(live)
     }
 
-    /// Computes the result of [`Live::of`] from `self`, which belongs to an earlier topology. The
-    /// present one differs from it only at the switches with the GUIDs `changed`.
+    /// Computes the result of [`Live::of`] from `self`, which belongs to an earlier topology:
+    /// `present` differs from that topology only at the switches with the GUIDs `changed`.
     pub(super) fn follow(
         &self,
         known: &Topology,
@@ -69,8 +69,8 @@ impl Live {
         Some(live)
     }
 
-    /// Whether all known links of a switch are present and no others; and whether that is so for
-    /// its destinations.
+    /// Whether the present links of a switch are exactly its known links, and whether its present
+    /// destinations are exactly its known destinations.
     fn is_whole(&self, known: &Topology, switch: SwitchIdx, present: &Topology) -> (bool, bool) {
         self.switches[switch.index()].map_or((false, false), |here| {
             (

@@ -41,7 +41,7 @@ pub(super) use self::apex::Apexes;
 use self::base::{Base, Paths, Site};
 use self::detours::Detours;
 pub(super) use self::detours::MAX_DETOURS;
-use self::even::Own;
+use self::even::Exceptions;
 use self::fill::{Alike, Filler};
 use self::known::{KnownFabric, Present};
 use self::live::Live;
@@ -50,8 +50,8 @@ pub(super) use self::numbering::by_subtree;
 pub use self::rebalance::{Rebalanced, Unmoved, adopt_moves, misses_parts, rebalance};
 use self::replan::State;
 pub use self::replan::{Change, Prepared, Replan, replan};
-use self::turns::Turns;
-use self::whole::whole;
+use self::turns::SharedSlots;
+use self::whole::with_inferred_cables;
 use super::paths::Tile;
 use super::updn::{self, Rank};
 use super::{Engine, EngineError, Options, Ranking, Routing, prepare};
@@ -101,7 +101,7 @@ impl Engine for FabricTree {
         options: &Options,
         previous: Option<&Tables>,
     ) -> Result<Routing, EngineError> {
-        prepare::capacities(topology)?;
+        prepare::check_capacities(topology)?;
         prepare::in_pool(options, || match replan(topology, options) {
             Ok(replan) => Ok(replan.into_routing(previous)),
             Err(why) => route(topology, options, previous, why),
@@ -121,15 +121,15 @@ struct Plan<'a> {
     /// The paths of pairs that have no path under `order`.
     detours: &'a Detours,
     numbering: &'a Numbering,
-    turns: &'a Turns,
+    shared_slots: &'a SharedSlots,
     /// The exceptions to the closed form.
-    own: &'a Own,
+    exceptions: &'a Exceptions,
     /// The LID at each position; 0 if its port is missing now, or if the position has no LID.
     lids: &'a [u16],
     /// The LIDs of known ports that no present port has.
     gone: &'a [Lid],
     /// For each switch, the round-robin list of all its uplink ports, missing ones included.
-    up_turns: &'a [Vec<u8>],
+    uplink_rotations: &'a [Vec<u8>],
     /// The present costs.
     tiles: &'a [Arc<Tile>],
     /// The costs in the complete known fabric; `None` if no part is missing.
@@ -180,29 +180,31 @@ fn known(topology: &Topology, earlier: Option<&Ranking>) -> (Arc<Topology>, Live
 }
 
 /// The known fabric with the order of its tree.
-struct Seen {
+struct RankedFabric {
     known: Arc<Topology>,
     live: Live,
     /// The given roots.
     roots: Vec<SwitchIdx>,
     rank: Rank,
-    /// The number of cables of `known` that no present or earlier fabric had: [`whole`] found that
-    /// they are missing.
+    /// The number of cables of `known` that no present or earlier fabric had:
+    /// [`with_inferred_cables`] found that they are missing.
     inferred: usize,
 }
 
-impl Seen {
+impl RankedFabric {
     /// Finds the known fabric, and cables that are missing from it; fails if a root is unknown.
-    fn of(topology: &Topology, options: &Options) -> Result<Seen, EngineError> {
+    fn of(topology: &Topology, options: &Options) -> Result<RankedFabric, EngineError> {
         let earlier = options.previous_ranking.as_ref();
         let (known, live) = known(topology, earlier);
         let roots = updn::find_roots(&known, options)?;
         let rank = base::rank(&known, &roots, earlier);
         let known_before = earlier.and_then(|ranking| ranking.known.as_ref());
         let is_new = known_before.is_none_or(|before| !Arc::ptr_eq(before, &known));
-        let whole = is_new.then(|| whole(&known, rank.order.levels())).flatten();
+        let whole = is_new
+            .then(|| with_inferred_cables(&known, rank.order.levels()))
+            .flatten();
         let Some(whole) = whole.map(Arc::new) else {
-            return Ok(Seen {
+            return Ok(RankedFabric {
                 known,
                 live,
                 roots,
@@ -210,7 +212,7 @@ impl Seen {
                 inferred: 0,
             });
         };
-        Ok(Seen {
+        Ok(RankedFabric {
             live: Live::of(&whole, topology).expect("it has all parts of the topology"),
             // Both have the same switches.
             rank: base::rank(&whole, &roots, earlier),
@@ -221,7 +223,8 @@ impl Seen {
     }
 }
 
-/// The end of a sentence for the operator about cables that [`whole`] found; empty for none.
+/// The end of a sentence for the operator about cables that [`with_inferred_cables`] found; empty
+/// for none.
 fn inferred_sentence(cables: usize) -> String {
     match cables {
         0 => String::new(),
@@ -245,13 +248,13 @@ fn route(
     why: &'static str,
 ) -> Result<Routing, EngineError> {
     let earlier = options.previous_ranking.as_ref();
-    let Seen {
+    let RankedFabric {
         known,
         live,
         roots,
         rank,
         inferred,
-    } = Seen::of(topology, options)?;
+    } = RankedFabric::of(topology, options)?;
     let site = Site {
         known: &known,
         present: topology,
@@ -303,11 +306,11 @@ fn route(
         tables,
         categories: options.categories.clone(),
         numbers: options.numbers.clone(),
-        parts: topology.components().len(),
+        components: topology.components().len(),
         relieved: 0,
         relieved_at: None,
         usual: usual(&known, earlier, &live),
-        settled: 0,
+        balanced_lids: 0,
         interim: interim.map(Arc::new),
         live,
         fabric,
@@ -344,7 +347,7 @@ fn gone(known: &Topology, present: &Topology, live: &Live) -> Vec<Lid> {
 
 /// The LID at each position; 0 if its port is missing now, or if the position has no LID.
 fn lids(known: &Topology, live: &Live, numbering: &Numbering) -> Vec<u16> {
-    let lid = |place: &numbering::Place| {
+    let lid = |place: &numbering::NumberedLid| {
         let number = place.destination? as usize;
         let is_live = live.destinations.contains(number);
         place.lid(known).filter(|_| is_live)

@@ -30,7 +30,7 @@ pub(super) struct Numbering {
     /// The positions of column `c` are `start[c]..start[c + 1]`.
     pub(super) start: Vec<u32>,
     /// The LID, or gap, at each position.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<NumberedLid>,
     /// For each switch, the divider of numbers for the choice among its ways up; at least 1.
     pub(super) dividers: Vec<u32>,
     /// For each switch, the divider that a switch above applies on the way down to it; at least 1.
@@ -41,17 +41,17 @@ pub(super) struct Numbering {
 /// up from there. Packets from everywhere then come down to a destination over the same links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Downward {
-    /// The divider for the choice of switches above among several switches like this one: that of
-    /// the switches below it.
+    /// The divider by which switches above choose among several switches like this one: the divider
+    /// of the switches below this one.
     pub(super) among: u32,
-    /// The divider for the choice among the links from one switch above, if this switch is the only
-    /// one to choose.
+    /// The divider by which a switch above chooses among its links to this switch, if this switch
+    /// is the only choice.
     pub(super) links: u32,
 }
 
 /// One LID in the numbering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct NumberedLid {
     /// The index of the destination in the known fabric; `None` for a gap.
     pub(super) destination: Option<u32>,
     /// The number of the port within its category.
@@ -60,7 +60,7 @@ pub(super) struct Place {
     pub(super) offset: u16,
 }
 
-impl Place {
+impl NumberedLid {
     /// The LID; `None` for a gap.
     pub(super) fn lid(&self, known: &Topology) -> Option<Lid> {
         let number = self.destination? as usize;
@@ -83,13 +83,13 @@ impl Numbering {
             column_of[switch.index()] = column as u32;
         }
         let usual = usual_host_ports(known);
-        let category = |found: &Destination| Category::of(found, &options.categories);
-        let given = |found: &Destination| options.numbers.get(&found.guid).copied();
+        let category = |destination: &Destination| Category::of(destination, &options.categories);
+        let given = |destination: &Destination| options.numbers.get(&destination.guid).copied();
         let mut next = [0u32; Category::COUNT];
         if !options.numbers.is_empty() {
-            for found in known.destinations() {
-                if let Some(number) = given(found) {
-                    let next = &mut next[category(found) as usize];
+            for destination in known.destinations() {
+                if let Some(number) = given(destination) {
+                    let next = &mut next[category(destination) as usize];
                     *next = (*next).max(number.saturating_add(1));
                 }
             }
@@ -108,8 +108,12 @@ impl Numbering {
                 let (category, given, lids) = match slot {
                     None => (Category::Compute, None, 1),
                     Some(number) => {
-                        let found = &known.destinations()[number as usize];
-                        (category(found), given(found), found.lmc.lids())
+                        let destination = &known.destinations()[number as usize];
+                        (
+                            category(destination),
+                            given(destination),
+                            destination.lmc.lids(),
+                        )
                     }
                 };
                 let number = given.unwrap_or_else(|| {
@@ -118,7 +122,7 @@ impl Numbering {
                     *next = number.saturating_add(1);
                     number
                 });
-                numbering.places.extend((0..lids).map(|offset| Place {
+                numbering.places.extend((0..lids).map(|offset| NumberedLid {
                     destination: slot,
                     number,
                     offset,
@@ -228,7 +232,7 @@ pub(in super::super) fn by_subtree(
 ) -> Vec<SwitchIdx> {
     let deepest = levels.iter().copied().max().unwrap_or(0);
     let mut columns: Vec<SwitchIdx> = known.indices().collect();
-    let mut parts = Parts::new(known.switch_count());
+    let mut sets = DisjointSets::new(known.switch_count());
     // For each switch, the subtrees that contain it, the smallest first; each is identified by the
     // lowest rank of its switches with hosts.
     let mut keys: Vec<Vec<u32>> = vec![Vec::new(); known.switch_count()];
@@ -240,7 +244,7 @@ pub(in super::super) fn by_subtree(
         for switch in known.indices().filter(at) {
             for group in known.groups(switch) {
                 if levels[group.neighbour.index()] >= level {
-                    parts.join(switch.0, group.neighbour.0);
+                    sets.join(switch.0, group.neighbour.0);
                 }
             }
         }
@@ -252,11 +256,11 @@ pub(in super::super) fn by_subtree(
             } else {
                 u32::MAX
             };
-            let least = first_edge.entry(parts.find(switch.0)).or_insert(edge);
+            let least = first_edge.entry(sets.find(switch.0)).or_insert(edge);
             *least = edge.min(*least);
         }
         for switch in known.indices().filter(inside) {
-            keys[switch.index()].push(first_edge[&parts.find(switch.0)]);
+            keys[switch.index()].push(first_edge[&sets.find(switch.0)]);
         }
     }
     columns.sort_by_cached_key(|switch| {
@@ -275,14 +279,14 @@ pub(in super::super) fn by_subtree(
 }
 
 /// The sets of switches that are connected so far (a disjoint-set forest).
-pub(super) struct Parts {
+pub(super) struct DisjointSets {
     parent: Vec<u32>,
 }
 
-impl Parts {
+impl DisjointSets {
     /// Creates `count` switches, each in a set of its own.
-    pub(super) fn new(count: usize) -> Parts {
-        Parts {
+    pub(super) fn new(count: usize) -> DisjointSets {
+        DisjointSets {
             parent: (0..count as u32).collect(),
         }
     }
@@ -310,12 +314,12 @@ impl Parts {
 impl Category {
     /// The category of a destination: the configured one, else the default of its kind.
     pub(super) fn of(destination: &Destination, categories: &BTreeMap<Guid, Category>) -> Category {
-        let said = || categories.get(&destination.guid).copied();
+        let configured = || categories.get(&destination.guid).copied();
         match destination.kind {
             EndpointKind::Switch0 => Category::Switch,
             EndpointKind::AggregationNode => Category::Aggregation,
-            EndpointKind::Ca => said().unwrap_or(Category::Compute),
-            EndpointKind::Router => said().unwrap_or(Category::Storage),
+            EndpointKind::Ca => configured().unwrap_or(Category::Compute),
+            EndpointKind::Router => configured().unwrap_or(Category::Storage),
         }
     }
 }

@@ -3,9 +3,9 @@
 //! A repair moves only the destinations that lost their path, so that it is small and quick. A
 //! repair leaves uneven loads: if one of two parallel cables has failed, the other carries the load
 //! of both. If the fault stays, rebalancing moves single entries off such links, and then moves
-//! entries to paths on which their packets meet fewer others. Each step changes a few blocks, and
-//! each entry moves to another path of least cost, so that any mixture of the tables before and
-//! after follows the order. When all parts are back, all entries go back.
+//! entries to paths on which their packets meet fewer other packets. Each step changes a few
+//! blocks, and each entry moves to another path of least cost, so that any mixture of the tables
+//! before and after follows the order. When all parts are back, all entries go back.
 
 use rsm_ids::Lid;
 
@@ -23,8 +23,8 @@ use crate::verify::Tally;
 const RELIEF_64THS: u64 = 72;
 
 /// Tables count as those of another engine or manager if more than one entry in this many differs:
-/// rebalancing moves fewer.
-const MOVED_IN: usize = 4;
+/// rebalancing moves fewer entries.
+const MOVED_ONE_IN: usize = 4;
 
 /// The result of one rebalancing step.
 #[derive(Debug)]
@@ -35,8 +35,8 @@ pub struct Rebalanced {
     pub moved: usize,
 }
 
-/// Whether parts of the fabric are missing, so that links may carry too much. [`rebalance`] finds
-/// out whether they do. Always false for tables of an engine other than `fabric-tree`.
+/// Whether parts of the fabric are missing, so that [`rebalance`] may find overloaded links. Always
+/// false for tables of an engine other than `fabric-tree`.
 pub fn misses_parts(ranking: &Ranking) -> bool {
     let state = ranking.prepared.state.as_deref();
     state.is_some_and(|state| !state.live.is_complete())
@@ -99,7 +99,7 @@ pub fn rebalance(
     }
     let groups = targets(topology, earlier);
     let mut unmoved = None;
-    for (offset, targets) in groups.iter().enumerate().skip(earlier.settled) {
+    for (offset, targets) in groups.iter().enumerate().skip(earlier.balanced_lids) {
         let loads = match groups.len() {
             1 => LinkLoads::by_tally(topology, earlier, tally, targets),
             _ => LinkLoads::by_tables(earlier, targets),
@@ -108,13 +108,13 @@ pub fn rebalance(
             Ok(relieved) => {
                 let state = State {
                     present: topology.id().clone(),
-                    settled: offset,
+                    balanced_lids: offset,
                     ..relieved.state
                 };
                 let routing = state.into_routing(ranking.clone());
                 return Ok(Rebalanced {
                     routing: match &options.previous_choice {
-                        Some(choice) => choice.clone().said(routing),
+                        Some(choice) => choice.clone().with_reason(routing),
                         None => routing,
                     },
                     moved: relieved.moved,
@@ -173,20 +173,20 @@ pub fn adopt_moves(topology: &Topology, routing: Routing, held: &Tables) -> Rout
     }
     let adopted = with_moves(state, moves, tables).into_routing(ranking.clone());
     match &routing.choice {
-        Some(choice) => choice.clone().said(adopted),
+        Some(choice) => choice.clone().with_reason(adopted),
         None => adopted,
     }
 }
 
 /// Whether at least one entry differs from those that switches hold, and at most one in
-/// [`MOVED_IN`].
+/// [`MOVED_ONE_IN`].
 fn has_few_changes(tables: &Tables, held: &Tables) -> bool {
     let (mut entries, mut changed) = (0, 0);
     for (planned, held) in tables.lfts.iter().zip(&held.lfts) {
         entries += planned.top().map_or(0, |top| top.index() + 1);
         changed += planned.differing(held).count();
     }
-    (1..=entries / MOVED_IN).contains(&changed)
+    (1..=entries / MOVED_ONE_IN).contains(&changed)
 }
 
 /// The state after a step, and the number of entries that changed.
@@ -252,7 +252,7 @@ fn with_moves(earlier: &State, moves: Vec<(SwitchIdx, u32, u8)>, tables: Tables)
         relieved: earlier.relieved + moves.len(),
         relieved_at: Some(earlier.live.clone()),
         fabric: KnownFabric {
-            own: earlier.fabric.own.with(moves.into_iter()).into(),
+            exceptions: earlier.fabric.exceptions.with(moves.into_iter()).into(),
             ..earlier.fabric.clone()
         },
         tables,
@@ -325,13 +325,13 @@ impl<'a> LinkLoads<'a> {
 
     /// The load of the fullest link, in percent of its lower bound.
     fn percent(&self) -> u64 {
-        self.reducer.fullest().saturating_mul(100) / self.max_load_bound.max(1)
+        self.reducer.max_load().saturating_mul(100) / self.max_load_bound.max(1)
     }
 
     /// Whether entries should move off links: the fullest link has too much load, or rebalancing
     /// has begun.
     fn is_high(&self, state: &State) -> bool {
-        state.relieved > 0 || self.reducer.fullest() > self.max_load_bound / 64 * RELIEF_64THS
+        state.relieved > 0 || self.reducer.max_load() > self.max_load_bound / 64 * RELIEF_64THS
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 
 use super::super::spread::steps;
-use super::numbering::{Numbering, Place};
+use super::numbering::{NumberedLid, Numbering};
 use crate::topology::Topology;
 
 /// The maximum number of (divider, slots) pairs that are computed in advance, each with one byte
@@ -21,19 +21,19 @@ const NO_SLOT: u8 = u8::MAX;
 const MAX_SLOTS: usize = NO_SLOT as usize;
 
 /// The slot of each LID, for the most frequent pairs of divider and number of slots.
-pub(super) struct Turns {
+pub(super) struct SharedSlots {
     /// The slots by LID, for each pair of divider and number of slots.
     shared: BTreeMap<(u32, u16), Vec<u8>>,
 }
 
-impl Turns {
+impl SharedSlots {
     /// Computes the slots for the most frequent pairs in `uses`, which contains each pair once for
     /// each use.
     pub(super) fn new(
         known: &Topology,
         numbering: &Numbering,
         uses: impl Iterator<Item = (u32, usize)>,
-    ) -> Turns {
+    ) -> SharedSlots {
         let mut counts: BTreeMap<(u32, u16), usize> = BTreeMap::new();
         for (divider, slots) in uses.filter(|&(_, slots)| slots > 1 && slots <= MAX_SLOTS) {
             *counts.entry((divider, slots as u16)).or_default() += 1;
@@ -47,13 +47,13 @@ impl Turns {
                 let mut by_lid = vec![NO_SLOT; known.top_lid().index() + 1];
                 for place in &numbering.places {
                     if let Some(lid) = place.lid(known) {
-                        by_lid[lid.index()] = turn(place, divider, usize::from(slots)) as u8;
+                        by_lid[lid.index()] = slot_of(place, divider, usize::from(slots)) as u8;
                     }
                 }
                 ((divider, slots), by_lid)
             })
             .collect::<Vec<_>>();
-        Turns {
+        SharedSlots {
             shared: shared.into_iter().collect(),
         }
     }
@@ -67,25 +67,25 @@ impl Turns {
 }
 
 /// The closed form: the slot of a LID among `slots` slots, which must not be 0.
-pub(super) fn turn(place: &Place, divider: u32, slots: usize) -> usize {
+pub(super) fn slot_of(place: &NumberedLid, divider: u32, slots: usize) -> usize {
     slot_number(place, divider) % slots
 }
 
 /// The slot of a LID before it is reduced modulo the number of slots.
-fn slot_number(place: &Place, divider: u32) -> usize {
+fn slot_number(place: &NumberedLid, divider: u32) -> usize {
     (place.number / divider) as usize + steps(place.offset, divider)
 }
 
-/// The slots to try for a destination that has lost its own: each number below `slots` at least
-/// once, the own slot last.
+/// The slots to try for a destination whose own slot has no present port: each number below `slots`
+/// at least once, the own slot last.
 ///
 /// The first slot depends on the destination and on the switch, `source`: if every switch took the
 /// same detour for a destination, one link would carry all of its packets. The destinations of one
-/// slot are distributed over the others round-robin, so that the load of a lost link spreads evenly
-/// over the rest. A slot that has gone, or has come back, changes the choice only of the
+/// slot are distributed over the other slots round-robin, so that the load of a lost link spreads
+/// evenly over all other links. A slot that has gone or come back changes the choice only of the
 /// destinations that try it.
 pub(super) fn detours(
-    place: &Place,
+    place: &NumberedLid,
     divider: u32,
     source: usize,
     slots: usize,
@@ -111,8 +111,8 @@ pub(super) fn detours(
 mod tests {
     use super::*;
 
-    fn place(number: u32) -> Place {
-        Place {
+    fn place(number: u32) -> NumberedLid {
+        NumberedLid {
             destination: Some(0),
             number,
             offset: 0,
@@ -125,7 +125,7 @@ mod tests {
             for number in 0..100 {
                 for divider in [1, 3] {
                     let tried: Vec<usize> = detours(&place(number), divider, 7, slots).collect();
-                    let own = turn(&place(number), divider, slots);
+                    let own = slot_of(&place(number), divider, slots);
                     assert_eq!(
                         tried.iter().position(|&slot| slot == own),
                         Some(tried.len() - 1)

@@ -1,10 +1,10 @@
-//! The cables that a regular tree lacks, inferred from those that are there.
+//! Infers the cables that a regular tree lacks from the cables that it has.
 //!
 //! Between two levels of a regular tree, the switches form *blocks*: every lower switch of a block
 //! has equally many cables to every upper switch of the block, and none to other switches of that
-//! level. If a block has a few cables fewer, these are missing. They belong to the known fabric
-//! even if the engine has never seen them. The routes are then the same as after a loss of these
-//! cables, and when the cables come, only the entries that they concern change.
+//! level. Cables that a block lacks are missing if they are few. Missing cables belong to the known
+//! fabric even if the engine has never seen them. The routes are then the same as after a loss of
+//! these cables, and when the cables come, only the entries that they concern change.
 //!
 //! A cable is inferred only if the block shows its ports: at either end, most switches of the block
 //! have their cable to that switch in the same port, and that port is free.
@@ -14,13 +14,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use rsm_ids::PortNum;
 
 use super::super::choose::FAULTY_IN;
-use super::numbering::Parts;
+use super::numbering::DisjointSets;
 use crate::topology::{HalfLink, NewCable, SwitchIdx, Topology};
 
 /// Adds to the fabric `seen` the cables that its blocks lack. `None` if they lack none, or so many
 /// that the fabric seems to be built without them. `levels` are the distances of the switches from
 /// the top.
-pub(super) fn whole(seen: &Topology, levels: &[u8]) -> Option<Topology> {
+pub(super) fn with_inferred_cables(seen: &Topology, levels: &[u8]) -> Option<Topology> {
     let mut missing: Vec<NewCable> = Vec::new();
     for uplinks in uplinks_by_levels(seen, levels).values() {
         let blocks: Vec<Block<'_>> = blocks(seen, uplinks);
@@ -73,11 +73,11 @@ fn uplinks_by_levels<'a>(seen: &'a Topology, levels: &[u8]) -> BTreeMap<(u8, u8)
     found
 }
 
-/// The blocks that these cables, which are those between two levels, form.
+/// The blocks that `uplinks`, the cables between two levels, form.
 fn blocks<'a>(seen: &Topology, uplinks: &[Uplink<'a>]) -> Vec<Block<'a>> {
-    let mut parts = Parts::new(seen.switch_count());
+    let mut sets = DisjointSets::new(seen.switch_count());
     for uplink in uplinks {
-        parts.join(uplink.lower.0, uplink.upper.0);
+        sets.join(uplink.lower.0, uplink.upper.0);
     }
     // The block of each connected set of switches, by the switch that identifies the set.
     let mut block_of: Vec<Option<usize>> = vec![None; seen.switch_count()];
@@ -85,8 +85,8 @@ fn blocks<'a>(seen: &Topology, uplinks: &[Uplink<'a>]) -> Vec<Block<'a>> {
     // The place of each switch on its side of its block.
     let mut places: Vec<Option<usize>> = vec![None; seen.switch_count()];
     for uplink in uplinks {
-        let part = parts.find(uplink.lower.0) as usize;
-        let block = *block_of[part].get_or_insert_with(|| {
+        let set = sets.find(uplink.lower.0) as usize;
+        let block = *block_of[set].get_or_insert_with(|| {
             sides.push(Sides::default());
             sides.len() - 1
         });
@@ -112,8 +112,8 @@ impl Side {
     }
 }
 
-/// The switches that cables between two levels connect with each other, and these cables with the
-/// places of their ends.
+/// A connected set of switches of two levels, and the cables between them, each with the places of
+/// its ends.
 #[derive(Default)]
 struct Sides<'a> {
     lower: Side,

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_keeps_its_group_while_others_come_and_go() {
+    fn a_leaf_keeps_its_group_while_other_leaves_come_and_go() {
         let first = GroupIds::default().assigned(&guids(&[30, 10, 20]), 100);
         assert_eq!(of(&first, &[30, 10, 20]), [1, 2, 3]);
         let without = first.assigned(&guids(&[30, 20, 40]), 100);

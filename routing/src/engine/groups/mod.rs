@@ -77,9 +77,9 @@ pub enum AdaptiveError {
     },
 }
 
-/// A link is left out of a group if its rate is below one in this many of that of the fastest link.
+/// A link is left out of a group if the fastest link is more than this many times as fast.
 /// Forwarding tables use links by the same rule.
-const SLOWEST: u64 = 16;
+const MAX_RATE_RATIO: u64 = 16;
 
 /// Computes groups for the hosts of a fabric, one for each leaf: at each switch, the ports of the
 /// shortest paths to the leaf under the order of the routes.
@@ -288,11 +288,11 @@ impl Planner<'_> {
         let last = self.groups.iter().copied().max().unwrap_or(NO_GROUP);
         let mut by_group: Vec<Option<PortMask>> = vec![None; usize::from(last) + 1];
         let mut detoured: Vec<(usize, SwitchIdx)> = Vec::new();
-        let links = Links::of(self.topology, self.neighbours, switch);
+        let links = SwitchLinks::of(self.topology, self.neighbours, switch);
         for tile in self.tiles {
             let [below, above] = [&links.below, &links.above].map(|ways| {
                 ways.iter()
-                    .map(|way| (way, tile_rows(tile, way)))
+                    .map(|to_neighbour| (to_neighbour, tile_rows(tile, to_neighbour)))
                     .collect::<Vec<_>>()
             });
             let (down, taken) = (&tile.down[switch.index()], &tile.taken[switch.index()]);
@@ -329,12 +329,15 @@ impl Planner<'_> {
 
 /// The costs of the neighbour at the end of some links, as rows of [`Tile::down`] and
 /// [`Tile::taken`].
-fn tile_rows<'t>(tile: &'t Tile, way: &Way<'_>) -> (&'t Row, &'t Row) {
-    (&tile.down[way.neighbour], &tile.taken[way.neighbour])
+fn tile_rows<'t>(tile: &'t Tile, to_neighbour: &NeighbourLinks<'_>) -> (&'t Row, &'t Row) {
+    (
+        &tile.down[to_neighbour.neighbour],
+        &tile.taken[to_neighbour.neighbour],
+    )
 }
 
 /// The links to one neighbour.
-struct Way<'a> {
+struct NeighbourLinks<'a> {
     neighbour: usize,
     links: &'a [HalfLink],
     ports: PortMask,
@@ -343,59 +346,61 @@ struct Way<'a> {
 }
 
 /// The links of one switch.
-struct Links<'a> {
-    below: Vec<Way<'a>>,
-    above: Vec<Way<'a>>,
+struct SwitchLinks<'a> {
+    below: Vec<NeighbourLinks<'a>>,
+    above: Vec<NeighbourLinks<'a>>,
     /// Whether some links are too slow to be in a group with the fastest links.
-    differ: bool,
+    has_slow_links: bool,
 }
 
-impl<'a> Links<'a> {
-    fn of(topology: &'a Topology, neighbours: &Neighbours, switch: SwitchIdx) -> Links<'a> {
+impl<'a> SwitchLinks<'a> {
+    fn of(topology: &'a Topology, neighbours: &Neighbours, switch: SwitchIdx) -> SwitchLinks<'a> {
         let ways = |of: &[(u32, u32)]| {
-            let way = |&(neighbour, group): &(u32, u32)| {
+            let to_neighbour = |&(neighbour, group): &(u32, u32)| {
                 let links = topology.group(group as usize).links;
-                Way {
+                NeighbourLinks {
                     neighbour: neighbour as usize,
                     links,
                     ports: links.iter().map(|link| link.port).collect(),
                     hops: neighbours.hops(group),
                 }
             };
-            of.iter().map(way).collect()
+            of.iter().map(to_neighbour).collect()
         };
         let rates = topology
             .links(switch)
             .iter()
             .map(|link| u64::from(link.weight));
         let (slowest, fastest) = (rates.clone().min(), rates.max());
-        Links {
+        SwitchLinks {
             below: ways(neighbours.below(switch)),
             above: ways(neighbours.above(switch)),
-            differ: slowest.unwrap_or(0) * SLOWEST < fastest.unwrap_or(0),
+            has_slow_links: slowest.unwrap_or(0) * MAX_RATE_RATIO < fastest.unwrap_or(0),
         }
     }
 
-    /// The ports to the neighbours over which a switch with `cost` reaches a leaf at that cost;
-    /// `costs` selects the row of costs.
+    /// The ports to the neighbours over which the switch reaches a leaf at cost `cost`; `costs`
+    /// selects the row of costs.
     fn nearest<'t>(
         &self,
-        ways: &[(&Way<'_>, (&'t Row, &'t Row))],
+        ways: &[(&NeighbourLinks<'_>, (&'t Row, &'t Row))],
         column: usize,
         cost: u8,
         costs: impl Fn((&'t Row, &'t Row)) -> &'t Row,
     ) -> PortMask {
-        let nearer = ways
-            .iter()
-            .filter(|(way, rows)| costs(*rows)[column] == paths::nearer(cost, way.hops));
-        let nearer = nearer.map(|&(way, _)| way);
-        if !self.differ {
-            return nearer.fold(PortMask::EMPTY, |ports, way| ports.union(way.ports));
+        let nearer = ways.iter().filter(|(to_neighbour, rows)| {
+            costs(*rows)[column] == paths::nearer(cost, to_neighbour.hops)
+        });
+        let nearer = nearer.map(|&(to_neighbour, _)| to_neighbour);
+        if !self.has_slow_links {
+            return nearer.fold(PortMask::EMPTY, |ports, to_neighbour| {
+                ports.union(to_neighbour.ports)
+            });
         }
-        let links = nearer.flat_map(|way| way.links);
+        let links = nearer.flat_map(|to_neighbour| to_neighbour.links);
         let fastest = links.clone().map(|link| u64::from(link.weight)).max();
         links
-            .filter(|link| u64::from(link.weight) * SLOWEST >= fastest.unwrap_or(0))
+            .filter(|link| u64::from(link.weight) * MAX_RATE_RATIO >= fastest.unwrap_or(0))
             .map(|link| link.port)
             .collect()
     }

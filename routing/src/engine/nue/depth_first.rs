@@ -23,7 +23,7 @@ pub(super) const REASON: &str = "ranked depth first";
 
 /// Whether a ranking is a depth-first order. Engines that take the shortest paths of an order
 /// cannot use it: its paths are long, and it lacks the levels of an engine's ranking.
-pub(in super::super) fn is_of(ranking: &Ranking) -> bool {
+pub(in super::super) fn is_depth_first(ranking: &Ranking) -> bool {
     ranking.reason == REASON
 }
 
@@ -35,7 +35,7 @@ pub(super) fn order(topology: &Topology, earlier: Option<&Ranking>) -> Order {
 
 /// Returns the earlier order, mended; `None` if it is not depth-first, or a switch is new.
 pub(super) fn kept(topology: &Topology, earlier: Option<&Ranking>) -> Option<Order> {
-    let earlier = earlier.filter(|earlier| is_of(earlier))?;
+    let earlier = earlier.filter(|earlier| is_depth_first(earlier))?;
     Some(listed(topology, mended(topology, earlier)?))
 }
 
@@ -53,8 +53,8 @@ pub(super) fn searched(topology: &Topology) -> Order {
         placed_neighbours: vec![0; topology.switch_count()],
         highest_first: Vec::with_capacity(topology.switch_count()),
     };
-    for part in topology.components() {
-        let Some(&root) = part.switches.first() else {
+    for component in topology.components() {
+        let Some(&root) = component.switches.first() else {
             continue;
         };
         search.place(root);
@@ -109,7 +109,7 @@ impl Search<'_> {
 }
 
 /// The earlier order, in which a switch that has lost all neighbours above it comes right after the
-/// first of those below it. `None` if a switch is new.
+/// first of its neighbours below. `None` if a switch is new.
 fn mended(topology: &Topology, earlier: &Ranking) -> Option<Vec<SwitchIdx>> {
     let mut places = vec![None; topology.switch_count()];
     let mut listed = Vec::with_capacity(topology.switch_count());

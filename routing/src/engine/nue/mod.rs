@@ -22,16 +22,16 @@ use crate::topology::{Order, SwitchIdx, Topology};
 /// shortest paths. From most switches, several paths lead to a switch with several hosts.
 ///
 /// If some balanced shortest paths are illegal in such an order, one VL may instead follow an
-/// up*/down* order of the switches, found depth first. The engine takes that order unless the
-/// maximum channel load of the other one is lower by more than a tenth, because tables that follow
-/// an order of the switches replace each other without dropping packets. The order is kept through
+/// up*/down* order of the switches, found depth first. The engine takes that order unless the order
+/// of channels lowers the maximum channel load by more than a tenth, because tables that follow an
+/// order of the switches replace each other without dropping packets. The order is kept through
 /// faults.
 ///
 /// - *Guarantee*: complete, loop-free and credit-loop-free on every fabric.
 /// - *Needs*: one VL, unless [`Nue::VLS`] asks for more. With k VLs, the GUIDs of destination
 ///   switches spread them over k layers, so that a fault changes no service level; a path has the
-///   SL of its destination's layer. More VLs leave more freedom, and shorter paths; but an answer
-///   has the SL of its request instead of its own destination's, and the proof does not cover it.
+///   SL of its destination's layer. More VLs permit shorter paths; but an answer has the SL of its
+///   request instead of its own destination's SL, and the proof does not cover such answers.
 ///   Only a single VL is safe with all programs.
 /// - *Complexity*: for n switches with c columns each, e pairs of neighbours and t turns,
 ///   O(n · c · e) for the paths and O(t · log t) for the order of each lane. A column that reaches
@@ -74,9 +74,9 @@ impl Engine for Nue {
         options: &Options,
         _previous: Option<&Tables>,
     ) -> Result<Routing, EngineError> {
-        prepare::capacities(topology)?;
+        prepare::check_capacities(topology)?;
         let vls = options.engine_options.get(&Nue::VLS);
-        prepare::lanes(self.name(), vls, options)?;
+        prepare::check_lanes(self.name(), vls, options)?;
         if vls == 1 {
             return Ok(on_one_lane(topology, options)?.best().clone());
         }
@@ -94,23 +94,23 @@ impl Engine for Nue {
 }
 
 /// The factor by which the maximum channel load of routes that follow an order of the switches may
-/// exceed that of other routes. The order is worth that, because repairs then drop no packets.
-const WORTH_AN_ORDER: f64 = 1.1;
+/// exceed that of other routes. The order justifies the load, because repairs then drop no packets.
+const ORDER_LOAD_FACTOR: f64 = 1.1;
 
 /// The routes on one VL: by an order of the switches, by an order of channels alone, or one of
 /// each.
 pub(super) struct OneLane {
     /// The routes by an order of the switches.
-    ordered: Option<Found>,
+    ordered: Option<LoadedRouting>,
     /// The routes by an order of channels alone.
-    free: Option<Found>,
+    free: Option<LoadedRouting>,
 }
 
 /// The routes on one VL with their load.
-struct Found {
+struct LoadedRouting {
     routing: Routing,
     /// The maximum channel load.
-    fullest: u64,
+    max_load: u64,
 }
 
 impl OneLane {
@@ -120,25 +120,26 @@ impl OneLane {
     }
 
     /// The routes that the engine returns: those by an order of the switches unless
-    /// [`WORTH_AN_ORDER`] rules them out.
+    /// [`ORDER_LOAD_FACTOR`] rules them out.
     pub(super) fn best(&self) -> &Routing {
-        let is_worth = |ordered: &Found, free: &Found| {
-            ordered.fullest as f64 <= free.fullest as f64 * WORTH_AN_ORDER
+        let is_preferred = |ordered: &LoadedRouting, free: &LoadedRouting| {
+            ordered.max_load as f64 <= free.max_load as f64 * ORDER_LOAD_FACTOR
         };
         match (&self.ordered, &self.free) {
-            (Some(ordered), Some(free)) if is_worth(ordered, free) => &ordered.routing,
+            (Some(ordered), Some(free)) if is_preferred(ordered, free) => &ordered.routing,
             (_, Some(found)) | (Some(found), None) => &found.routing,
             (None, None) => unreachable!("there are routes on every fabric"),
         }
     }
 }
 
-/// Computes the routes on one VL. An earlier order of the switches is kept, and no other is tried.
+/// Computes the routes on one VL. If there is an earlier order of the switches, no other order is
+/// tried.
 ///
 /// # Errors
 /// The errors of [`Engine::route`].
 pub(super) fn on_one_lane(topology: &Topology, options: &Options) -> Result<OneLane, EngineError> {
-    prepare::capacities(topology)?;
+    prepare::check_capacities(topology)?;
     let earlier = options.previous_ranking.as_ref();
     prepare::in_pool(options, || {
         let channels = Channels::of(topology);
@@ -176,24 +177,28 @@ pub(super) fn on_one_lane(topology: &Topology, options: &Options) -> Result<OneL
 }
 
 /// Computes the routes on one VL by an order of the switches (an earlier order, if there is one),
-/// with at most `most` paths to each switch.
+/// with at most `max_columns` paths to each switch.
 ///
 /// # Errors
 /// The errors of [`Engine::route`].
 pub(super) fn in_order(
     topology: &Topology,
     options: &Options,
-    most: usize,
+    max_columns: usize,
 ) -> Result<Routing, EngineError> {
-    prepare::capacities(topology)?;
+    prepare::check_capacities(topology)?;
     let earlier = options.previous_ranking.as_ref();
-    prepare::in_pool(options, || ordered(topology, earlier, most))
+    prepare::in_pool(options, || ordered(topology, earlier, max_columns))
 }
 
 /// Computes the routes by an order of the switches, in the current thread pool.
-pub(super) fn ordered(topology: &Topology, earlier: Option<&Ranking>, most: usize) -> Routing {
+pub(super) fn ordered(
+    topology: &Topology,
+    earlier: Option<&Ranking>,
+    max_columns: usize,
+) -> Routing {
     let order = depth_first::order(topology, earlier);
-    by_switches(topology, &order, earlier, most).routing
+    by_switches(topology, &order, earlier, max_columns).routing
 }
 
 /// The routes by an order of the switches; `earlier` is the ranking to continue. Absent hosts count
@@ -202,14 +207,14 @@ fn by_switches(
     topology: &Topology,
     order: &Order,
     earlier: Option<&Ranking>,
-    most: usize,
-) -> Found {
+    max_columns: usize,
+) -> LoadedRouting {
     let known = known_fabric(topology, earlier);
     let channels = Channels::of(topology).with_hosts(&columns::ends(topology, &known));
     let up_and_down = ChannelOrder::up_and_down(&channels, order);
-    let found = by_channels(topology, &known, &channels, &up_and_down, most);
+    let found = by_channels(topology, &known, &channels, &up_and_down, max_columns);
     let made = (order, depth_first::REASON);
-    Found {
+    LoadedRouting {
         routing: Routing {
             reason: format!(
                 "{}, up and down the switches {}",
@@ -233,19 +238,19 @@ fn by_channels(
     known: &Topology,
     channels: &Channels,
     order: &ChannelOrder,
-    most: usize,
-) -> Found {
+    max_columns: usize,
+) -> LoadedRouting {
     let mut balance = Balance::new(topology, channels);
     let all: Vec<SwitchIdx> = topology.indices().collect();
-    let found = balance::columns(&mut balance, &all, most, Guide::Follow(order));
+    let found = balance::columns(&mut balance, &all, max_columns, Guide::Follow(order));
     let mut columns = vec![Vec::new(); topology.switch_count()];
     for (destination, found) in found {
         columns[destination.index()] = found;
     }
     let tables = columns::tables_as_known(topology, known, &columns);
-    Found {
+    LoadedRouting {
         routing: Routing::unranked(Nue.name(), reason(1), tables, Lanes::default()),
-        fullest: balance.fullest(),
+        max_load: balance.max_load(),
     }
 }
 
@@ -309,13 +314,13 @@ impl<'a> Router<'a> {
     /// Chooses a channel order for traffic to some destinations in which most of their balanced
     /// shortest paths are legal. Also returns the amount of traffic on illegal turns.
     fn order(&self, destinations: &[SwitchIdx]) -> (ChannelOrder, u64) {
-        let ways = balance::ways(self.channels, destinations, WANTED_COLUMNS);
+        let planned_columns = balance::planned_columns(self.channels, destinations, WANTED_COLUMNS);
         let mut free = Balance::new(self.topology, self.channels);
-        let columns = free.columns(&ways, Guide::Free);
+        let columns = free.columns(&planned_columns, Guide::Free);
         let mut wanted = vec![0; self.channels.turns()];
-        for (way, column) in ways.iter().zip(&columns) {
+        for (planned, column) in planned_columns.iter().zip(&columns) {
             let mut flows = self.channels.flows(column);
-            flows.iter_mut().for_each(|flow| *flow *= way.hosts);
+            flows.iter_mut().for_each(|flow| *flow *= planned.hosts);
             let next = self.channels.next(column);
             add_turns(self.channels, &next, &flows, &mut wanted);
         }

@@ -108,7 +108,7 @@ impl Coordinates {
     /// # Errors
     /// The fabric is no mesh, torus or HyperX, or too much is missing to recognise one.
     pub fn find(topology: &Topology, earlier: Option<&Coordinates>) -> Result<Coordinates, NoGrid> {
-        if let Some(kept) = earlier.and_then(|earlier| earlier.keep(topology)) {
+        if let Some(kept) = earlier.and_then(|earlier| earlier.extended_to(topology)) {
             return Ok(kept);
         }
         let found = find(topology)?;
@@ -178,11 +178,11 @@ impl Coordinates {
     }
 
     /// Whether these coordinates contain all of `earlier`, perhaps with more switches.
-    pub(in crate::engine) fn keeps(&self, earlier: &Coordinates) -> bool {
-        let is_there = |(guid, place)| self.places.get(guid) == Some(place);
+    pub(in crate::engine) fn contains_all_of(&self, earlier: &Coordinates) -> bool {
+        let is_kept = |(guid, place)| self.places.get(guid) == Some(place);
         self.sizes == earlier.sizes
             && self.rows == earlier.rows
-            && earlier.places.iter().all(is_there)
+            && earlier.places.iter().all(is_kept)
     }
 
     /// The grid as text, such as `torus 16x16x8`, `mesh 4x4` or `hyperx 8x8`.
@@ -200,7 +200,7 @@ impl Coordinates {
 
     /// These coordinates with those of new switches; `None` if a new switch has no unique position,
     /// or if the topology does not fit them.
-    fn keep(&self, topology: &Topology) -> Option<Coordinates> {
+    fn extended_to(&self, topology: &Topology) -> Option<Coordinates> {
         let mut kept = self.clone();
         let known = |switch: SwitchIdx| self.places.contains_key(&topology.switch(switch).guid);
         for switch in topology.indices().filter(|&switch| !known(switch)) {
@@ -263,11 +263,11 @@ impl Coordinates {
 }
 
 /// Disjoint sets of numbers (a disjoint-set forest).
-struct Union(Vec<usize>);
+struct DisjointSets(Vec<usize>);
 
-impl Union {
-    fn new(count: usize) -> Union {
-        Union((0..count).collect())
+impl DisjointSets {
+    fn new(count: usize) -> DisjointSets {
+        DisjointSets((0..count).collect())
     }
 
     /// The lowest member of a number's set.
@@ -321,7 +321,7 @@ impl Edges {
     }
 
     /// The number of a switch's neighbours that are not next to any of its other neighbours.
-    fn lonely(&self, switch: usize) -> usize {
+    fn isolated_neighbours(&self, switch: usize) -> usize {
         let own = &self.of[switch];
         let meets = |&&(one, _): &&(usize, usize)| {
             own.iter()
@@ -330,8 +330,8 @@ impl Edges {
         own.len() - own.iter().filter(meets).count()
     }
 
-    /// The squares that two edges of the switch `at`, to its neighbours `a` and `b`, are sides of:
-    /// for each, the edge opposite to the first and the edge opposite to the second.
+    /// The squares with two edges of the switch `at`, to its neighbours `a` and `b`, as sides: for
+    /// each square, the edge opposite to the first edge and the edge opposite to the second.
     fn squares(&self, at: usize, a: usize, b: usize) -> Vec<(usize, usize)> {
         if self.between(a, b).is_some() {
             return Vec::new();
@@ -350,7 +350,7 @@ fn find(topology: &Topology) -> Result<Coordinates, NoGrid> {
     let guid = |switch: usize| topology.switch(SwitchIdx(switch as u32)).guid;
     let edges = Edges::new(topology);
     for (switch, own) in edges.of.iter().enumerate() {
-        let neighbours = edges.lonely(switch);
+        let neighbours = edges.isolated_neighbours(switch);
         if own.len() > MAX_NEIGHBOURS && neighbours > MAX_NEIGHBOURS {
             let switch = guid(switch);
             return Err(NoGrid::TooManyNeighbours { switch, neighbours });
@@ -391,7 +391,7 @@ fn find(topology: &Topology) -> Result<Coordinates, NoGrid> {
 
 /// For each edge, a number that identifies its dimension.
 fn dimensions(edges: &Edges) -> Vec<usize> {
-    let mut cuts = Union::new(edges.count);
+    let mut cuts = DisjointSets::new(edges.count);
     // Triples of (edge, edge of the same switch, whether both are sides of a square).
     let mut corners = Vec::new();
     for (at, own) in edges.of.iter().enumerate() {
@@ -406,8 +406,8 @@ fn dimensions(edges: &Edges) -> Vec<usize> {
             }
         }
     }
-    // For each pair of cuts that meet at a switch, the number of such corners that belong to a
-    // square, and the number of those that do not.
+    // For each pair of cuts that meet at a switch, the number of their corners that belong to a
+    // square, and the number of their corners that do not.
     let mut votes: BTreeMap<(usize, usize), [usize; 2]> = BTreeMap::new();
     for &(a, b, is_square) in &corners {
         let (a, b) = (cuts.find(a), cuts.find(b));
@@ -417,7 +417,7 @@ fn dimensions(edges: &Edges) -> Vec<usize> {
     // If a switch is missing, two cuts of different dimensions may meet only at one corner without
     // a square; consecutive cuts of one dimension meet at more corners.
     let least = if any_square { 2 } else { 1 };
-    let mut dimensions = Union::new(edges.count);
+    let mut dimensions = DisjointSets::new(edges.count);
     for edge in 0..edges.count {
         dimensions.join(edge, cuts.find(edge));
     }
@@ -430,7 +430,7 @@ fn dimensions(edges: &Edges) -> Vec<usize> {
 }
 
 /// The positions of all switches in one dimension.
-struct Row {
+struct Dimension {
     /// The number of positions.
     size: u16,
     cables: RowCables,
@@ -440,9 +440,13 @@ struct Row {
 
 /// Finds the order of the slices of a dimension. Fails with a switch and the number of its
 /// neighbouring slices if they form neither a row nor a ring, and are not all neighbours.
-fn row(edges: &Edges, dimension_of: &[usize], dimension: usize) -> Result<Row, (usize, usize)> {
+fn row(
+    edges: &Edges,
+    dimension_of: &[usize],
+    dimension: usize,
+) -> Result<Dimension, (usize, usize)> {
     let count = edges.of.len();
-    let mut slices = Union::new(count);
+    let mut slices = DisjointSets::new(count);
     for (switch, own) in edges.of.iter().enumerate() {
         for &(other, edge) in own {
             if dimension_of[edge] != dimension {
@@ -472,7 +476,7 @@ fn row(edges: &Edges, dimension_of: &[usize], dimension: usize) -> Result<Row, (
         }
     }
     let size = order.len() as u16;
-    Ok(Row {
+    Ok(Dimension {
         size,
         cables,
         place,

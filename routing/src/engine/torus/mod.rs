@@ -65,7 +65,7 @@ impl Engine for Dor {
         options: &Options,
         _previous: Option<&Tables>,
     ) -> Result<Routing, EngineError> {
-        prepare::capacities(topology)?;
+        prepare::check_capacities(topology)?;
         let coordinates = find(self.name(), topology, options)?;
         let coordinates = without_rings_of_three(coordinates);
         let mut rows = coordinates.rows.iter();
@@ -96,7 +96,7 @@ impl Engine for Torus {
         options: &Options,
         _previous: Option<&Tables>,
     ) -> Result<Routing, EngineError> {
-        prepare::capacities(topology)?;
+        prepare::check_capacities(topology)?;
         let coordinates = find(self.name(), topology, options)?;
         let grid = Grid::new(topology, &coordinates);
         let rings = grid.rings();
@@ -106,7 +106,7 @@ impl Engine for Torus {
             return Err(unfit(self.name(), reason));
         }
         let straight = if rings > 0 { RING_VLS } else { 1 };
-        prepare::lanes(self.name(), straight, options)?;
+        prepare::check_lanes(self.name(), straight, options)?;
         // Packets turn back to an earlier dimension only if there are several.
         let turns_back = grid.dimensions() > 1 && prepare::has_lanes(straight + 1, options);
         let vls = straight + u8::from(turns_back);
@@ -152,7 +152,7 @@ fn find(
     let previous = options.previous_coordinates.as_deref();
     let found = Coordinates::find(topology, previous)
         .map_err(|reason| unfit(engine, format!("it is no mesh, torus or HyperX: {reason}")))?;
-    let is_kept = previous.is_some_and(|previous| found.keeps(previous));
+    let is_kept = previous.is_some_and(|previous| found.contains_all_of(previous));
     let laid_out = match options.layout.as_deref() {
         // Coordinates in use stay, so that service levels stay.
         Some(layout) if !is_kept => layout.apply(&found).ok(),

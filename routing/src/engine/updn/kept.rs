@@ -32,7 +32,7 @@ fn guids(topology: &Topology, switches: &[SwitchIdx]) -> Vec<Guid> {
 /// Fits an earlier ranking to a topology; `None` if it has none of the topology's switches, was
 /// made from other roots, or is a depth-first ranking of `nue`.
 pub(super) fn fit(topology: &Topology, roots: &[SwitchIdx], ranking: &Ranking) -> Option<Fitted> {
-    if ranking.roots != guids(topology, roots) || depth_first::is_of(ranking) {
+    if ranking.roots != guids(topology, roots) || depth_first::is_depth_first(ranking) {
         return None;
     }
     let mut levels: Vec<Option<u8>> = vec![None; topology.switch_count()];

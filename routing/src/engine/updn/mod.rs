@@ -72,7 +72,7 @@ fn route(
     roots: &[SwitchIdx],
     choose: impl FnOnce(Option<&super::Ranking>) -> Ranked + Send,
 ) -> Result<Routing, EngineError> {
-    prepare::capacities(topology)?;
+    prepare::check_capacities(topology)?;
     prepare::in_pool(options, || {
         let earlier = options.previous_ranking.as_ref();
         let ranked = choose(earlier);

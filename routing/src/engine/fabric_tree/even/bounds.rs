@@ -1,10 +1,11 @@
 //! Lower bounds of link loads, from cuts of the fabric.
 //!
 //! All packets between a set of switches and the rest cross the links of the cut around the set.
-//! Under any tables, some link of the cut has at least the load that each would have if they shared
-//! the packets in proportion to their rates. The sets are single switches and subtrees.
+//! Under any tables, some link of the cut has at least the load that every link would have if the
+//! links shared the packets in proportion to their rates. The sets are single switches and
+//! subtrees.
 
-use super::super::numbering::Parts;
+use super::super::numbering::DisjointSets;
 use super::{ReducerInput, Target};
 use crate::topology::SwitchIdx;
 
@@ -41,9 +42,9 @@ struct Side {
     all: Ends,
     /// The total rate of the live links to other sets.
     rate: u128,
-    /// The rate of the fastest such link; 0 without links.
+    /// The rate of the fastest of these links; 0 without links.
     fastest: u32,
-    /// The rate of the slowest such link; 0 without links.
+    /// The rate of the slowest of these links; 0 without links.
     slowest: u32,
 }
 
@@ -160,15 +161,15 @@ impl<'a> Cuts<'a> {
     fn subtrees(&self, level: usize) -> Vec<SwitchIdx> {
         let ReducerInput { known, order, .. } = self.input;
         let is_inside = |switch: SwitchIdx| usize::from(order.levels()[switch.index()]) >= level;
-        let mut parts = Parts::new(known.switch_count());
+        let mut sets = DisjointSets::new(known.switch_count());
         for switch in known.indices().filter(|&switch| is_inside(switch)) {
             for group in known.groups(switch) {
                 if is_inside(group.neighbour) {
-                    parts.join(switch.0, group.neighbour.0);
+                    sets.join(switch.0, group.neighbour.0);
                 }
             }
         }
-        let first = |switch: SwitchIdx| SwitchIdx(parts.find(switch.0));
+        let first = |switch: SwitchIdx| SwitchIdx(sets.find(switch.0));
         known.indices().map(first).collect()
     }
 

@@ -5,10 +5,10 @@
 //! links get more than their share if leaves differ in hosts, subtrees in uplinks or links in rate,
 //! or if several paths lead down to one leaf. Cuts through the fabric give a lower bound of the
 //! maximum link load under any tables ([`bounds`]). If the fullest link has clearly more, this
-//! module moves single destinations: first, on all links, those whose packets meet fewer others on
-//! another path; then those on the fullest links that have a path with a lower maximum link load.
-//! Otherwise the closed form stays: shifts gain more from it than from the last percents of
-//! balance.
+//! module moves single destinations: first, on all links, destinations whose packets meet fewer
+//! other packets on another path; then, on the fullest links, destinations that have a path with a
+//! lower maximum link load. Otherwise the closed form stays: shifts gain more from it than from the
+//! last percents of balance.
 //!
 //! The result is a function of the complete known fabric: missing parts do not affect it.
 
@@ -21,7 +21,7 @@ use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 use rsm_ids::Lid;
 
-use self::max_load_reducer::LeftOut;
+use self::max_load_reducer::SkippedMoves;
 pub(super) use self::max_load_reducer::{Budget, MAX_READS, MaxLoadReducer, ReducerInput, Target};
 use super::super::paths::Tile;
 use super::detours::Detours;
@@ -33,19 +33,19 @@ use crate::topology::{Order, SwitchIdx, Topology};
 
 /// The exceptions: ports that replace those of the closed form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Own {
+pub(super) struct Exceptions {
     /// For each switch, pairs of (position, port), sorted by position.
     ports: Vec<Vec<(u32, u8)>>,
 }
 
 /// The exceptions for a fabric, with their explanation.
 pub(super) struct Evened {
-    pub(super) own: Own,
+    pub(super) exceptions: Exceptions,
     /// The end of a sentence for the operator; empty if there are no exceptions.
-    pub(super) said: String,
+    pub(super) explanation: String,
 }
 
-impl Own {
+impl Exceptions {
     /// Whether a switch has no exceptions.
     pub(super) fn is_empty(&self, switch: SwitchIdx) -> bool {
         self.ports.get(switch.index()).is_none_or(Vec::is_empty)
@@ -74,7 +74,7 @@ impl Own {
 
     /// A copy of these exceptions with the given (switch, position, port) triples added or
     /// replaced.
-    pub(super) fn with(&self, others: impl Iterator<Item = (SwitchIdx, u32, u8)>) -> Own {
+    pub(super) fn with(&self, others: impl Iterator<Item = (SwitchIdx, u32, u8)>) -> Exceptions {
         let mut own = self.clone();
         for (switch, position, port) in others {
             if own.ports.len() <= switch.index() {
@@ -119,8 +119,8 @@ pub(super) struct Intact<'a> {
 /// Computes the exceptions that relieve the fullest links.
 pub(super) fn even(intact: &Intact<'_>) -> Evened {
     let mut evened = Evened {
-        own: Own::default(),
-        said: String::new(),
+        exceptions: Exceptions::default(),
+        explanation: String::new(),
     };
     let known = intact.known;
     if is_regular(known, intact.order.levels()) {
@@ -131,12 +131,12 @@ pub(super) fn even(intact: &Intact<'_>) -> Evened {
     let hosts: usize = first.iter().map(Vec::len).sum();
     if (hosts * known.switch_count()) as u64 > MAX_READS {
         // The search for full links alone would use up all reads.
-        evened.said = "; too large to relieve its fullest links".to_owned();
+        evened.explanation = "; too large to relieve its fullest links".to_owned();
         return evened;
     }
     let closed_form = (intact.closed_form)();
     let mut lfts = closed_form.clone();
-    let mut left_out = LeftOut::default();
+    let mut skipped = SkippedMoves::default();
     for (offset, by_category) in groups.iter().enumerate() {
         // Base LIDs get the same routes with or without further LIDs. All further LIDs together
         // take as long as the base LIDs.
@@ -150,31 +150,31 @@ pub(super) fn even(intact: &Intact<'_>) -> Evened {
                 detours: intact.detours,
             };
             let now = MaxLoadReducer::new(input).level(targets, &mut lfts, share);
-            left_out.relief |= now.relief;
-            left_out.spread |= now.spread;
+            skipped.relief |= now.relief;
+            skipped.spread |= now.spread;
         }
     }
     let targets = groups.iter().flatten().flatten();
-    evened.own = moved(known, targets, &lfts, &closed_form);
-    let count = evened.own.all().count();
+    evened.exceptions = moved(known, targets, &lfts, &closed_form);
+    let count = evened.exceptions.all().count();
     if count > 0 {
-        let where_from = "taken off the fullest links or spread over emptier ones";
-        evened.said = format!("; {count} entries {where_from}");
+        let origin = "taken off the fullest links or spread over emptier ones";
+        evened.explanation = format!("; {count} entries {origin}");
     }
-    if left_out.relief {
+    if skipped.relief {
         let rest = "; further ones would take too long to find";
-        evened.said.push_str(rest);
+        evened.explanation.push_str(rest);
     }
-    if left_out.spread {
+    if skipped.spread {
         let rest = "; too large to spread entries below the fullest links";
-        evened.said.push_str(rest);
+        evened.explanation.push_str(rest);
     }
     evened
 }
 
 /// The LIDs of hosts, grouped by offset from the base LID and then by category. The load of each
-/// group is evened out on its own: most programs use only base LIDs, and the others spread their
-/// packets over all LIDs.
+/// group is evened out on its own: most programs use only base LIDs, and other programs spread
+/// their packets over all LIDs.
 fn target_groups(intact: &Intact<'_>) -> Vec<Vec<Vec<Target>>> {
     let mut groups: Vec<Vec<Vec<Target>>> = Vec::new();
     for (column, &switch) in intact.numbering.columns.iter().enumerate() {
@@ -183,17 +183,17 @@ fn target_groups(intact: &Intact<'_>) -> Vec<Vec<Vec<Target>>> {
             let Some(number) = place.destination else {
                 continue;
             };
-            let found = &intact.known.destinations()[number as usize];
-            if found.kind.is_host() {
+            let destination = &intact.known.destinations()[number as usize];
+            if destination.kind.is_host() {
                 let offset = usize::from(place.offset);
                 if groups.len() <= offset {
                     groups.resize(offset + 1, vec![Vec::new(); Category::COUNT]);
                 }
-                let category = Category::of(found, intact.categories);
+                let category = Category::of(destination, intact.categories);
                 groups[offset][category as usize].push(Target {
-                    lid: Lid(found.lid.0 + place.offset),
-                    base: found.lid,
-                    lids: found.lmc.lids(),
+                    lid: Lid(destination.lid.0 + place.offset),
+                    base: destination.lid,
+                    lids: destination.lmc.lids(),
                     position,
                     column,
                     switch,
@@ -210,7 +210,7 @@ fn moved<'t>(
     targets: impl Iterator<Item = &'t Target>,
     lfts: &[Lft],
     closed_form: &[Lft],
-) -> Own {
+) -> Exceptions {
     let mut position_of = vec![None; known.top_lid().index() + 1];
     for target in targets {
         // There are fewer positions than LIDs.
@@ -225,7 +225,7 @@ fn moved<'t>(
         ports
     };
     let ports = lfts.par_iter().zip(closed_form).map(of_switch).collect();
-    Own { ports }
+    Exceptions { ports }
 }
 
 /// Whether the fabric is a regular tree: all links have one rate and connect two levels, all

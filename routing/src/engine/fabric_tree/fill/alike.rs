@@ -14,11 +14,11 @@ use super::super::super::paths::Tile;
 use super::super::Plan;
 use super::classes::Class;
 use super::keys::SameRows;
-use super::{Run, When};
+use super::{FabricState, Run};
 use crate::tables::{Lft, Pool};
 
 /// The maximum number of rows to keep, of at most 48 KB each. Regular trees have one row for each
-/// level; if ports are cabled in no order, hardly two switches share one.
+/// level; if ports are cabled in no order, hardly any two switches share a row.
 const MAX_ROWS: usize = 64;
 
 /// Entries by LID, keyed by the divider and the round-robin list of ports.
@@ -53,10 +53,10 @@ impl Alike {
     }
 
     /// The switches with equal costs in a tile; `None` if few tables are computed.
-    pub(super) fn same(&self, tile: usize, when: When) -> Option<&SameRows> {
-        match when {
-            When::Now => self.same.get(tile),
-            When::Usually => self.same_intact.get(tile),
+    pub(super) fn same(&self, tile: usize, state: FabricState) -> Option<&SameRows> {
+        match state {
+            FabricState::Present => self.same.get(tile),
+            FabricState::Complete => self.same_intact.get(tile),
         }
     }
 
@@ -65,11 +65,11 @@ impl Alike {
     pub(super) fn row(
         &self,
         divider: u32,
-        turns: &[u8],
+        rotation: &[u8],
         table: &mut [u8],
         make: impl FnOnce(&mut [u8]),
     ) {
-        let key = (divider, turns.to_vec());
+        let key = (divider, rotation.to_vec());
         let known = self.rows.lock().get(&key).cloned();
         if let Some(row) = known {
             table.copy_from_slice(&row);
@@ -98,32 +98,32 @@ impl Alike {
 pub(super) struct Shape {
     /// The end position of each run of columns, and its class.
     runs: Vec<(usize, usize)>,
-    classes: Vec<Simple>,
+    classes: Vec<CommonClass>,
 }
 
 /// A class whose ports do not depend on the switch.
 #[derive(PartialEq, Eq, Hash)]
-enum Simple {
+enum CommonClass {
     Nowhere,
     Port(u8),
-    Turns(u32, Vec<u8>),
+    Rotation(u32, Vec<u8>),
 }
 
 impl Shape {
     /// The shape of a switch's table; `None` if a class lacks a port, because the ports in its
     /// place differ from switch to switch.
     pub(super) fn of(classes: &[Class], runs: &[Run]) -> Option<Shape> {
-        let simple = |class: &Class| match class {
-            Class::Nowhere => Some(Simple::Nowhere),
-            Class::Port(port) => Some(Simple::Port(*port)),
+        let common = |class: &Class| match class {
+            Class::Nowhere => Some(CommonClass::Nowhere),
+            Class::Port(port) => Some(CommonClass::Port(*port)),
             Class::Mixed(class) => class
                 .is_intact
-                .then(|| Simple::Turns(class.divider, class.base.clone())),
+                .then(|| CommonClass::Rotation(class.divider, class.base.clone())),
         };
         let joined = runs.chunk_by(|one, other| one.class == other.class);
         let last = joined.filter_map(<[Run]>::last);
         Some(Shape {
-            classes: classes.iter().map(simple).collect::<Option<_>>()?,
+            classes: classes.iter().map(common).collect::<Option<_>>()?,
             runs: last.map(|run| (run.positions.end, run.class)).collect(),
         })
     }

@@ -20,7 +20,7 @@ pub(super) enum Class {
 
 /// Ports over which destinations are spread.
 pub(super) struct Mixed {
-    /// The divider of destination numbers: so many consecutive numbers share a port.
+    /// The number of consecutive destination numbers that share a port.
     pub(super) divider: u32,
     /// The round-robin list of ports while nothing is missing.
     pub(super) base: Vec<u8>,
@@ -28,13 +28,13 @@ pub(super) struct Mixed {
     pub(super) eligible: [bool; 256],
     /// Whether every port of `base` is eligible.
     pub(super) is_intact: bool,
-    /// The round-robin list of ports for destinations that have lost theirs.
+    /// The round-robin list of ports for destinations whose port is missing.
     pub(super) detours: Vec<u8>,
 }
 
 impl Mixed {
     /// [`Mixed::base`], padded to a fixed length.
-    pub(super) fn port_of_turn(&self) -> [u8; 256] {
+    pub(super) fn port_of_slot(&self) -> [u8; 256] {
         let mut ports = [NO_PATH; 256];
         ports[..self.base.len()].copy_from_slice(&self.base);
         ports
@@ -47,18 +47,18 @@ pub(super) struct Classes<'f, 'a> {
     list: Vec<Class>,
     /// For each way, the class of the columns to which only this way leads, now and in the complete
     /// fabric; `None` if no such column was seen.
-    alone: Vec<Option<usize>>,
+    of_single_way: Vec<Option<usize>>,
     /// Classes by the present ways and the ways of the complete fabric.
-    others: HashMap<(Key, Key), usize, BuildHasherDefault<WordHasher>>,
+    by_ways: HashMap<(Key, Key), usize, BuildHasherDefault<WordHasher>>,
 }
 
 impl<'f, 'a> Classes<'f, 'a> {
     pub(super) fn new(filler: &'f Filler<'a>) -> Classes<'f, 'a> {
         Classes {
-            alone: vec![None; filler.ways.len()],
+            of_single_way: vec![None; filler.ways.len()],
             filler,
             list: Vec::new(),
-            others: HashMap::default(),
+            by_ways: HashMap::default(),
         }
     }
 
@@ -67,8 +67,8 @@ impl<'f, 'a> Classes<'f, 'a> {
     pub(super) fn of(&mut self, now: Key, intact: Key) -> usize {
         let next = self.list.len();
         let class = match only_way(&now).filter(|_| now == intact) {
-            Some(way) => *self.alone[way].get_or_insert(next),
-            None => *self.others.entry((now, intact)).or_insert(next),
+            Some(way) => *self.of_single_way[way].get_or_insert(next),
+            None => *self.by_ways.entry((now, intact)).or_insert(next),
         };
         if class < next {
             return class;

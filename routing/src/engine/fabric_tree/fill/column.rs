@@ -63,27 +63,27 @@ impl Costs for Column {
 /// Gathering a column pays if more than one switch in this many needs it.
 const NEEDED_BY_ONE_IN: usize = 16;
 
-/// The costs to columns that many switches need, by column: the present ones and, if parts are
-/// missing, those in the complete fabric.
+/// The costs to columns that many switches need, by column: the present costs and, if parts are
+/// missing, the costs in the complete fabric.
 #[derive(Default)]
 pub(in super::super) struct Gathered(HashMap<usize, (Column, Option<Column>)>);
 
 impl Gathered {
-    /// Gathers the columns that many switches need; `asked` lists the needed columns of each
-    /// switch.
-    pub(in super::super) fn of(plan: &Plan<'_>, asked: &[Vec<u32>]) -> Gathered {
-        let mut times = vec![0; plan.numbering.columns.len()];
-        for &column in asked.iter().flatten() {
-            times[column as usize] += 1;
+    /// Gathers the columns that many switches need; `needed_columns` lists the needed columns of
+    /// each switch.
+    pub(in super::super) fn of(plan: &Plan<'_>, needed_columns: &[Vec<u32>]) -> Gathered {
+        let mut uses = vec![0; plan.numbering.columns.len()];
+        for &column in needed_columns.iter().flatten() {
+            uses[column as usize] += 1;
         }
-        let worth: Vec<usize> = (0..times.len())
-            .filter(|&column| times[column] * NEEDED_BY_ONE_IN > asked.len())
+        let frequent: Vec<usize> = (0..uses.len())
+            .filter(|&column| uses[column] * NEEDED_BY_ONE_IN > needed_columns.len())
             .collect();
         let gather = |column: usize| {
             let intact = plan.intact_tiles.map(|tiles| Column::of(tiles, column));
             (column, (Column::of(plan.tiles, column), intact))
         };
-        let gathered: Vec<_> = worth.into_par_iter().map(gather).collect();
+        let gathered: Vec<_> = frequent.into_par_iter().map(gather).collect();
         Gathered(gathered.into_iter().collect())
     }
 

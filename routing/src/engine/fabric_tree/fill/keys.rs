@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::super::super::paths::{NEVER, Row, Rows, TILE, Tile, UNREACHED, nearer};
-use super::{Filler, When};
+use super::{FabricState, Filler};
 use crate::digest::digest;
 use crate::topology::SwitchIdx;
 
@@ -89,10 +89,10 @@ impl Keys {
         filler: &Filler<'_>,
         tile: &Tile,
         same: Option<&SameRows>,
-        when: When,
+        state: FabricState,
     ) {
         let next = next_costs(tile, filler.switch);
-        self.group(filler, same, when);
+        self.group(filler, same, state);
         for key in &mut self.rows {
             *key = [0; TILE];
         }
@@ -122,11 +122,11 @@ impl Keys {
     }
 
     /// Groups the ways of a switch by neighbours with equal costs.
-    fn group(&mut self, filler: &Filler<'_>, same: Option<&SameRows>, when: When) {
+    fn group(&mut self, filler: &Filler<'_>, same: Option<&SameRows>, state: FabricState) {
         self.equal_ways.clear();
         for (number, way) in filler.ways.iter().enumerate() {
-            let (is_there, is_above) = way.stands(when);
-            if !is_there {
+            let (is_present, is_above) = way.presence_and_direction(state);
+            if !is_present {
                 continue;
             }
             let neighbour = match same {

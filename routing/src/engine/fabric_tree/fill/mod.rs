@@ -18,11 +18,11 @@ use self::classes::{Class, Classes, Mixed};
 pub(super) use self::column::Gathered;
 use self::column::{Costs, InTile};
 use self::keys::{Keys, nonzero};
-pub(super) use self::ways::up_turns;
-use self::ways::{Way, When, fill_turns, turns_among};
+pub(super) use self::ways::uplink_rotations;
+use self::ways::{FabricState, Way, fill_rotation, rotation_among};
 use super::super::paths::{TILE, Tile, UNREACHED, nearer};
 use super::Plan;
-use super::turns::{detours, turn};
+use super::turns::{detours, slot_of};
 use crate::tables::{Lft, NO_PATH};
 use crate::topology::SwitchIdx;
 
@@ -38,7 +38,7 @@ pub(super) fn scratch() -> Scratch {
 pub(super) struct Filler<'a> {
     plan: &'a Plan<'a>,
     switch: SwitchIdx,
-    /// The divider of destination numbers at this switch.
+    /// The number of consecutive destination numbers that share a port at this switch.
     divider: u32,
     /// The ways out of the switch: its port groups in the known fabric.
     ways: Vec<Way<'a>>,
@@ -98,7 +98,7 @@ impl<'a> Filler<'a> {
     pub(super) fn lft(&self, alike: &Alike, scratch: &mut Scratch) -> Lft {
         let (classes, runs) = self.runs(alike);
         let may_share = self.own_entries().nth(1).is_none()
-            && self.plan.own.is_empty(self.switch)
+            && self.plan.exceptions.is_empty(self.switch)
             && self.detours(alike).is_empty();
         // A table with exceptions, detours or several own destinations is unique.
         let shape = may_share.then(|| Shape::of(&classes, &runs)).flatten();
@@ -216,7 +216,7 @@ impl<'a> Filler<'a> {
                 tile: &tiles[column / TILE],
                 column: column % TILE,
             };
-            self.cheapest(&at, When::Usually)
+            self.cheapest(&at, FabricState::Complete)
         });
         Some((ways, intact.unwrap_or_default()))
     }
@@ -225,26 +225,26 @@ impl<'a> Filler<'a> {
     fn class_by_detour(&self, ways: &[usize], intact: &[usize]) -> Class {
         let mut class = self.classify(ways, intact);
         if let Class::Mixed(class) = &mut class {
-            // Rotates over all potential detour ports, so that losing one leaves the others' share
-            // unchanged.
+            // Rotate over all potential detour ports, so that the loss of one port leaves the
+            // shares of the others unchanged.
             let order = &*self.plan.detours.order;
             let is_way = |way: &&Way<'_>| {
                 // Switches are numbered as in the known fabric.
                 order.is_above(SwitchIdx(way.neighbour as u32), self.switch)
             };
-            fill_turns(&mut class.detours, self.ways.iter().filter(is_way));
+            fill_rotation(&mut class.detours, self.ways.iter().filter(is_way));
             self.ensure_detour(ways, class);
         }
         class
     }
 
-    /// Ensures that one of the class's detours is eligible: the rotation leaves out ports far
-    /// slower than others, but only such ports may be left.
+    /// Ensures that one of the class's detours is eligible: the rotation omits ports far slower
+    /// than others, but these may be the only eligible ports.
     fn ensure_detour(&self, ways: &[usize], class: &mut Mixed) {
         let is_eligible = |port: &u8| class.eligible[usize::from(*port)];
         if !class.detours.iter().any(is_eligible) {
             let ways = ways.iter().map(|&way| &self.ways[way]);
-            class.detours = turns_among(ways, &class.eligible);
+            class.detours = rotation_among(ways, &class.eligible);
         }
     }
 
@@ -277,11 +277,16 @@ impl<'a> Filler<'a> {
         let mut intact_keys = Keys::new(self.ways.len());
         for (number, tile) in plan.tiles.iter().enumerate() {
             let own = own.checked_sub(tile.first).filter(|&own| own < TILE);
-            keys.set(self, tile, alike.same(number, When::Now), When::Now);
+            keys.set(
+                self,
+                tile,
+                alike.same(number, FabricState::Present),
+                FabricState::Present,
+            );
             let mut starts = keys.starts(own);
             if let Some(tiles) = plan.intact_tiles {
-                let same = alike.same(number, When::Usually);
-                intact_keys.set(self, &tiles[number], same, When::Usually);
+                let same = alike.same(number, FabricState::Complete);
+                intact_keys.set(self, &tiles[number], same, FabricState::Complete);
                 for (start, intact) in starts.iter_mut().zip(intact_keys.starts(own)) {
                     *start |= intact;
                 }
@@ -307,12 +312,12 @@ impl<'a> Filler<'a> {
     }
 
     /// The round-robin list of the ports of all uplinks, missing ones included.
-    fn up_turns(&self) -> &Vec<u8> {
-        &self.plan.up_turns[self.switch.index()]
+    fn uplink_rotations(&self) -> &Vec<u8> {
+        &self.plan.uplink_rotations[self.switch.index()]
     }
 
     /// The least-cost ways towards one column.
-    fn cheapest(&self, costs: &impl Costs, when: When) -> Vec<usize> {
+    fn cheapest(&self, costs: &impl Costs, state: FabricState) -> Vec<usize> {
         let (down, taken) = (
             costs.down(self.switch.index()),
             costs.taken(self.switch.index()),
@@ -322,8 +327,8 @@ impl<'a> Filler<'a> {
             return Vec::new();
         }
         let is_cheapest = |way: &Way<'_>| {
-            let (is_there, is_above) = way.stands(when);
-            is_there
+            let (is_present, is_above) = way.presence_and_direction(state);
+            is_present
                 && if is_above {
                     !goes_down && costs.taken(way.neighbour) == nearer(taken, way.hops)
                 } else {
@@ -372,10 +377,10 @@ impl<'a> Filler<'a> {
     /// The class of a column with these costs; `intact` holds the costs in the complete fabric if
     /// parts are missing.
     fn class_by(&self, now: &impl Costs, intact: Option<&impl Costs>) -> Class {
-        let cheapest = self.cheapest(now, When::Now);
+        let cheapest = self.cheapest(now, FabricState::Present);
         match intact {
             None => self.classify(&cheapest, &cheapest),
-            Some(intact) => self.classify(&cheapest, &self.cheapest(intact, When::Usually)),
+            Some(intact) => self.classify(&cheapest, &self.cheapest(intact, FabricState::Complete)),
         }
     }
 
@@ -410,13 +415,13 @@ impl<'a> Filler<'a> {
             let missing = self.up_count - ways.len();
             missing * super::super::choose::FAULTY_IN < self.up_count
         };
-        let turns_of = |turns: &mut Vec<u8>, ways: &[usize]| {
-            fill_turns(turns, ways.iter().map(|&way| &self.ways[way]));
+        let rotation_of = |rotation: &mut Vec<u8>, ways: &[usize]| {
+            fill_rotation(rotation, ways.iter().map(|&way| &self.ways[way]));
         };
         if all_up(intact) && nearly_all(intact) {
-            class.base.clone_from(self.up_turns());
+            class.base.clone_from(self.uplink_rotations());
         } else {
-            turns_of(&mut class.base, intact);
+            rotation_of(&mut class.base, intact);
         }
         let is_eligible = |port: &u8| class.eligible[usize::from(*port)];
         class.is_intact = !class.base.is_empty() && class.base.iter().all(is_eligible);
@@ -424,9 +429,9 @@ impl<'a> Filler<'a> {
             if class.base.iter().any(is_eligible) {
                 class.detours.clone_from(&class.base);
             } else if all_up(cheapest) {
-                class.detours.clone_from(self.up_turns());
+                class.detours.clone_from(self.uplink_rotations());
             } else {
-                turns_of(&mut class.detours, cheapest);
+                rotation_of(&mut class.detours, cheapest);
             }
             self.ensure_detour(cheapest, &mut class);
         }
@@ -443,14 +448,14 @@ impl<'a> Filler<'a> {
         let Class::Mixed(class) = class else {
             return false;
         };
-        let turns = self.plan.turns.of(class.divider, class.base.len());
-        let Some(turns) = turns.filter(|_| class.is_intact) else {
+        let slots = self.plan.shared_slots.of(class.divider, class.base.len());
+        let Some(slots) = slots.filter(|_| class.is_intact) else {
             return false;
         };
         alike.row(class.divider, &class.base, table, |table| {
-            let port_of = class.port_of_turn();
-            for (entry, &turn) in table.iter_mut().zip(turns) {
-                *entry = port_of[usize::from(turn)];
+            let port_of = class.port_of_slot();
+            for (entry, &slot) in table.iter_mut().zip(slots) {
+                *entry = port_of[usize::from(slot)];
             }
         });
         true
@@ -462,7 +467,7 @@ impl<'a> Filler<'a> {
         let Class::Mixed(class) = class else {
             return;
         };
-        for &(position, port) in self.plan.own.within(self.switch, positions) {
+        for &(position, port) in self.plan.exceptions.within(self.switch, positions) {
             if class.eligible[usize::from(port)] {
                 table[usize::from(self.plan.lids[position as usize])] = port;
             }
@@ -487,16 +492,16 @@ impl<'a> Filler<'a> {
             Class::Port(port) => return fill_with(*port),
             Class::Mixed(class) => class,
         };
-        let Some(turns) = self.plan.turns.of(class.divider, class.base.len()) else {
+        let Some(slots) = self.plan.shared_slots.of(class.divider, class.base.len()) else {
             for (&lid, position) in lids.iter().zip(positions) {
                 table[usize::from(lid)] = self.port_in_closed_form(class, position);
             }
             return;
         };
-        let port_of = class.port_of_turn();
+        let port_of = class.port_of_slot();
         let is_open = |port: u8| class.is_intact || class.eligible[usize::from(port)];
         for (&lid, position) in lids.iter().zip(positions) {
-            let port = port_of[usize::from(turns[usize::from(lid)])];
+            let port = port_of[usize::from(slots[usize::from(lid)])];
             table[usize::from(lid)] = if is_open(port) {
                 port
             } else {
@@ -517,7 +522,7 @@ impl<'a> Filler<'a> {
     /// The port of the exception for a position if that port is on a cheapest way, else the port of
     /// the closed form.
     fn port(&self, class: &Mixed, position: usize) -> u8 {
-        match self.plan.own.port(self.switch, position) {
+        match self.plan.exceptions.port(self.switch, position) {
             Some(port) if class.eligible[usize::from(port)] => port,
             _ => self.port_in_closed_form(class, position),
         }
@@ -527,7 +532,7 @@ impl<'a> Filler<'a> {
     fn port_in_closed_form(&self, class: &Mixed, position: usize) -> u8 {
         if !class.base.is_empty() {
             let place = &self.plan.numbering.places[position];
-            let port = class.base[turn(place, class.divider, class.base.len())];
+            let port = class.base[slot_of(place, class.divider, class.base.len())];
             if class.eligible[usize::from(port)] {
                 return port;
             }
@@ -540,7 +545,7 @@ impl<'a> Filler<'a> {
         let place = &self.plan.numbering.places[position];
         let source = self.plan.numbering.column_of[self.switch.index()] as usize;
         detours(place, class.divider, source, class.detours.len())
-            .map(|turn| class.detours[turn])
+            .map(|slot| class.detours[slot])
             .find(|&port| class.eligible[usize::from(port)])
             .unwrap_or(NO_PATH)
     }

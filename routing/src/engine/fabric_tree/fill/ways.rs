@@ -27,38 +27,38 @@ pub(super) struct Way<'a> {
 
 impl Way<'_> {
     /// Returns whether the way exists, and whether it leads to a switch above.
-    pub(super) fn stands(&self, when: When) -> (bool, bool) {
-        match when {
-            When::Now => (self.is_live, self.is_above),
-            When::Usually => (true, self.is_usually_above),
+    pub(super) fn presence_and_direction(&self, state: FabricState) -> (bool, bool) {
+        match state {
+            FabricState::Present => (self.is_live, self.is_above),
+            FabricState::Complete => (true, self.is_usually_above),
         }
     }
 }
 
 /// A state of the fabric.
 #[derive(Clone, Copy)]
-pub(super) enum When {
+pub(super) enum FabricState {
     /// The present fabric.
-    Now,
-    /// The known fabric, as if complete.
-    Usually,
+    Present,
+    /// The known fabric with all of its parts.
+    Complete,
 }
 
 /// For each switch, the round-robin list of the ports of all uplinks, missing ones included.
-pub(in super::super) fn up_turns(known: &Topology, order: &Order) -> Vec<Vec<u8>> {
+pub(in super::super) fn uplink_rotations(known: &Topology, order: &Order) -> Vec<Vec<u8>> {
     let level = |switch: SwitchIdx| order.levels()[switch.index()];
     let of = |switch: SwitchIdx| {
         let is_up = |group: &Group<'_>| level(group.neighbour) < level(switch);
-        let mut turns = Vec::new();
+        let mut rotation = Vec::new();
         slots::fill(
-            &mut turns,
+            &mut rotation,
             known
                 .group_range(switch)
                 .map(|group| known.group(group))
                 .filter(is_up),
             Rates::HalfIsAlike,
         );
-        turns
+        rotation
     };
     (0..known.switch_count() as u32)
         .into_par_iter()
@@ -67,18 +67,21 @@ pub(in super::super) fn up_turns(known: &Topology, order: &Order) -> Vec<Vec<u8>
 }
 
 /// Writes the round-robin list of the ports of some ways.
-pub(super) fn fill_turns<'w>(turns: &mut Vec<u8>, ways: impl Iterator<Item = &'w Way<'w>> + Clone) {
+pub(super) fn fill_rotation<'w>(
+    rotation: &mut Vec<u8>,
+    ways: impl Iterator<Item = &'w Way<'w>> + Clone,
+) {
     let group = |way: &'w Way<'w>| Group {
         // Switches are numbered as in the known fabric.
         neighbour: SwitchIdx(way.neighbour as u32),
         links: way.links,
     };
-    slots::fill(turns, ways.map(group), Rates::HalfIsAlike);
+    slots::fill(rotation, ways.map(group), Rates::HalfIsAlike);
 }
 
 /// The round-robin list of the eligible ports of some ways. Faster ports that are not eligible do
 /// not exclude slower ones.
-pub(super) fn turns_among<'w>(
+pub(super) fn rotation_among<'w>(
     ways: impl Iterator<Item = &'w Way<'w>>,
     eligible: &[bool; 256],
 ) -> Vec<u8> {
@@ -89,9 +92,9 @@ pub(super) fn turns_among<'w>(
     };
     let present: Vec<(usize, Vec<HalfLink>)> = ways.map(present).collect();
     let groups = present.iter().filter(|(_, links)| !links.is_empty());
-    let mut turns = Vec::new();
+    let mut rotation = Vec::new();
     slots::fill(
-        &mut turns,
+        &mut rotation,
         groups.map(|(neighbour, links)| Group {
             // Switches are numbered as in the known fabric.
             neighbour: SwitchIdx(*neighbour as u32),
@@ -99,5 +102,5 @@ pub(super) fn turns_among<'w>(
         }),
         Rates::HalfIsAlike,
     );
-    turns
+    rotation
 }

@@ -1,4 +1,4 @@
-//! The known fabric with its present parts, and the differences from those of the previous routing.
+//! The known fabric with its present parts, and the differences from the previous routing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use super::super::detours::Detours;
 use super::super::known::KnownFabric;
 use super::super::live::Live;
 use super::super::numbering::{self, Numbering};
-use super::super::whole::whole;
+use super::super::whole::with_inferred_cables;
 use super::super::{inferred_sentence, lids};
 use super::mending::Repair;
 use super::{State, Touched};
 use crate::topology::{SwitchIdx, Topology};
 
-/// The known fabric with its present parts, and the differences from those of the previous routing.
+/// The known fabric with its present parts, and the differences from the previous routing.
 pub(super) struct Basis {
     pub(super) fabric: KnownFabric,
     pub(super) live: Live,
@@ -157,7 +157,7 @@ impl Basis {
     /// Adds to `touched` the columns of destinations for which a switch's exception to the closed
     /// form has changed.
     fn touch_exceptions(&mut self, previous: &KnownFabric) {
-        let (now, before) = (&self.fabric.own, &previous.own);
+        let (now, before) = (&self.fabric.exceptions, &previous.exceptions);
         let differs = |&(switch, position, port): &(SwitchIdx, usize, u8)| {
             now.port(switch, position) != Some(port) || before.port(switch, position) != Some(port)
         };
@@ -186,7 +186,7 @@ impl Basis {
     pub(super) fn has_new_pairs(&self, earlier: &State, topology: &Topology) -> bool {
         let mut both = self.live.switches.iter().zip(&earlier.live.switches);
         topology.components().len() != 1
-            || earlier.parts != 1
+            || earlier.components != 1
             || both.any(|(now, was)| now.is_some() && was.is_none())
     }
 }
@@ -209,7 +209,7 @@ fn extended_fabric(
     }
     let seen = united.link_count();
     let order = &previous.order;
-    let known = Arc::new(whole(&united, order.levels()).unwrap_or(united));
+    let known = Arc::new(with_inferred_cables(&united, order.levels()).unwrap_or(united));
     let columns = numbering::columns(&known, order.levels());
     if columns != previous.numbering.columns {
         return Err("a cable connects subtrees that were separate");

@@ -41,8 +41,8 @@ impl Differences {
         touched: &Touched,
     ) -> Differences {
         let was = |switch: SwitchIdx| earlier.live.switches[switch.index()];
-        let is_here = |switch: &SwitchIdx| plan.live.switches[switch.index()].is_some();
-        let here: Vec<SwitchIdx> = plan.known.indices().filter(is_here).collect();
+        let is_present = |switch: &SwitchIdx| plan.live.switches[switch.index()].is_some();
+        let here: Vec<SwitchIdx> = plan.known.indices().filter(is_present).collect();
         let table = |&switch: &SwitchIdx| {
             was(switch).map_or_else(Lft::default, |was| earlier.tables.lft(was).clone())
         };

@@ -17,7 +17,7 @@ pub(super) struct Repair<'a> {
     pub(super) order: &'a Order,
     pub(super) numbering: &'a Numbering,
     pub(super) ways: Ways<'a>,
-    /// All switches that gained or lost a link, and perhaps others.
+    /// The switches that gained or lost a link; may include more switches.
     pub(super) changed_switches: &'a FixedBitSet,
     /// The missing switches.
     pub(super) absent: &'a FixedBitSet,
@@ -41,8 +41,8 @@ impl Repair<'_> {
         mended.into_iter().map(|mended| mended.tile).collect()
     }
 
-    /// The columns of a tile in which the cost of a changed switch no longer follows from those of
-    /// its neighbours.
+    /// The columns of a tile in which the cost of a changed switch no longer follows from the costs
+    /// of its neighbours.
     fn first_changes(&self, tile: &Tile) -> FixedBitSet {
         let mut columns = FixedBitSet::with_capacity(TILE);
         // Missing switches are left out: their costs are not used until they are back.

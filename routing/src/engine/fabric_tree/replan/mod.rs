@@ -43,7 +43,7 @@ pub(crate) struct State {
     pub(super) interim: Option<Arc<Order>>,
     pub(super) detours: Arc<Detours>,
     pub(super) connect_roots: bool,
-    /// The LID at each position; 0 if it has none now.
+    /// The LID at each position; 0 if no present port has the LID.
     pub(super) lids: Arc<Vec<u16>>,
     /// The costs over the present parts.
     pub(super) tiles: Vec<Arc<Tile>>,
@@ -52,17 +52,18 @@ pub(crate) struct State {
     pub(super) categories: Arc<Categories>,
     pub(super) numbers: Arc<Numbers>,
     /// The number of components of the fabric of these tables.
-    pub(super) parts: usize,
-    /// The number of moves in [`KnownFabric::own`] that rebalancing made because parts are missing.
+    pub(super) components: usize,
+    /// The number of moves in [`KnownFabric::exceptions`] that rebalancing made because parts are
+    /// missing.
     pub(super) relieved: usize,
     /// The parts that were present at the last of these moves.
     pub(super) relieved_at: Option<Live>,
-    /// The parts that were present when this known fabric was first planned. The moves of
-    /// rebalancing go back when all links of these parts are present.
+    /// The parts that were present when this known fabric was first planned. Rebalancing's moves
+    /// are undone when all links of these parts are present.
     pub(super) usual: Live,
     /// The number of LIDs of each host, from the base LID on, for which rebalancing finds nothing
     /// more to move.
-    pub(super) settled: usize,
+    pub(super) balanced_lids: usize,
 }
 
 impl State {
@@ -74,7 +75,7 @@ impl State {
         }
     }
 
-    /// Whether the moves of rebalancing go back once these parts are present.
+    /// Whether rebalancing's moves are undone once these parts are present.
     fn ends_relief(&self, live: &Live) -> bool {
         let is_as_at_moves = |at: &Live| at.has_links_of(live) && live.has_links_of(at);
         live.has_links_of(&self.usual) && !self.relieved_at.as_ref().is_some_and(is_as_at_moves)
@@ -305,9 +306,9 @@ impl Repaired {
         if has_new_pairs {
             changed.extend(inputs.unreached());
         }
-        let are_joined = topology.components().len() == 1 && earlier.parts == 1;
+        let are_joined = topology.components().len() == 1 && earlier.components == 1;
         let only_links = !basis.is_changed && live.has_nodes_of(&earlier.live);
-        let between = detours::ComeAndGone {
+        let between = detours::FabricDifference {
             ends: &changed_switches,
             before: (are_joined && only_links).then_some(&earlier.live),
         };
@@ -348,11 +349,11 @@ impl Repaired {
             tables: Tables::default(),
             categories: options.categories.clone(),
             numbers: options.numbers.clone(),
-            parts: topology.components().len(),
+            components: topology.components().len(),
             relieved: self.relieved,
             relieved_at: self.relieved_at,
             usual: self.usual,
-            settled: 0,
+            balanced_lids: 0,
         }
     }
 }

@@ -36,7 +36,7 @@ impl Budget {
     }
 
     /// Records the move of this switch's entry for this LID.
-    pub(super) fn take(&mut self, switch: SwitchIdx, lid: Lid) {
+    pub(super) fn record(&mut self, switch: SwitchIdx, lid: Lid) {
         // With no limit, every block may change.
         if self.blocks < usize::MAX {
             self.changed.insert(block_of(switch, lid));

@@ -1,8 +1,8 @@
 //! Computes the cost of a move in shift patterns.
 //!
 //! In a shift, every host sends to the host a fixed number of places further on, so that the hosts
-//! behind a switch send to equally many consecutive destinations. Two of these destinations that
-//! leave by one port share it; the closed form gives neighbours different ports.
+//! behind a switch send to equally many consecutive destinations. If packets to two of these
+//! destinations leave by one port, they share it; the closed form gives neighbours different ports.
 
 use rsm_ids::Lid;
 

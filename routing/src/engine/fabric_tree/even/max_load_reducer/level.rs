@@ -6,21 +6,21 @@ use super::{Budget, MaxLoadReducer, Moved, Target};
 use crate::tables::Lft;
 
 /// The load above which a link counts as full, in 64ths of the lower bound of the maximum link
-/// load. Evening out loads below that would cost shift patterns more throughput than it gains.
+/// load. Evening out lower loads would cost shift patterns more throughput than it gains.
 const FULL_64THS: u64 = 67;
 
-/// The least fair load of a link, in tenths of the lower bound of the maximum link load. A lower
-/// fair load is raised to this one, because evening out such low loads gains nothing.
-const SMALLEST_TENTHS: u128 = 7;
+/// The minimum fair load of a link, in tenths of the lower bound of the maximum link load. Lower
+/// fair loads are raised to this value, because evening them out gains nothing.
+const MIN_FAIR_TENTHS: u128 = 7;
 
 /// The maximum number of entries and links to read in search of better paths, about half a second
 /// of work. This number suffices for 10,000 hosts on 1,700 switches with one link in a hundred
 /// missing.
 pub(in super::super::super) const MAX_READS: u64 = 1 << 26;
 
-/// The number of entries, hosts times switches, for each of which the fullest links are relieved in
-/// one more step. Large fabrics may exhaust [`MAX_READS`], which must not be spent on links that
-/// are hardly full.
+/// The fullest links are relieved in one more step for each this many entries (hosts times
+/// switches). Large fabrics may exhaust [`MAX_READS`], which must not be spent on links that are
+/// hardly full.
 const STEP_ENTRIES: u64 = MAX_READS / 4;
 
 /// The prices at which entries move off full links; see [`MaxLoadReducer::price`].
@@ -28,7 +28,7 @@ pub(super) const PRICES: [u64; 4] = [2, 4, 8, u64::MAX];
 
 /// The moves that levelling has skipped because they would take too long.
 #[derive(Clone, Copy, Default)]
-pub(in super::super::super) struct LeftOut {
+pub(in super::super::super) struct SkippedMoves {
     /// Whether moves off full links have ended early, at [`MAX_READS`].
     pub(in super::super::super) relief: bool,
     /// Whether spreading is skipped, because the fabric has more entries than [`MAX_ENTRIES`].
@@ -42,26 +42,26 @@ pub(super) fn full_above(max_load_bound: u64) -> u64 {
 
 impl MaxLoadReducer<'_> {
     /// Moves entries for `targets` if some link is full. Targets of one column must be adjacent.
-    /// Reads at most `MAX_READS / share` entries and links; `share` is the number of such calls
-    /// that together have the time of one.
+    /// Reads at most `MAX_READS / share` entries and links: `share` calls together may read as much
+    /// as one call with a share of 1.
     pub(in super::super::super) fn level(
         &mut self,
         targets: &[Target],
         lfts: &mut [Lft],
         share: usize,
-    ) -> LeftOut {
+    ) -> SkippedMoves {
         self.load = self.loads_of(targets, lfts);
         let Bounds {
             fair,
             max_load_bound,
         } = self.bounds(targets);
-        let high = full_above(max_load_bound);
-        if self.fullest() <= high {
-            return LeftOut::default();
+        let full_limit = full_above(max_load_bound);
+        if self.max_load() <= full_limit {
+            return SkippedMoves::default();
         }
         let times = self.time.clone();
         self.weigh(&fair, max_load_bound);
-        self.set_high(high);
+        self.set_full_limit(full_limit);
         let is_spread = targets.len() * lfts.len() * share <= MAX_ENTRIES;
         if is_spread {
             self.spread(&times, targets, lfts);
@@ -69,22 +69,22 @@ impl MaxLoadReducer<'_> {
         self.reads = MAX_READS / share as u64;
         let mut budget = Budget::of(usize::MAX);
         let entries = (targets.len() * lfts.len() * share) as u64;
-        let mut at = self.fullest();
+        let mut threshold = self.max_load();
         for _ in 0..entries / STEP_ENTRIES {
-            at -= at.saturating_sub(high) / 4;
-            self.set_high(at);
+            threshold -= threshold.saturating_sub(full_limit) / 4;
+            self.set_full_limit(threshold);
             self.relieve_once(targets, lfts, &mut budget);
         }
-        self.set_high(high);
-        self.relieve_at_best(&times, targets, lfts, &mut budget);
+        self.set_full_limit(full_limit);
+        self.relieve_at_best_price(&times, targets, lfts, &mut budget);
         if !targets.iter().all(Target::is_base) {
-            // The last LIDs of a port have few paths left that its other LIDs do not have.
-            self.keeps_apart = false;
+            // The last LIDs of a port have few paths left that no other LID of the port takes.
+            self.keeps_lids_apart = false;
             self.load_with(targets, lfts);
-            self.set_high(high);
-            self.relieve_at_best(&times, targets, lfts, &mut budget);
+            self.set_full_limit(full_limit);
+            self.relieve_at_best_price(&times, targets, lfts, &mut budget);
         }
-        LeftOut {
+        SkippedMoves {
             relief: self.reads == 0,
             spread: !is_spread,
         }
@@ -107,10 +107,10 @@ impl MaxLoadReducer<'_> {
         self.bounds(targets).max_load_bound
     }
 
-    /// Relieves full links first at no price, and then at the price of [`PRICES`] that gives the
+    /// Relieves full links first at price 0, and then at the price of [`PRICES`] that gives the
     /// best tables. `times` holds the time of a packet on each link. Afterwards, the entries
-    /// include the moves at that price, but the loads do not.
-    fn relieve_at_best(
+    /// include the moves at the best price, but the loads do not.
+    fn relieve_at_best_price(
         &mut self,
         times: &[u64],
         targets: &[Target],
@@ -140,7 +140,7 @@ impl MaxLoadReducer<'_> {
                     .map(|moved| (moved.switch, moved.target, now(moved)))
                     .collect();
             }
-            self.take_back(free.0, &free.1, lfts);
+            self.undo_moves(free.0, &free.1, lfts);
         }
         for (switch, target, port) in best {
             self.set_entry(switch, &target, port, lfts);
@@ -150,11 +150,11 @@ impl MaxLoadReducer<'_> {
     /// The cost of the tables (lower is better): the maximum link load, times the square of the
     /// mean over shift permutations of the maximum link load.
     pub(super) fn table_cost(&self, times: &[u64], targets: &[Target], lfts: &[Lft]) -> f64 {
-        self.fullest() as f64 * self.fullest_in_shifts(times, targets, lfts).powi(2)
+        self.max_load() as f64 * self.mean_max_load_in_shifts(times, targets, lfts).powi(2)
     }
 
     /// The load of the fullest link, in packets times their time.
-    pub(in super::super::super) fn fullest(&self) -> u64 {
+    pub(in super::super::super) fn max_load(&self) -> u64 {
         self.load.iter().copied().max().unwrap_or(0)
     }
 
@@ -174,7 +174,7 @@ impl MaxLoadReducer<'_> {
         let links = self.load.iter_mut().zip(&mut self.time);
         for ((load, time), &fair) in links.zip(fair) {
             let packets = *load / *time;
-            let fair = u128::from(fair).clamp(bound * SMALLEST_TENTHS / 10, bound);
+            let fair = u128::from(fair).clamp(bound * MIN_FAIR_TENTHS / 10, bound);
             let weighed = u128::from(*time) * bound / fair.max(1);
             *time = u64::try_from(weighed).unwrap_or(u64::MAX);
             *load = packets * *time;

@@ -15,8 +15,8 @@ use rsm_ids::Lid;
 
 pub(in super::super) use self::budget::Budget;
 use self::clashes::{Clashes, Near};
-pub(super) use self::level::LeftOut;
 pub(in super::super) use self::level::MAX_READS;
+pub(super) use self::level::SkippedMoves;
 use super::super::super::paths::{TILE, Tile, UNREACHED, nearer};
 use super::super::super::slots;
 use super::super::detours::Detours;
@@ -24,12 +24,12 @@ use super::super::live::Live;
 use crate::tables::{BLOCK_LIDS, Lft};
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// The number of rounds over all destinations at each price. The second round finds a fraction of
+/// The number of passes over all destinations at each price. The second pass finds a fraction of
 /// the moves of the first.
-const ROUNDS: usize = 2;
+const PASSES: usize = 2;
 
-/// A path is better if its maximum link load is below this many 32nds of that of the present path.
-/// The margin saves many moves and costs little balance.
+/// A path is better if its maximum link load is below this many 32nds of the maximum on the present
+/// path. The margin saves many moves and costs little balance.
 const BETTER_THAN_32THS: u64 = 31;
 
 /// The time of a packet on the fastest link. The load of a link is the number of its packets times
@@ -119,7 +119,7 @@ pub(in super::super) struct MaxLoadReducer<'a> {
     /// The number of hosts at all switches together.
     senders: u64,
     /// The load above which a link is full.
-    high: u64,
+    full_limit: u64,
     /// The full links, as pairs of the sending switch and the link.
     full: BTreeSet<(u32, u32)>,
     /// The column to which `nearest` belongs.
@@ -145,7 +145,7 @@ pub(in super::super) struct MaxLoadReducer<'a> {
     /// links are relieved, only meetings on the fullest link of the path count as saved.
     price: u64,
     /// Whether moves must not put more LIDs of one port on one path.
-    keeps_apart: bool,
+    keeps_lids_apart: bool,
 }
 
 /// Marks a port without a link, or an entry that leads to no link.
@@ -158,7 +158,7 @@ struct Choice {
     key: (bool, i64, u64, u64),
     port: u8,
     /// The links of the path.
-    way: Vec<usize>,
+    path: Vec<usize>,
 }
 
 impl<'a> MaxLoadReducer<'a> {
@@ -179,7 +179,7 @@ impl<'a> MaxLoadReducer<'a> {
             load: vec![0; links],
             senders: hosts.iter().sum(),
             hosts,
-            high: u64::MAX,
+            full_limit: u64::MAX,
             full: BTreeSet::new(),
             column: usize::MAX,
             nearest: Vec::new(),
@@ -191,7 +191,7 @@ impl<'a> MaxLoadReducer<'a> {
             clashes: Clashes::default(),
             near: Near::none(),
             price: 0,
-            keeps_apart: true,
+            keeps_lids_apart: true,
         };
         let all = || known.indices().flat_map(|switch| known.groups(switch));
         let fastest = all()
@@ -219,7 +219,7 @@ impl<'a> MaxLoadReducer<'a> {
         reducer
     }
 
-    /// Moves packets to `targets` off full links at a price, in a few rounds, and returns the
+    /// Moves packets to `targets` off full links at a price, in a few passes, and returns the
     /// number of moves.
     fn relieve_at(
         &mut self,
@@ -230,7 +230,7 @@ impl<'a> MaxLoadReducer<'a> {
     ) -> usize {
         self.price = price;
         let mut moved = 0;
-        for _ in 0..ROUNDS {
+        for _ in 0..PASSES {
             let now = self.relieve_once(targets, lfts, budget);
             moved += now;
             if now == 0 || self.full.is_empty() {
@@ -240,10 +240,10 @@ impl<'a> MaxLoadReducer<'a> {
         moved
     }
 
-    /// Moves packets to `targets` off full links in one round, and returns the number of moves.
+    /// Moves packets to `targets` off full links in one pass, and returns the number of moves.
     fn relieve_once(&mut self, targets: &[Target], lfts: &mut [Lft], budget: &mut Budget) -> usize {
         self.clashes = Clashes::among(targets);
-        let passes = self.passing(lfts);
+        let passes = self.lids_over_full_links(lfts);
         let mut moved = 0;
         for target in targets {
             if self.full.is_empty() || self.reads == 0 {
@@ -264,20 +264,20 @@ impl<'a> MaxLoadReducer<'a> {
         places.collect::<BTreeSet<_>>().into_iter()
     }
 
-    /// Undoes all moves but the first `keep`; `loads` are the link loads after these.
-    fn take_back(&mut self, keep: usize, loads: &[u64], lfts: &mut [Lft]) {
+    /// Undoes all moves but the first `keep`; `loads` are the link loads after these `keep` moves.
+    fn undo_moves(&mut self, keep: usize, loads: &[u64], lfts: &mut [Lft]) {
         for moved in self.moved.drain(keep..).rev() {
             lfts[moved.switch.index()].set_entry(moved.target.lid, moved.from);
         }
         self.load.copy_from_slice(loads);
-        self.set_high(self.high);
+        self.set_full_limit(self.full_limit);
     }
 
     /// Sets the load above which a link is full, and finds the full links.
-    fn set_high(&mut self, high: u64) {
-        self.high = high;
+    fn set_full_limit(&mut self, full_limit: u64) {
+        self.full_limit = full_limit;
         let links = self.load.iter().zip(&self.owner).zip(0u32..);
-        let full = links.filter(|((load, _), _)| **load > high);
+        let full = links.filter(|((load, _), _)| **load > full_limit);
         self.full = full.map(|((_, &owner), link)| (owner, link)).collect();
     }
 
@@ -364,19 +364,19 @@ impl<'a> MaxLoadReducer<'a> {
     }
 
     /// For each LID, whether some entry for it leads over a full link.
-    fn passing(&mut self, lfts: &[Lft]) -> Vec<bool> {
-        let mut passing = vec![false; usize::from(u16::MAX) + 1];
+    fn lids_over_full_links(&mut self, lfts: &[Lft]) -> Vec<bool> {
+        let mut lids_over_full_links = vec![false; usize::from(u16::MAX) + 1];
         let full: Vec<(u32, u32)> = self.full.iter().copied().collect();
         for links in full.chunk_by(|one, other| one.0 == other.0) {
             let switch = links[0].0 as usize;
             let is_full = self.link_of_port[switch]
                 .map(|link| links.binary_search(&(links[0].0, link)).is_ok());
             for (lid, port) in lfts[switch].iter().enumerate() {
-                passing[lid] |= is_full[usize::from(port)];
+                lids_over_full_links[lid] |= is_full[usize::from(port)];
             }
-            self.read(passing.len() / BLOCK_LIDS);
+            self.read(lids_over_full_links.len() / BLOCK_LIDS);
         }
-        passing
+        lids_over_full_links
     }
 
     /// The number of columns.
@@ -392,8 +392,8 @@ impl<'a> MaxLoadReducer<'a> {
         }
     }
 
-    /// Finds the link that each switch's packets to a target take, and how many hosts' packets pass
-    /// each switch; `nearest` holds the switches that can reach the target.
+    /// Finds the link that each switch's packets to a target take, and the number of hosts whose
+    /// packets pass each switch; `nearest` holds the switches that can reach the target.
     fn find_flows(&mut self, nearest: &[SwitchIdx], target: &Target, lfts: &[Lft]) {
         for switch in nearest.iter().map(|switch| switch.index()) {
             let port = lfts[switch].entry(target.lid);
@@ -408,15 +408,16 @@ impl<'a> MaxLoadReducer<'a> {
         self.read(nearest.len());
     }
 
-    /// Finds the switches whose packets to a target cross a full link, and how many hosts' packets
-    /// pass each.
+    /// Finds the switches whose packets to a target cross a full link, and the number of hosts
+    /// whose packets pass each switch.
     fn find_senders(&mut self, target: &Target, lfts: &[Lft]) {
         self.set_column(target.column);
         let nearest = std::mem::take(&mut self.nearest);
         self.is_sender[target.switch.index()] = false;
         for switch in nearest.iter().map(|switch| switch.index()) {
             let link = self.link(switch, lfts, target);
-            let passes = |link| self.load[link] > self.high || self.is_sender[self.peer_of(link)];
+            let passes =
+                |link| self.load[link] > self.full_limit || self.is_sender[self.peer_of(link)];
             self.is_sender[switch] = link.is_some_and(passes);
         }
         self.read(nearest.len());
@@ -435,7 +436,7 @@ impl<'a> MaxLoadReducer<'a> {
     }
 
     /// Moves a flow from the inner switches of one path to those of another.
-    fn change_way(&mut self, from: &[usize], to: &[usize], flow: u64) {
+    fn move_flow(&mut self, from: &[usize], to: &[usize], flow: u64) {
         for &link in &from[..from.len() - 1] {
             let peer = self.peer_of(link);
             self.flow[peer] -= flow;
@@ -459,22 +460,22 @@ impl<'a> MaxLoadReducer<'a> {
                 continue;
             }
             let held = lfts[switch.index()].entry(target.lid);
-            let now = self.way(switch, held, lfts, target);
+            let now = self.path(switch, held, lfts, target);
             self.read(now.len());
-            let most = now.iter().map(|&link| self.load[link]).max().unwrap_or(0);
+            let held_max = now.iter().map(|&link| self.load[link]).max().unwrap_or(0);
             // An earlier move may have brought the link below the limit.
-            if most <= self.high {
+            if held_max <= self.full_limit {
                 continue;
             }
-            self.put(&now, flow, false);
-            let Some((port, way)) = self.better(switch, held, most, target, lfts) else {
-                self.put(&now, flow, true);
+            self.change_loads(&now, flow, false);
+            let Some((port, path)) = self.better_path(switch, held, held_max, target, lfts) else {
+                self.change_loads(&now, flow, true);
                 continue;
             };
-            self.put(&way, flow, true);
-            self.change_way(&now, &way, flow);
-            self.take_way(switch, target, port, lfts);
-            budget.take(switch, target.lid);
+            self.change_loads(&path, flow, true);
+            self.move_flow(&now, &path, flow);
+            self.move_to_port(switch, target, port, lfts);
+            budget.record(switch, target.lid);
             moved += 1;
         }
         moved
@@ -483,7 +484,7 @@ impl<'a> MaxLoadReducer<'a> {
     /// Sends a switch's packets to a target out of another port. A later LID of the same port that
     /// had the new path gets the target's old path, so that the LIDs of a port keep to different
     /// paths.
-    fn take_way(&mut self, switch: SwitchIdx, target: &Target, port: u8, lfts: &mut [Lft]) {
+    fn move_to_port(&mut self, switch: SwitchIdx, target: &Target, port: u8, lfts: &mut [Lft]) {
         let lft = &lfts[switch.index()];
         let free = lft.entry(target.lid);
         let mut later = target.siblings().filter(|&lid| lid > target.lid);
@@ -494,24 +495,24 @@ impl<'a> MaxLoadReducer<'a> {
         }
     }
 
-    /// Whether a target may leave a switch by `port`. If paths of a port's LIDs must differ, fewer
-    /// of these LIDs must leave by `port` than by the present port; or a later LID must leave by
-    /// it, because that LID then takes the present port in exchange.
-    fn may_take(&self, lft: &Lft, target: &Target, port: u8) -> bool {
-        if target.lids == 1 || !self.keeps_apart {
+    /// Whether packets to a target may leave a switch by `port`. If the paths of a port's LIDs must
+    /// differ, fewer of these LIDs must leave by `port` than by the present port; or a later LID
+    /// must leave by `port`, because that LID then takes the present port in exchange.
+    fn may_leave_by(&self, lft: &Lft, target: &Target, port: u8) -> bool {
+        if target.lids == 1 || !self.keeps_lids_apart {
             return true;
         }
         let held = lft.entry(target.lid);
-        let (mut there, mut here) = (0, 0);
+        let (mut by_port, mut by_held) = (0, 0);
         for lid in target.siblings() {
             let entry = lft.entry(lid);
             if entry == port && lid > target.lid {
                 return true;
             }
-            there += usize::from(entry == port);
-            here += usize::from(entry == held);
+            by_port += usize::from(entry == port);
+            by_held += usize::from(entry == held);
         }
-        there < here
+        by_port < by_held
     }
 
     /// Sets the entry of a switch for a target, and records the move in `moved`.
@@ -525,14 +526,14 @@ impl<'a> MaxLoadReducer<'a> {
         });
     }
 
-    /// The best port for a switch's packets to a target, with the links of the path from there;
-    /// `None` if no port is better than `held`, whose path has the maximum link load `most`. The
-    /// link loads must exclude these packets.
-    fn better(
+    /// The best port for a switch's packets to a target, with the links of the path through that
+    /// port; `None` if no port is better than `held`, whose path has the maximum link load
+    /// `held_max`. The link loads must exclude these packets.
+    fn better_path(
         &mut self,
         switch: SwitchIdx,
         held: u8,
-        most: u64,
+        held_max: u64,
         target: &Target,
         lfts: &[Lft],
     ) -> Option<(u8, Vec<usize>)> {
@@ -541,32 +542,41 @@ impl<'a> MaxLoadReducer<'a> {
         self.read(2 * self.input.known.group_range(switch).len());
         self.find_near(&lfts[switch.index()], target, flow);
         for port in self.choices(switch, target.column) {
-            if port == held || !self.may_take(&lfts[switch.index()], target, port) {
+            if port == held || !self.may_leave_by(&lfts[switch.index()], target, port) {
                 continue;
             }
-            let way = self.way(switch, port, lfts, target);
-            self.read(way.len());
+            let path = self.path(switch, port, lfts, target);
+            self.read(path.len());
             let loads = || {
-                way.iter()
+                path.iter()
                     .map(|&link| self.load[link] + flow * self.time[link])
             };
-            let (fullest, sum) = (loads().max().unwrap_or(0), loads().sum());
-            if fullest * 32 >= most * BETTER_THAN_32THS {
+            let (max_load, sum) = (loads().max().unwrap_or(0), loads().sum());
+            if max_load * 32 >= held_max * BETTER_THAN_32THS {
                 continue;
             }
-            let cost = self.in_shifts(switch, port) - self.in_shifts(switch, held);
+            let cost = self.shift_cost(switch, port) - self.shift_cost(switch, held);
             // At the highest price, every port passes this test.
-            if cost > self.worth(flow, (most - fullest).saturating_mul(self.price)) {
+            if cost > self.max_shift_cost(flow, (held_max - max_load).saturating_mul(self.price)) {
                 continue;
             }
-            let joins = way.len() > 1 && self.flow[self.peer_of(way[0])] > 0;
-            let shown = if fullest <= self.high { cost } else { i64::MAX };
-            let key = (!(joins && fullest <= self.high), shown, fullest, sum);
+            let joins = path.len() > 1 && self.flow[self.peer_of(path[0])] > 0;
+            let shown = if max_load <= self.full_limit {
+                cost
+            } else {
+                i64::MAX
+            };
+            let key = (
+                !(joins && max_load <= self.full_limit),
+                shown,
+                max_load,
+                sum,
+            );
             if best.as_ref().is_none_or(|best| key < best.key) {
-                best = Some(Choice { key, port, way });
+                best = Some(Choice { key, port, path });
             }
         }
-        best.map(|best| (best.port, best.way))
+        best.map(|best| (best.port, best.path))
     }
 
     /// Finds the destinations near a target, by their ports in a switch's table; `flow` hosts send
@@ -578,44 +588,44 @@ impl<'a> MaxLoadReducer<'a> {
 
     /// The cost in shifts if the target leaves the switch by `port`: packets of nearby destinations
     /// on that port, times their time.
-    fn in_shifts(&self, switch: SwitchIdx, port: u8) -> i64 {
+    fn shift_cost(&self, switch: SwitchIdx, port: u8) -> i64 {
         let link = self.link_of_port[switch.index()][usize::from(port)];
         let time = self.time.get(link as usize).copied().unwrap_or(TIME);
         // The product stays far below 2^63: a window of destinations times the longest time.
         self.near.at(port) * time as i64
     }
 
-    /// The cost in shifts that packets of `flow` hosts to one destination may have to avoid a load
-    /// of `spared` other packets: at this cost, a move adds as many meetings as it saves. Two
-    /// destinations meet in as many of the `N` shifts as [`clashes`] counts. If each of `N` hosts
-    /// sends to a random host, a pair is under way in one exchange of `N`, so that two pairs meet
-    /// in one of `N²`.
-    fn worth(&self, flow: u64, spared: u64) -> i64 {
+    /// The maximum cost in shifts of a move that spares the packets of `flow` hosts to one
+    /// destination a load of `spared` other packets: at this cost, the move adds as many meetings
+    /// as it saves. Two destinations meet in as many of the `N` shifts as [`clashes`] counts. If
+    /// each of `N` hosts sends to a random host, a pair exchanges packets in one exchange of `N`,
+    /// so that two pairs meet in one exchange of `N²`.
+    fn max_shift_cost(&self, flow: u64, spared: u64) -> i64 {
         let meetings = u128::from(flow) * u128::from(spared) / u128::from(self.senders.max(1));
         i64::try_from(meetings).unwrap_or(i64::MAX)
     }
 
     /// The links from a switch to a target, the first through `port`.
-    fn way(&self, switch: SwitchIdx, port: u8, lfts: &[Lft], target: &Target) -> Vec<usize> {
-        let mut way = Vec::new();
-        self.find_way(switch, port, lfts, target, &mut way);
-        way
+    fn path(&self, switch: SwitchIdx, port: u8, lfts: &[Lft], target: &Target) -> Vec<usize> {
+        let mut path = Vec::new();
+        self.find_path(switch, port, lfts, target, &mut path);
+        path
     }
 
-    /// Fills `way` with the links from a switch to a target, the first through `port`. The list is
+    /// Fills `path` with the links from a switch to a target, the first through `port`. The list is
     /// passed in to reuse its memory.
-    fn find_way(
+    fn find_path(
         &self,
         switch: SwitchIdx,
         port: u8,
         lfts: &[Lft],
         target: &Target,
-        way: &mut Vec<usize>,
+        path: &mut Vec<usize>,
     ) {
-        way.clear();
+        path.clear();
         let mut next = self.link_of_port[switch.index()][usize::from(port)];
         while next != NO_LINK {
-            way.push(next as usize);
+            path.push(next as usize);
             let at = self.peer[next as usize] as usize;
             if at == target.switch.index() {
                 break;
@@ -627,16 +637,16 @@ impl<'a> MaxLoadReducer<'a> {
 
     /// Adds the packets of `flow` hosts to the links of a path, or subtracts them if `add` is
     /// false, and updates the full links.
-    fn put(&mut self, way: &[usize], flow: u64, add: bool) {
-        for &link in way {
+    fn change_loads(&mut self, path: &[usize], flow: u64, add: bool) {
+        for &link in path {
             let change = flow * self.time[link];
-            let was_full = self.load[link] > self.high;
+            let was_full = self.load[link] > self.full_limit;
             if add {
                 self.load[link] += change;
             } else {
                 self.load[link] -= change;
             }
-            let is_full = self.load[link] > self.high;
+            let is_full = self.load[link] > self.full_limit;
             if was_full != is_full {
                 // There are fewer links than 2^32.
                 let full = (self.owner[link], link as u32);
@@ -674,7 +684,7 @@ impl<'a> MaxLoadReducer<'a> {
         let ways = known
             .group_range(switch)
             .filter(|&group| {
-                let there = known.group(group).neighbour;
+                let neighbour = known.group(group).neighbour;
                 // The destination switch has no cost here: all costs are at least 1.
                 if let Some(detour) = detour {
                     return detour.groups.contains(&(group as u32));
@@ -682,11 +692,11 @@ impl<'a> MaxLoadReducer<'a> {
                 let hops = known.hops(switch, known.group(group));
                 live.groups.contains(group)
                     && if down != UNREACHED {
-                        order.is_above(switch, there)
-                            && tile.down[there.index()][column] == nearer(down, hops)
+                        order.is_above(switch, neighbour)
+                            && tile.down[neighbour.index()][column] == nearer(down, hops)
                     } else {
-                        order.is_above(there, switch)
-                            && tile.taken[there.index()][column] == nearer(taken, hops)
+                        order.is_above(neighbour, switch)
+                            && tile.taken[neighbour.index()][column] == nearer(taken, hops)
                     }
             })
             .flat_map(|group| {
@@ -696,9 +706,9 @@ impl<'a> MaxLoadReducer<'a> {
             .map(|(link, _)| (link.weight, link.port.0));
         let ports: Vec<(u32, u8)> = ways.collect();
         let fastest = ports.iter().map(|&(rate, _)| rate).max().unwrap_or(0);
-        let worth = ports
+        let usable = ports
             .into_iter()
             .filter(|&(rate, _)| !slots::is_negligible(rate, fastest));
-        worth.map(|(_, port)| port).collect()
+        usable.map(|(_, port)| port).collect()
     }
 }

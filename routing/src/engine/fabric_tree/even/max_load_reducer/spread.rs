@@ -3,8 +3,8 @@
 //! Links below the maximum load count as well: the speed of a random exchange among all hosts
 //! depends on how many of its packets share their links with no other packet. Packets to one
 //! destination never meet, because a host receives from one other host at a time. A move pays if
-//! the meetings that it adds to shifts are at most twice those that it saves
-//! (`MaxLoadReducer::worth`).
+//! it adds at most twice as many meetings to shifts as it saves
+//! (`MaxLoadReducer::max_shift_cost`).
 
 use super::clashes::Clashes;
 use super::{Budget, MaxLoadReducer, NO_LINK, TIME, Target};
@@ -19,35 +19,35 @@ pub(in super::super) const MAX_ENTRIES: usize = 3 << 20;
 /// Cheap moves come first.
 const PRICES: [u64; 2] = [1, 2];
 
-/// The maximum number of rounds over all destinations at one price. Each round finds fewer moves
+/// The maximum number of passes over all destinations at one price. Each pass finds fewer moves
 /// than the one before.
-const ROUNDS: usize = 3;
+const PASSES: usize = 3;
 
-/// A round is the last at its price if it saves less than one part in this many of all meetings
+/// A pass is the last at its price if it saves less than one part in this many of all meetings
 /// saved so far.
-const LAST_ROUND: u128 = 16;
+const LAST_PASS: u128 = 16;
 
-/// A path is better if it has fewer other packets than this many 32ths of those on the present
-/// path.
+/// A path is better if its load of other packets is below this many 32nds of the load on the
+/// present path.
 const BETTER_THAN_32THS: u64 = 31;
 
-/// All moves are taken back if together they save a smaller share of all meetings than this.
-const WORTH: f64 = 0.01;
+/// All moves are undone if together they save a smaller share of all meetings than this.
+const MIN_SAVED_SHARE: f64 = 0.01;
 
-/// The working memory of all rounds.
-struct Round {
+/// The working memory of all passes.
+struct Memory {
     /// For each switch, the load of packets to other destinations, summed over the links of its
     /// path to the current target.
-    others: Vec<u64>,
+    other_loads: Vec<u64>,
     /// For each column, the ports of all switches towards it; `None` until first needed.
     exits: Vec<Option<Exits>>,
     /// The better ports of a switch: the load of other packets on the path from the port, and the
     /// port.
-    better: Vec<(u64, u8)>,
+    better_ports: Vec<(u64, u8)>,
     /// The links of the packets' present path.
-    now: Vec<usize>,
-    /// The links of a candidate for their path.
-    other: Vec<usize>,
+    present_path: Vec<usize>,
+    /// The links of a candidate for the packets' new path.
+    candidate_path: Vec<usize>,
     /// Twice the number of meetings that the moves saved, in units of squared loads.
     saved: u128,
 }
@@ -68,10 +68,9 @@ impl Exits {
 }
 
 impl MaxLoadReducer<'_> {
-    /// Moves entries for `targets` where that pays, and takes all moves back if the resulting
-    /// tables are worse. Targets of one column must be adjacent. `times` holds the time of a packet
-    /// on each link. Returns the share of all meetings that the moves save; 0 if they are taken
-    /// back.
+    /// Moves entries for `targets` where that pays, and undoes all moves if the resulting tables
+    /// are worse. Targets of one column must be adjacent. `times` holds the time of a packet on
+    /// each link. Returns the share of all meetings that the moves save; 0 if the moves are undone.
     pub(super) fn spread(&mut self, times: &[u64], targets: &[Target], lfts: &mut [Lft]) -> f64 {
         let before = self.load.clone();
         let cost = self.table_cost(times, targets, lfts);
@@ -79,9 +78,9 @@ impl MaxLoadReducer<'_> {
         let squares: u128 = before.iter().map(|&load| u128::from(load).pow(2)).sum();
         let saved = saved as f64 / squares.max(1) as f64;
         // A random exchange counts as much as the shifts.
-        let now = self.table_cost(times, targets, lfts) * (1.0 - saved).powi(2);
-        if saved < WORTH || now > cost {
-            self.take_back(0, &before, lfts);
+        let cost_now = self.table_cost(times, targets, lfts) * (1.0 - saved).powi(2);
+        if saved < MIN_SAVED_SHARE || cost_now > cost {
+            self.undo_moves(0, &before, lfts);
             return 0.0;
         }
         saved
@@ -96,29 +95,29 @@ impl MaxLoadReducer<'_> {
         budget: &mut Budget,
     ) -> u128 {
         self.clashes = Clashes::among(targets);
-        let mut round = Round {
-            others: vec![0; self.hosts.len()],
+        let mut memory = Memory {
+            other_loads: vec![0; self.hosts.len()],
             exits: (0..self.columns()).map(|_| None).collect(),
-            better: Vec::new(),
-            now: Vec::new(),
-            other: Vec::new(),
+            better_ports: Vec::new(),
+            present_path: Vec::new(),
+            candidate_path: Vec::new(),
             saved: 0,
         };
         for price in PRICES {
             self.price = price;
-            for _ in 0..ROUNDS {
-                let saved = round.saved;
+            for _ in 0..PASSES {
+                let saved = memory.saved;
                 for target in targets {
                     if budget.may_allow(target.lid) {
-                        self.spread_target(target, lfts, &mut round, budget);
+                        self.spread_target(target, lfts, &mut memory, budget);
                     }
                 }
-                if (round.saved - saved) * LAST_ROUND < round.saved {
+                if (memory.saved - saved) * LAST_PASS < memory.saved {
                     break;
                 }
             }
         }
-        round.saved
+        memory.saved
     }
 
     /// Moves entries for one target.
@@ -126,18 +125,19 @@ impl MaxLoadReducer<'_> {
         &mut self,
         target: &Target,
         lfts: &mut [Lft],
-        round: &mut Round,
+        memory: &mut Memory,
         budget: &mut Budget,
     ) {
         self.set_column(target.column);
         let nearest = std::mem::take(&mut self.nearest);
         self.find_flows(&nearest, target, lfts);
-        round.others[target.switch.index()] = 0;
+        memory.other_loads[target.switch.index()] = 0;
         for switch in nearest.iter().map(|switch| switch.index()) {
             let link = self.held[switch] as usize;
             if let Some(&peer) = self.peer.get(link) {
                 let own = self.flow[switch] * self.time[link];
-                round.others[switch] = self.load[link] - own + round.others[peer as usize];
+                memory.other_loads[switch] =
+                    self.load[link] - own + memory.other_loads[peer as usize];
             }
         }
         // The farthest switch first. Packets that move take their own load along, so that the load
@@ -145,9 +145,9 @@ impl MaxLoadReducer<'_> {
         for &switch in nearest.iter().rev() {
             if self.flow[switch.index()] > 0
                 && budget.allows(switch, target.lid)
-                && self.spread_entry(switch, target, lfts, round)
+                && self.spread_entry(switch, target, lfts, memory)
             {
-                budget.take(switch, target.lid);
+                budget.record(switch, target.lid);
             }
         }
         self.nearest = nearest;
@@ -159,62 +159,66 @@ impl MaxLoadReducer<'_> {
         switch: SwitchIdx,
         target: &Target,
         lfts: &mut [Lft],
-        round: &mut Round,
+        memory: &mut Memory,
     ) -> bool {
         let held = self.held[switch.index()];
         if held == NO_LINK {
             return false;
         }
-        let Round {
-            others,
+        let Memory {
+            other_loads,
             exits,
-            better,
-            now,
-            other,
+            better_ports,
+            present_path,
+            candidate_path,
             saved,
-        } = round;
-        let (flow, met) = (self.flow[switch.index()], others[switch.index()]);
+        } = memory;
+        let (flow, held_load) = (self.flow[switch.index()], other_loads[switch.index()]);
         let links = &self.link_of_port[switch.index()];
         let exits = exits[target.column].get_or_insert_with(|| self.exits(target.column));
-        better.clear();
+        better_ports.clear();
         for &port in exits.of(switch.index()) {
             let link = links[usize::from(port)];
-            let meets = self.load[link as usize] + others[self.peer_of(link as usize)];
-            if link != held && meets * 32 < met * BETTER_THAN_32THS {
-                better.push((meets, port));
+            let load = self.load[link as usize] + other_loads[self.peer_of(link as usize)];
+            if link != held && load * 32 < held_load * BETTER_THAN_32THS {
+                better_ports.push((load, port));
             }
         }
-        if better.is_empty() {
+        if better_ports.is_empty() {
             return false;
         }
         let held = lfts[switch.index()].entry(target.lid);
-        better.sort_unstable();
+        better_ports.sort_unstable();
         self.find_near(&lfts[switch.index()], target, flow);
-        self.find_way(switch, held, lfts, target, now);
-        let most = now.iter().map(|&link| self.load[link]).max().unwrap_or(0);
-        let limit = most.max(self.high);
-        let chosen = better.iter().find(|&&(meets, port)| {
-            if !self.may_take(&lfts[switch.index()], target, port) {
+        self.find_path(switch, held, lfts, target, present_path);
+        let most = present_path
+            .iter()
+            .map(|&link| self.load[link])
+            .max()
+            .unwrap_or(0);
+        let limit = most.max(self.full_limit);
+        let chosen = better_ports.iter().find(|&&(load, port)| {
+            if !self.may_leave_by(&lfts[switch.index()], target, port) {
                 return false;
             }
-            if self.in_shifts(switch, port) - self.in_shifts(switch, held)
-                > self.worth(flow, self.price * (met - meets))
+            if self.shift_cost(switch, port) - self.shift_cost(switch, held)
+                > self.max_shift_cost(flow, self.price * (held_load - load))
             {
                 return false;
             }
-            self.find_way(switch, port, lfts, target, other);
-            other.iter().all(|link| {
-                now.contains(link) || self.load[*link] + flow * self.time[*link] <= limit
+            self.find_path(switch, port, lfts, target, candidate_path);
+            candidate_path.iter().all(|link| {
+                present_path.contains(link) || self.load[*link] + flow * self.time[*link] <= limit
             })
         });
-        let Some(&(meets, port)) = chosen else {
+        let Some(&(load, port)) = chosen else {
             return false;
         };
-        self.put(now, flow, false);
-        self.put(other, flow, true);
-        self.change_way(now, other, flow);
-        self.take_way(switch, target, port, lfts);
-        *saved += 2 * u128::from(flow * TIME) * u128::from(met - meets);
+        self.change_loads(present_path, flow, false);
+        self.change_loads(candidate_path, flow, true);
+        self.move_flow(present_path, candidate_path, flow);
+        self.move_to_port(switch, target, port, lfts);
+        *saved += 2 * u128::from(flow * TIME) * u128::from(held_load - load);
         true
     }
 

@@ -15,8 +15,8 @@ const MIN_SAVED_PER_BLOCK: f64 = 1e-4;
 
 impl MaxLoadReducer<'_> {
     /// Moves entries for `targets` off full links; if no such move helps, moves entries to paths on
-    /// which their packets meet fewer others. Returns the number of moves. `max_load_bound` is the
-    /// lower bound of the maximum link load.
+    /// which their packets meet fewer other packets. Returns the number of moves. `max_load_bound`
+    /// is the lower bound of the maximum link load.
     pub(in super::super::super) fn step(
         &mut self,
         max_load_bound: u64,
@@ -24,7 +24,7 @@ impl MaxLoadReducer<'_> {
         lfts: &mut [Lft],
         budget: &mut Budget,
     ) -> usize {
-        self.set_high(full_above(max_load_bound));
+        self.set_full_limit(full_above(max_load_bound));
         match self.relieve_step(targets, lfts, budget) {
             0 => self.spread_step(targets, lfts, budget),
             moved => moved,
@@ -47,16 +47,16 @@ impl MaxLoadReducer<'_> {
         if targets.iter().all(Target::is_base) {
             return 0;
         }
-        // The last LIDs of a port have few paths left that its other LIDs do not have.
-        self.keeps_apart = false;
+        // The last LIDs of a port have few paths left that no other LID of the port takes.
+        self.keeps_lids_apart = false;
         let price = self.good_price(targets, lfts);
         let moved = price.map_or(0, |price| self.relieve_at(price, targets, lfts, budget));
-        self.keeps_apart = true;
+        self.keeps_lids_apart = true;
         moved
     }
 
-    /// The price at which moves off full links improve the tables: 0 if moves at no price do, else
-    /// the price with the best tables; `None` if no price does.
+    /// The price at which moves off full links improve the tables: 0 if that price does, else the
+    /// price with the best tables; `None` if no price improves the tables.
     fn good_price(&mut self, targets: &[Target], lfts: &mut [Lft]) -> Option<u64> {
         let times = self.time.clone();
         let before = self.load.clone();
@@ -70,7 +70,7 @@ impl MaxLoadReducer<'_> {
                 if cost < lowest {
                     (lowest, best) = (cost, Some(price));
                 }
-                self.take_back(0, &before, lfts);
+                self.undo_moves(0, &before, lfts);
             }
             if best == Some(0) {
                 break;
@@ -80,14 +80,15 @@ impl MaxLoadReducer<'_> {
         best
     }
 
-    /// Moves entries to paths on which their packets meet fewer others, if all such moves together
-    /// are worth it. No link becomes full, or gets more load than the fullest link of the fabric.
+    /// Moves entries to paths on which their packets meet fewer other packets, if all these moves
+    /// together save [`MIN_SAVED_PER_BLOCK`]. No link becomes full, or gets more load than the
+    /// fullest link of the fabric.
     fn spread_step(&mut self, targets: &[Target], lfts: &mut [Lft], budget: &mut Budget) -> usize {
         if targets.len() * lfts.len() > MAX_ENTRIES {
             return 0;
         }
         // The fullest link of the fabric may be below the load at which a link is full.
-        self.set_high(self.high.min(self.fullest()));
+        self.set_full_limit(self.full_limit.min(self.max_load()));
         let times = self.time.clone();
         let before = self.load.clone();
         let saved = self.spread(&times, targets, lfts);
@@ -95,7 +96,7 @@ impl MaxLoadReducer<'_> {
         let blocks: BTreeSet<_> = moved
             .map(|moved| block_of(moved.switch, moved.target.lid))
             .collect();
-        self.take_back(0, &before, lfts);
+        self.undo_moves(0, &before, lfts);
         if blocks.is_empty() || saved < blocks.len() as f64 * MIN_SAVED_PER_BLOCK {
             return 0;
         }
