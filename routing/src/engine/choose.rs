@@ -6,7 +6,7 @@ use rsm_ids::Lid;
 use super::avoided::Avoided;
 use super::paths::{NEVER, Row, TILE, Tile, UNREACHED, nearer};
 use super::slots::{self, Rates};
-use super::spread::{Column, Spread, Target, steps};
+use super::spread::{Column, Spread, Target, slot_distance};
 use crate::tables::{Lft, NO_PATH, Tables};
 use crate::topology::{Group, Order, SwitchIdx, Topology};
 
@@ -321,7 +321,10 @@ impl<'a> Filler<'a> {
                 let port = if offset == 0 && !class.has_faults {
                     class.slots[slot]
                 } else {
-                    self.port_of_slot(quotient as usize + steps(offset, self.divider), class)
+                    self.port_of_slot(
+                        quotient as usize + slot_distance(offset, self.divider),
+                        class,
+                    )
                 };
                 table[lid.index()] = match self.previous {
                     Some(previous) => {

@@ -6,36 +6,36 @@ use crate::topology::Group;
 /// The number of parts into which the fastest rate is divided. A port has slots in proportion to
 /// the number of full parts in its rate, so that no port takes longer for its share than the
 /// fastest port; finer parts make longer lists without a visible effect on balance. A port slower
-/// than one part gets no slot: even one destination of each list would take longer there than all
-/// others elsewhere.
+/// than one part gets no slot: with one destination of a list, it would take longer than the other
+/// ports with all other destinations.
 const RATE_PARTS: u64 = 16;
 
 /// The maximum length of a list, unless a slow link would get no slot. Results for longer lists are
 /// not shared between switches.
-const LONGEST: usize = 254;
+const MAX_SLOTS: usize = 254;
 
 /// Whether a link with this rate gets no slot if the fastest link has the rate `fastest`.
 pub(super) fn is_negligible(rate: u32, fastest: u32) -> bool {
     u64::from(rate) * RATE_PARTS < u64::from(fastest)
 }
 
-/// The way in which rates determine the slots of links.
+/// The rule by which the rates of links determine their slots.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rates {
     /// Links get slots in proportion to their rates.
     Proportional,
-    /// Links at least half as fast as the fastest have as many slots. On a tree with enough links,
-    /// packets of a shift then share no link, and one packet on a slow link is no slower than two
-    /// on a link twice as fast.
-    HalfIsAlike,
+    /// Links at least half as fast as the fastest link get as many slots. On a tree with enough
+    /// links, packets of a shift then share no link, and one packet on a slow link is no slower
+    /// than two packets on a link twice as fast.
+    HalfIsEqual,
 }
 
 impl Rates {
     /// Whether links with these slowest and fastest rates get equally many slots.
-    fn are_alike(self, slowest: u32, fastest: u32) -> bool {
+    fn are_equal(self, slowest: u32, fastest: u32) -> bool {
         match self {
             Rates::Proportional => slowest == fastest,
-            Rates::HalfIsAlike => u64::from(slowest) * 2 >= u64::from(fastest),
+            Rates::HalfIsEqual => u64::from(slowest) * 2 >= u64::from(fastest),
         }
     }
 }
@@ -60,9 +60,9 @@ pub(super) fn fill<'a>(
     let links = || groups.clone().flat_map(|group| group.links);
     let fastest = links().map(|link| link.weight).max().unwrap_or(1);
     let slowest = links().map(|link| link.weight).min().unwrap_or(1);
-    let are_alike = rates.are_alike(slowest, fastest);
+    let are_equal = rates.are_equal(slowest, fastest);
     let first = groups.clone().next().map_or(0, |group| group.links.len());
-    if are_alike && groups.clone().all(|group| group.links.len() == first) {
+    if are_equal && groups.clone().all(|group| group.links.len() == first) {
         // The case of nearly every switch: equal links to equal neighbours.
         for link in 0..first {
             slots.extend(groups.clone().map(|group| group.links[link].port.0));
@@ -70,7 +70,7 @@ pub(super) fn fill<'a>(
         return;
     }
     let order = alternating(groups, fastest);
-    if are_alike {
+    if are_equal {
         slots.extend(order.iter().map(|&(port, _)| port));
     } else {
         rounds(slots, &order);
@@ -82,16 +82,16 @@ pub(super) fn fill<'a>(
 fn alternating<'a>(groups: impl Iterator<Item = Group<'a>>, fastest: u32) -> Vec<(u8, usize)> {
     let mut queue = Vec::new();
     for (number, group) in groups.enumerate() {
-        let worth = group.links.iter();
-        let worth: Vec<_> = worth
+        let usable = group.links.iter();
+        let usable: Vec<_> = usable
             .filter(|link| !is_negligible(link.weight, fastest))
             .collect();
-        let count = worth.len() as u64;
-        let moments = (0..count).map(|slot| Moment::of(slot, count));
-        queue.extend(moments.zip(worth).map(|(moment, link)| {
+        let count = usable.len() as u64;
+        let positions = (0..count).map(|slot| SlotPosition::of(slot, count));
+        queue.extend(positions.zip(usable).map(|(position, link)| {
             let parts = u64::from(link.weight) * RATE_PARTS / u64::from(fastest);
             // The number is at most 16.
-            (moment, number, link.port.0, parts as usize)
+            (position, number, link.port.0, parts as usize)
         }));
     }
     queue.sort();
@@ -99,7 +99,7 @@ fn alternating<'a>(groups: impl Iterator<Item = Group<'a>>, fastest: u32) -> Vec
     order.map(|(_, _, port, parts)| (port, parts)).collect()
 }
 
-/// Writes several rounds of one order, in which some slots of slower links go to faster ones.
+/// Writes several rounds of one order, in which some slots of slower links go to faster links.
 /// Switches with different slow links still agree on most destinations, so that few packets to
 /// neighbouring destinations meet later.
 fn rounds(slots: &mut Vec<u8>, order: &[(u8, usize)]) {
@@ -109,7 +109,7 @@ fn rounds(slots: &mut Vec<u8>, order: &[(u8, usize)]) {
         .iter()
         .fold(total, |common, &(_, parts)| gcd(common, count * parts));
     let slowest = order.iter().map(|&(_, parts)| parts).min().unwrap_or(1);
-    let enough = (LONGEST / count).max(total.div_ceil(count * slowest));
+    let enough = (MAX_SLOTS / count).max(total.div_ceil(count * slowest));
     let rounds = (total / exact).min(enough);
     // For each link, the number of its slots in all rounds, rounded down. The remainder goes to the
     // faster links.
@@ -157,27 +157,27 @@ fn gcd(a: usize, b: usize) -> usize {
 /// The position of a slot within a round of slots of equal length, as a fraction: the middle of the
 /// slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Moment {
+struct SlotPosition {
     numerator: u64,
     denominator: u64,
 }
 
-impl Moment {
-    fn of(slot: u64, count: u64) -> Moment {
-        Moment {
+impl SlotPosition {
+    fn of(slot: u64, count: u64) -> SlotPosition {
+        SlotPosition {
             numerator: 2 * slot + 1,
             denominator: 2 * count,
         }
     }
 }
 
-impl Ord for Moment {
+impl Ord for SlotPosition {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.numerator * other.denominator).cmp(&(other.numerator * self.denominator))
     }
 }
 
-impl PartialOrd for Moment {
+impl PartialOrd for SlotPosition {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
@@ -241,9 +241,9 @@ mod tests {
     #[test]
     fn links_half_as_fast_as_the_fastest_may_count_as_equally_fast() {
         let half: [&[(u8, u32)]; 3] = [&[(1, 400)], &[(2, 200)], &[(3, 390)]];
-        assert_eq!(slots_by(Rates::HalfIsAlike, &half), [1, 2, 3]);
+        assert_eq!(slots_by(Rates::HalfIsEqual, &half), [1, 2, 3]);
         let less: [&[(u8, u32)]; 2] = [&[(1, 400)], &[(2, 199)]];
-        assert_eq!(slots_by(Rates::HalfIsAlike, &less), slots_of(&less));
+        assert_eq!(slots_by(Rates::HalfIsEqual, &less), slots_of(&less));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! consecutive numbers modulo the number of uplinks leave a switch by different uplinks. One level
 //! higher, the number is first divided by the number of uplinks below, so that the choices of two
 //! levels do not repeat each other (Gliksberg et al., "Dmodc", arXiv 2211.13101). The LIDs of one
-//! port get different paths: see [`steps`].
+//! port get different paths: see [`slot_distance`].
 
 use super::fabric_tree::Numbers;
 use crate::topology::{Destination, SwitchIdx, Topology};
@@ -46,11 +46,11 @@ pub(super) struct Spread {
 impl Spread {
     /// Numbers the destinations of a tree in which `levels[s]` is the distance of switch `s` from
     /// the top. Hosts in `listed` have their listed number, and all other hosts come after the
-    /// highest of these.
+    /// highest listed number.
     pub(super) fn new(topology: &Topology, levels: &[u8], listed: &Numbers) -> Spread {
         let mut columns = number(topology, levels);
         if !listed.is_empty() {
-            list(topology, listed, &mut columns);
+            number_listed(topology, listed, &mut columns);
         }
         Spread {
             columns,
@@ -92,9 +92,9 @@ fn number(topology: &Topology, levels: &[u8]) -> Vec<Column> {
     columns
 }
 
-/// Gives listed hosts their numbers, and all other hosts the numbers after the highest of these, in
-/// their present order.
-fn list(topology: &Topology, listed: &Numbers, columns: &mut [Column]) {
+/// Gives listed hosts their numbers, and all other hosts the numbers after the highest listed
+/// number, in their present order.
+fn number_listed(topology: &Topology, listed: &Numbers, columns: &mut [Column]) {
     let highest = listed.values().copied().max().unwrap_or(0);
     for (switch, column) in topology.indices().zip(columns) {
         let hosts = topology.destinations_of(switch).iter();
@@ -143,18 +143,18 @@ fn subtree_by_subtree(topology: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
 /// The distance, in slots, between the base LID of a port and its LID number `offset`, at a switch
 /// with this divider, which is at least 1.
 ///
-/// The switches below, which together have as many ways up as the divider, separate LIDs whose
-/// `offset` has different remainders. Two LIDs with equal remainders come up the same way; since
-/// their quotients differ, they leave the switch by different slots. `n` LIDs thus have `n` paths
-/// if there are so many.
-pub(super) fn steps(offset: u16, divider: u32) -> usize {
+/// The switches below together have as many uplinks as the divider, and separate LIDs whose
+/// `offset` has different remainders. Two LIDs with equal remainders come up by the same uplink;
+/// since their quotients differ, they leave the switch by different slots. `n` LIDs thus have `n`
+/// paths if there are so many.
+pub(super) fn slot_distance(offset: u16, divider: u32) -> usize {
     let offset = u32::from(offset);
     (offset % divider + offset / divider) as usize
 }
 
-/// For each switch, the divider of destination numbers: the number of ways by which a packet can
-/// have come up to it; at least 1. If a switch has more hosts than all switches next below it
-/// together, the divider is 1, which suits its own hosts.
+/// For each switch, the divider of destination numbers: the number of paths by which a packet can
+/// come up to the switch; at least 1. If a switch has more hosts than all switches next below it
+/// together, the divider is 1, which suits the switch's own hosts.
 pub(super) fn dividers(topology: &Topology, levels: &[u8]) -> Vec<u32> {
     let mut dividers = vec![1u32; topology.switch_count()];
     for &switch in by_level(topology, levels).iter().rev() {

@@ -38,7 +38,7 @@ pub fn verify_whole<'a>(topology: &'a Topology, tables: &Tables) -> Verified<'a>
     let sources = StartingPorts::new(topology);
     let blocks = lid_blocks(topology);
     let share = blocks.len().div_ceil(rayon::current_num_threads()).max(1);
-    let parts: Vec<Part> = blocks
+    let results: Vec<BlockResults> = blocks
         .par_chunks(share)
         .map(|blocks| check_blocks(&fabric, &sources, tables, blocks))
         .collect();
@@ -46,13 +46,13 @@ pub fn verify_whole<'a>(topology: &'a Topology, tables: &Tables) -> Verified<'a>
     let mut tally = Tally::new(fabric.channels());
     let mut loop_free = true;
     let (mut drops, mut loops) = (Vec::new(), Vec::new());
-    let mut turns = Vec::with_capacity(parts.len());
-    for part in parts {
-        tally.add(&part.tally);
-        loop_free &= part.loop_free;
-        drops.extend(part.drops);
-        loops.extend(part.loops);
-        turns.push(part.turns);
+    let mut turns = Vec::with_capacity(results.len());
+    for results in results {
+        tally.add(&results.tally);
+        loop_free &= results.loop_free;
+        drops.extend(results.drops);
+        loops.extend(results.loops);
+        turns.push(results.turns);
     }
     let dependencies = Dependencies::from_parts(fabric, turns);
     let cycle = dependencies.cycle();
@@ -120,7 +120,7 @@ pub(super) struct StartingPorts {
     /// The numbers for each switch.
     pub(super) by_switch: Vec<Sources>,
     /// The numbers for each component, by component number.
-    pub(super) by_part: Vec<Sources>,
+    pub(super) by_component: Vec<Sources>,
     all: Sources,
 }
 
@@ -128,13 +128,13 @@ impl StartingPorts {
     pub(super) fn new(topology: &Topology) -> StartingPorts {
         let mut ports = StartingPorts {
             by_switch: vec![Sources::default(); topology.switch_count()],
-            by_part: vec![Sources::default(); topology.components().len()],
+            by_component: vec![Sources::default(); topology.components().len()],
             all: Sources::default(),
         };
         for destination in topology.destinations() {
             let one = Sources::one(destination.kind);
             ports.by_switch[destination.switch.index()] += one;
-            ports.by_part[topology.component_of(destination.switch)] += one;
+            ports.by_component[topology.component_of(destination.switch)] += one;
             ports.all += one;
         }
         ports
@@ -172,7 +172,7 @@ impl StartingPorts {
 }
 
 /// The results for some blocks of LIDs.
-struct Part {
+struct BlockResults {
     tally: Tally,
     loop_free: bool,
     turns: Turns,
@@ -187,9 +187,9 @@ fn check_blocks(
     sources: &StartingPorts,
     tables: &Tables,
     blocks: &[(usize, u64)],
-) -> Part {
-    let mut walker = Walker::new(fabric, &sources.by_switch, &sources.by_part);
-    let mut part = Part {
+) -> BlockResults {
+    let mut walker = Walker::new(fabric, &sources.by_switch, &sources.by_component);
+    let mut results = BlockResults {
         tally: Tally::default(),
         loop_free: true,
         turns: Turns::new(fabric),
@@ -201,7 +201,7 @@ fn check_blocks(
     let mut by_lid = vec![0; fabric.switches * BLOCK_LIDS];
     for &(index, mask) in blocks {
         rows.gather((index, mask), &mut block);
-        part.turns.add_block(fabric, &block);
+        results.turns.add_block(fabric, &block);
         transpose(&block, fabric.switches, &mut by_lid);
         for offset in (0..BLOCK_LIDS).filter(|offset| mask >> offset & 1 != 0) {
             // Blocks and offsets are derived from LIDs.
@@ -215,13 +215,13 @@ fn check_blocks(
                     lid,
                     destination,
                     bytes,
-                    &mut part,
+                    &mut results,
                 );
             }
         }
     }
-    (part.tally.load, part.tally.hops) = walker.into_sums();
-    part
+    (results.tally.load, results.tally.hops) = walker.into_sums();
+    results
 }
 
 /// Checks the paths to one LID; `bytes` holds its entry at each switch.
@@ -232,12 +232,12 @@ fn check_lid(
     lid: Lid,
     destination: &Destination,
     bytes: &[u8],
-    part: &mut Part,
+    results: &mut BlockResults,
 ) {
     let outcome = walker.walk(destination, bytes);
-    let connected = sources.by_part[fabric.topology.component_of(destination.switch)];
+    let connected = sources.by_component[fabric.topology.component_of(destination.switch)];
     let all_arrived = outcome.arrived == connected;
-    let tally = &mut part.tally;
+    let tally = &mut results.tally;
     sources.count(
         destination,
         (outcome.arrived, connected),
@@ -248,13 +248,15 @@ fn check_lid(
         tally.host_pairs += outcome.arrived.hosts().saturating_sub(1);
     }
     if outcome.loops {
-        part.loop_free = false;
-        if part.loops.len() < MAX_WITNESSES {
-            part.loops.extend(walker.find_loop(lid, bytes));
+        results.loop_free = false;
+        if results.loops.len() < MAX_WITNESSES {
+            results.loops.extend(walker.find_loop(lid, bytes));
         }
     }
-    if !all_arrived && part.drops.len() < MAX_WITNESSES {
-        part.drops.extend(walker.find_drop(lid, destination, bytes));
+    if !all_arrived && results.drops.len() < MAX_WITNESSES {
+        results
+            .drops
+            .extend(walker.find_drop(lid, destination, bytes));
     }
 }
 

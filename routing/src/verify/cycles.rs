@@ -15,14 +15,14 @@ pub(super) trait Waits {
     fn in_cycles(&self) -> FixedBitSet {
         let nodes = self.nodes();
         let mut waiters = vec![0u32; nodes];
-        let mut left = FixedBitSet::with_capacity(nodes);
+        let mut remaining = FixedBitSet::with_capacity(nodes);
         for node in 0..nodes {
             self.for_each_turn(node, |turn| waiters[turn] += 1);
-            left.insert(node);
+            remaining.insert(node);
         }
         let mut free: Vec<usize> = (0..nodes).filter(|&node| waiters[node] == 0).collect();
         while let Some(node) = free.pop() {
-            left.remove(node);
+            remaining.remove(node);
             self.for_each_turn(node, |turn| {
                 waiters[turn] -= 1;
                 if waiters[turn] == 0 {
@@ -30,23 +30,23 @@ pub(super) trait Waits {
                 }
             });
         }
-        left
+        remaining
     }
 
     /// The nodes of one cycle, in order; empty if there is none.
     fn cycle(&self) -> Vec<usize> {
-        let left = self.in_cycles();
+        let remaining = self.in_cycles();
         // Every remaining node has a remaining waiter, so that walking backwards along the waits
         // must close a cycle. Find the first waiter of each node.
         let mut waiter = vec![usize::MAX; self.nodes()];
-        for node in left.ones() {
+        for node in remaining.ones() {
             self.for_each_turn(node, |turn| {
-                if left.contains(turn) && waiter[turn] == usize::MAX {
+                if remaining.contains(turn) && waiter[turn] == usize::MAX {
                     waiter[turn] = node;
                 }
             });
         }
-        let Some(mut node) = left.ones().next() else {
+        let Some(mut node) = remaining.ones().next() else {
             return Vec::new();
         };
         let mut place = vec![usize::MAX; self.nodes()];

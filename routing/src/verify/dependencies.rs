@@ -15,7 +15,7 @@ const WORD_BITS: usize = u64::BITS as usize;
 
 /// The minimum number of blocks for one thread: each thread has its own copy of the turns of all
 /// channels, which takes as long as a few blocks.
-const LEAST_SHARE: usize = 4;
+const MIN_SHARE: usize = 4;
 
 /// The channel dependency graph of a set of tables, or of the mixtures of several sets.
 ///
@@ -206,14 +206,14 @@ impl Turns {
         }
     }
 
-    /// Adds these dependencies to others.
+    /// Adds these dependencies to `turns`.
     fn add_to(&self, turns: &mut [u64]) {
         for (turn, own) in turns.iter_mut().zip(&self.bits) {
             *turn |= own;
         }
     }
 
-    /// Notes that packets in a channel may leave the next switch by any of `ports`. Ports that no
+    /// Records that packets in a channel may leave the next switch by any of `ports`. Ports that no
     /// switch of the fabric has are ignored.
     pub(super) fn add_ports(&mut self, channel: usize, ports: &PortMask) {
         let turns = &mut self.bits[channel * self.words..][..self.words];
@@ -278,7 +278,7 @@ fn differing(before: &[u8], after: &[u8]) -> Vec<usize> {
 /// The number of blocks that each thread takes.
 fn share(blocks: usize) -> usize {
     let workers = rayon::current_num_threads().max(1);
-    blocks.div_ceil(workers).max(LEAST_SHARE)
+    blocks.div_ceil(workers).max(MIN_SHARE)
 }
 
 /// The blocks up to the last entry of any table, with all LIDs except 0, which is no destination.

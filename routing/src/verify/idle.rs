@@ -32,15 +32,15 @@ pub struct IdleLinks {
 }
 
 impl IdleLinks {
-    /// Finds the links of `topology` with an end that is not Active. `short` lists such ports with
-    /// their state; ports that lead to no switch are ignored.
+    /// Finds the links of `topology` with an end that is not Active. `inactive_ends` lists such
+    /// ports with their state; ports that lead to no switch are ignored.
     pub fn of(
         topology: &Topology,
-        short: impl IntoIterator<Item = (SwitchIdx, PortNum, LinkEnd)>,
+        inactive_ends: impl IntoIterator<Item = (SwitchIdx, PortNum, LinkEnd)>,
     ) -> IdleLinks {
         let none = vec![PortMask::EMPTY; topology.switch_count()];
         let (mut idle, mut closed) = (none.clone(), none);
-        for (switch, port, end) in short {
+        for (switch, port, end) in inactive_ends {
             let Some((peer, peer_port)) = topology.peer(switch, port) else {
                 continue;
             };

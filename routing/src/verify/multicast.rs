@@ -49,7 +49,7 @@ pub enum MulticastWitness {
     Missing {
         /// The multicast LID of the packets.
         mlid: Lid,
-        /// The switch whose mask lacks a port, or that is not connected to the others.
+        /// The switch whose mask lacks a port, or that is not connected to the other members.
         switch: Guid,
         /// The missing port.
         port: PortNum,
@@ -76,19 +76,20 @@ pub enum MulticastWitness {
     },
 }
 
-/// Checks the masks of trees against their members, and the dependencies of trees together with
-/// those of the unicast `tables`.
+/// Checks the masks of trees against their members, and the dependencies of trees together with the
+/// dependencies of the unicast `tables`.
 ///
-/// With `looked_at`, checks only the trees of these multicast LIDs; all other trees must have been
-/// proved without a fault, follow the orientation, and have unchanged links. With an `orientation`
-/// that the unicast tables are known to follow, trees that follow it as well need no further proof.
-/// All other trees are proved together, on the VLs of `lanes` that their packets use.
+/// With `checked_mlids`, checks only the trees of these multicast LIDs; all other trees must have
+/// been proved without a fault, follow the orientation, and have unchanged links. With an
+/// `orientation` that the unicast tables are known to follow, trees that follow it as well need no
+/// further proof. All other trees are proved together, on the VLs of `lanes` that their packets
+/// use.
 pub fn verify_multicast(
     topology: &Topology,
     (tables, lanes): (&Tables, &Lanes),
     orientation: Option<&Orientation>,
     trees: &Trees,
-    looked_at: Option<&BTreeSet<Lid>>,
+    checked_mlids: Option<&BTreeSet<Lid>>,
 ) -> MulticastReport {
     let mut report = MulticastReport {
         groups: trees.by_mlid.len(),
@@ -99,11 +100,11 @@ pub fn verify_multicast(
     let mut all_follow = orientation.is_some();
     for (mlid, tree) in &trees.by_mlid {
         report.unserved += tree.unserved() as u64;
-        if looked_at.is_some_and(|looked_at| !looked_at.contains(mlid)) {
+        if checked_mlids.is_some_and(|checked_mlids| !checked_mlids.contains(mlid)) {
             continue;
         }
-        let walk = Walk::new(topology, tree);
-        walk.check(&mut report);
+        let graph = LinkGraph::new(topology, tree);
+        graph.check(&mut report);
         all_follow &=
             orientation.is_some_and(|orientation| masks_follow(topology, orientation, &tree.masks));
     }
@@ -144,7 +145,7 @@ fn check_lanes(
     }
 }
 
-/// Whether the masks of switches never send a packet to a multicast LID up after it went down.
+/// Whether the masks of switches make no packet to a multicast LID turn up after going down.
 ///
 /// `masks` are sorted by switch; a switch that is not in the list forwards nothing.
 pub fn masks_follow(
@@ -173,9 +174,9 @@ pub fn masks_follow(
     })
 }
 
-/// The links of one multicast LID as a graph. A link belongs to it if one of its ends forwards
-/// packets.
-struct Walk<'a> {
+/// The links of one multicast LID as a graph. A link belongs to the graph if one of its ends
+/// forwards packets.
+struct LinkGraph<'a> {
     topology: &'a Topology,
     tree: &'a Tree,
     /// The links at each switch.
@@ -197,8 +198,8 @@ struct Count {
     receivers: usize,
 }
 
-impl<'a> Walk<'a> {
-    fn new(topology: &'a Topology, tree: &'a Tree) -> Walk<'a> {
+impl<'a> LinkGraph<'a> {
+    fn new(topology: &'a Topology, tree: &'a Tree) -> LinkGraph<'a> {
         let mut links: BTreeMap<SwitchIdx, Vec<Hop>> = BTreeMap::new();
         for &(switch, mask) in &tree.masks {
             for port in mask.ports() {
@@ -223,7 +224,7 @@ impl<'a> Walk<'a> {
                 }
             }
         }
-        Walk {
+        LinkGraph {
             topology,
             tree,
             links,
@@ -257,7 +258,7 @@ impl<'a> Walk<'a> {
                 for member in at.iter().filter(|member| member.receives) {
                     if !mask.contains(member.port) {
                         report.unreached += 1;
-                        self.missing(report, member.switch, member.port);
+                        self.report_missing(report, member.switch, member.port);
                     }
                 }
             }
@@ -268,7 +269,7 @@ impl<'a> Walk<'a> {
                 if !matches!(self.topology.port_use(switch, port), PortUse::Link { .. }) {
                     report.strays += 1;
                     let make = |mlid, switch, port| MulticastWitness::Stray { mlid, switch, port };
-                    self.witness(report, make, switch, port);
+                    self.add_witness(report, make, switch, port);
                 }
             }
         }
@@ -286,8 +287,8 @@ impl<'a> Walk<'a> {
     }
 
     /// Checks that the switches connected with `first` form a tree that contains all members of
-    /// `part`, and that each link forwards in the directions that they need. `number` is the index
-    /// of the part, and `reached` holds the part with which each switch was found connected.
+    /// `part`, and that each link forwards in the directions that members need. `number` is the
+    /// index of the part, and `reached` holds the part with which each switch was found connected.
     fn check_part(
         &self,
         number: usize,
@@ -302,36 +303,36 @@ impl<'a> Walk<'a> {
             count.members += at.len();
             count.receivers += at.iter().filter(|member| member.receives).count();
         }
-        let met = self.find_connected(number, first, reached, report);
-        let whole = counts
+        let connected = self.find_connected(number, first, reached, report);
+        let total = counts
             .values()
-            .fold(Count::default(), |whole, count| Count {
-                members: whole.members + count.members,
-                receivers: whole.receivers + count.receivers,
+            .fold(Count::default(), |total, count| Count {
+                members: total.members + count.members,
+                receivers: total.receivers + count.receivers,
             });
         // Without receivers, no member needs to be reached.
-        for (&switch, count) in counts.iter().filter(|_| whole.receivers > 0) {
+        for (&switch, count) in counts.iter().filter(|_| total.receivers > 0) {
             if reached.get(&switch) != Some(&number) {
                 report.unreached += count.members as u64;
-                self.missing(report, switch, PortNum::ZERO);
+                self.report_missing(report, switch, PortNum::ZERO);
             }
         }
-        for &(switch, from) in met.iter().rev() {
+        for &(switch, from) in connected.iter().rev() {
             let Some(from) = from else { continue };
             let below = counts.get(&switch).copied().unwrap_or_default();
             let above = counts.entry(from.peer).or_default();
             above.members += below.members;
             above.receivers += below.receivers;
             // Members behind the link must reach the receivers before it, and members before it
-            // those behind it.
-            let up = below.members > 0 && whole.receivers > below.receivers;
-            let down = below.receivers > 0 && whole.members > below.members;
+            // must reach the receivers behind it.
+            let up = below.members > 0 && total.receivers > below.receivers;
+            let down = below.receivers > 0 && total.members > below.members;
             for (is_needed, at, port) in
                 [(up, switch, from.port), (down, from.peer, from.peer_port)]
             {
                 if is_needed && !self.tree.mask(at).contains(port) {
                     report.unreached += 1;
-                    self.missing(report, at, port);
+                    self.report_missing(report, at, port);
                 }
             }
         }
@@ -346,12 +347,12 @@ impl<'a> Walk<'a> {
         reached: &mut BTreeMap<SwitchIdx, usize>,
         report: &mut MulticastReport,
     ) -> Vec<(SwitchIdx, Option<Hop>)> {
-        let mut met = vec![(first, None::<Hop>)];
+        let mut connected = vec![(first, None::<Hop>)];
         if reached.insert(first, number).is_some() {
             report.loop_free = false;
         }
         let mut done = 0;
-        while let Some(&(switch, from)) = met.get(done) {
+        while let Some(&(switch, from)) = connected.get(done) {
             done += 1;
             let back = from.map(|hop| hop.port);
             for hop in self.links.get(&switch).into_iter().flatten() {
@@ -361,28 +362,28 @@ impl<'a> Walk<'a> {
                 if reached.insert(hop.peer, number).is_some() {
                     report.loop_free = false;
                     let make = |mlid, switch, port| MulticastWitness::Loop { mlid, switch, port };
-                    self.witness(report, make, switch, hop.port);
+                    self.add_witness(report, make, switch, hop.port);
                 } else {
                     let back = Hop {
                         port: hop.peer_port,
                         peer: switch,
                         peer_port: hop.port,
                     };
-                    met.push((hop.peer, Some(back)));
+                    connected.push((hop.peer, Some(back)));
                 }
             }
         }
-        met
+        connected
     }
 
     /// Adds the witness of a missing port.
-    fn missing(&self, report: &mut MulticastReport, switch: SwitchIdx, port: PortNum) {
+    fn report_missing(&self, report: &mut MulticastReport, switch: SwitchIdx, port: PortNum) {
         let make = |mlid, switch, port| MulticastWitness::Missing { mlid, switch, port };
-        self.witness(report, make, switch, port);
+        self.add_witness(report, make, switch, port);
     }
 
     /// Adds a witness if there is room.
-    fn witness(
+    fn add_witness(
         &self,
         report: &mut MulticastReport,
         make: impl Fn(Lid, Guid, PortNum) -> MulticastWitness,

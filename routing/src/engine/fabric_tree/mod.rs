@@ -293,7 +293,7 @@ fn route(
         follows: detours.followed(&known, &fabric.order),
         is_interim: interim.is_some(),
         roots: roots.iter().map(|&root| known.switch(root).guid).collect(),
-        reason: rank.made,
+        reason: rank.origin,
         known: Some(known.clone()),
         prepared: Prepared::default(),
     };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
-use super::super::spread::steps;
+use super::super::spread::slot_distance;
 use super::numbering::{NumberedLid, Numbering};
 use crate::topology::Topology;
 
@@ -73,7 +73,7 @@ pub(super) fn slot_of(place: &NumberedLid, divider: u32, slots: usize) -> usize 
 
 /// The slot of a LID before it is reduced modulo the number of slots.
 fn slot_number(place: &NumberedLid, divider: u32) -> usize {
-    (place.number / divider) as usize + steps(place.offset, divider)
+    (place.number / divider) as usize + slot_distance(place.offset, divider)
 }
 
 /// The slots to try for a destination whose own slot has no present port: each number below `slots`

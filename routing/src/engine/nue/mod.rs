@@ -213,7 +213,7 @@ fn by_switches(
     let channels = Channels::of(topology).with_hosts(&columns::ends(topology, &known));
     let up_and_down = ChannelOrder::up_and_down(&channels, order);
     let found = by_channels(topology, &known, &channels, &up_and_down, max_columns);
-    let made = (order, depth_first::REASON);
+    let origin = (order, depth_first::REASON);
     LoadedRouting {
         routing: Routing {
             reason: format!(
@@ -223,7 +223,7 @@ fn by_switches(
             ),
             ranking: Some(Ranking {
                 known: Some(known),
-                ..updn::remember(topology, made, &[], earlier)
+                ..updn::remember(topology, origin, &[], earlier)
             }),
             ..found.routing
         },

@@ -2,8 +2,8 @@
 //! as up in each, and the place of the dateline in each.
 //!
 //! The graph alone determines none of them: a torus looks the same from each of its switches, along
-//! each of its dimensions of one size, and in both directions. [`TorusLayout::apply`] transforms
-//! coordinates that were found on the graph into coordinates of the layout.
+//! each of its dimensions of one size, and in both directions. [`TorusLayout::to_layout`]
+//! transforms coordinates that were found on the graph into coordinates of the layout.
 
 use rsm_ids::Guid;
 
@@ -96,7 +96,7 @@ pub enum LayoutMisfit {
 /// The dimension of the found coordinates that corresponds to one dimension of the layout, or to
 /// one of the two dimensions of a ring of four.
 #[derive(Clone, Copy)]
-struct Part {
+struct MatchedDimension {
     /// The index of the dimension in the found coordinates.
     found: usize,
     /// Whether the layout counts in the opposite direction.
@@ -106,7 +106,7 @@ struct Part {
 impl LayoutDimension {
     /// The dimensions of found coordinates that correspond to this dimension, each with its size
     /// and the cables of its rows.
-    fn parts(self) -> Vec<(u16, RowCables)> {
+    fn expected_rows(self) -> Vec<(u16, RowCables)> {
         match (self.size, self.wraps) {
             (0 | 1, _) => Vec::new(),
             // Two switches count as neighbours once, however many cables connect them.
@@ -126,17 +126,18 @@ impl TorusLayout {
     /// # Errors
     /// The cables show another shape, no seed is in the fabric, or the first seed in the fabric
     /// contradicts its cables. [`TorusLayout::check`] checks the other seeds.
-    pub fn apply(&self, found: &Coordinates) -> Result<Coordinates, LayoutMisfit> {
+    pub fn to_layout(&self, found: &Coordinates) -> Result<Coordinates, LayoutMisfit> {
         self.check_dimensions(found)?;
         let seed = self.seed(found)?;
-        let parts = self.parts(found, seed)?;
-        Ok(self.turned(found, seed, &parts))
+        let matches = self.matches(found, seed)?;
+        Ok(self.transformed(found, seed, &matches))
     }
 
     /// Checks that `places` are coordinates of this layout.
     ///
     /// # Errors
-    /// The errors of [`TorusLayout::apply`], or any seed in the fabric contradicts the coordinates.
+    /// The errors of [`TorusLayout::to_layout`], or any seed in the fabric contradicts the
+    /// coordinates.
     pub fn check(&self, places: &Coordinates) -> Result<(), LayoutMisfit> {
         self.check_dimensions(places)?;
         self.seed(places)?;
@@ -147,12 +148,12 @@ impl TorusLayout {
     fn check_dimensions(&self, found: &Coordinates) -> Result<(), LayoutMisfit> {
         let mut expected = Vec::new();
         for dimension in &self.dimensions {
-            expected.extend(dimension.parts());
+            expected.extend(dimension.expected_rows());
         }
-        let mut there: Vec<_> = sizes(found).collect();
+        let mut actual: Vec<_> = sizes(found).collect();
         expected.sort_unstable();
-        there.sort_unstable();
-        if expected == there {
+        actual.sort_unstable();
+        if expected == actual {
             return Ok(());
         }
         Err(LayoutMisfit::Dimensions {
@@ -177,7 +178,7 @@ impl TorusLayout {
     }
 
     /// The first seed whose switches all have coordinates; `None` if the layout has no seeds. Fails
-    /// if it has seeds but none of that kind.
+    /// if every seed has a switch without coordinates.
     fn seed(&self, places: &Coordinates) -> Result<Option<&LayoutSeed>, LayoutMisfit> {
         if self.seeds.is_empty() {
             return Ok(None);
@@ -187,59 +188,59 @@ impl TorusLayout {
     }
 
     /// For each dimension of the layout, the found dimensions that correspond to it.
-    fn parts(
+    fn matches(
         &self,
         found: &Coordinates,
         seed: Option<&LayoutSeed>,
-    ) -> Result<Vec<Vec<Part>>, LayoutMisfit> {
-        let mut parts: Vec<Vec<Part>> = vec![Vec::new(); self.dimensions.len()];
+    ) -> Result<Vec<Vec<MatchedDimension>>, LayoutMisfit> {
+        let mut matches: Vec<Vec<MatchedDimension>> = vec![Vec::new(); self.dimensions.len()];
         for link in seed.map_or(&[][..], |seed| &seed.links) {
             let from = seed.map_or(Guid(0), |seed| seed.switch);
             let to = link.to;
             let (at, is_up) =
                 step(found, from, to).ok_or(LayoutMisfit::NoNeighbours { from, to })?;
             let dimension = self.dimensions[link.dimension];
-            let part = Part {
+            let matched = MatchedDimension {
                 found: at,
                 // Both cables of a ring of four lead upwards, each in its own dimension of two.
-                is_turned: is_up != (link.is_up || dimension.parts().len() == 2),
+                is_turned: is_up != (link.is_up || dimension.expected_rows().len() == 2),
             };
             let misfit = LayoutMisfit::Direction { from, to };
-            let own = &mut parts[link.dimension];
-            match own.iter().find(|part| part.found == at) {
-                Some(known) if known.is_turned == part.is_turned => continue,
+            let own = &mut matches[link.dimension];
+            match own.iter().find(|matched| matched.found == at) {
+                Some(known) if known.is_turned == matched.is_turned => continue,
                 Some(_) => return Err(misfit),
                 None => {}
             }
-            own.push(part);
+            own.push(matched);
             let size = sizes(found).nth(at);
-            let fits = size.is_some_and(|size| dimension.parts().contains(&size));
+            let fits = size.is_some_and(|size| dimension.expected_rows().contains(&size));
             let count = own.len();
-            let is_taken = parts
+            let is_taken = matches
                 .iter()
                 .flatten()
-                .filter(|part| part.found == at)
+                .filter(|matched| matched.found == at)
                 .count()
                 > 1;
-            if !fits || is_taken || count > dimension.parts().len() {
+            if !fits || is_taken || count > dimension.expected_rows().len() {
                 return Err(misfit);
             }
         }
-        self.fill(found, &mut parts);
-        Ok(parts)
+        self.fill(found, &mut matches);
+        Ok(matches)
     }
 
     /// Assigns the remaining found dimensions of matching size to dimensions for which the seed has
     /// no cable.
-    fn fill(&self, found: &Coordinates, parts: &mut [Vec<Part>]) {
+    fn fill(&self, found: &Coordinates, matches: &mut [Vec<MatchedDimension>]) {
         for (number, dimension) in self.dimensions.iter().enumerate() {
-            let expected = dimension.parts();
+            let expected = dimension.expected_rows();
             for at in 0..found.sizes.len() {
-                let is_free = !parts.iter().flatten().any(|part| part.found == at);
+                let is_free = !matches.iter().flatten().any(|matched| matched.found == at);
                 let fits = sizes(found).nth(at) == expected.first().copied();
-                if parts[number].len() < expected.len() && is_free && fits {
+                if matches[number].len() < expected.len() && is_free && fits {
                     let is_turned = false;
-                    parts[number].push(Part {
+                    matches[number].push(MatchedDimension {
                         found: at,
                         is_turned,
                     });
@@ -249,44 +250,44 @@ impl TorusLayout {
     }
 
     /// Transforms coordinates to the dimensions, directions and origins of the layout.
-    fn turned(
+    fn transformed(
         &self,
         found: &Coordinates,
         seed: Option<&LayoutSeed>,
-        parts: &[Vec<Part>],
+        matches: &[Vec<MatchedDimension>],
     ) -> Coordinates {
         let origin = seed.and_then(|seed| found.places.get(&seed.switch));
         // For each dimension of the result, its part, the found position that becomes 0, and the
         // size.
         let mut transforms = Vec::with_capacity(found.sizes.len());
-        for (number, parts) in parts.iter().enumerate() {
-            for &part in parts {
-                let size = i32::from(found.sizes[part.found]);
-                let here = origin.map_or(0, |origin| part.place(found, origin));
+        for (number, matches) in matches.iter().enumerate() {
+            for &matched in matches {
+                let size = i32::from(found.sizes[matched.found]);
+                let here = origin.map_or(0, |origin| matched.place(found, origin));
                 let moved = seed.map_or(0, |seed| seed.datelines[number]);
-                let zero = match found.rows[part.found] {
+                let zero = match found.rows[matched.found] {
                     RowCables::Ring if origin.is_some() => {
                         (i32::from(here) + moved).rem_euclid(size)
                     }
                     _ => 0,
                 };
-                transforms.push((part, zero, size));
+                transforms.push((matched, zero, size));
             }
         }
         let place = |old: &Vec<u16>| {
-            let new = transforms.iter().map(|&(part, zero, size)| {
-                (i32::from(part.place(found, old)) - zero).rem_euclid(size) as u16
+            let new = transforms.iter().map(|&(matched, zero, size)| {
+                (i32::from(matched.place(found, old)) - zero).rem_euclid(size) as u16
             });
             new.collect()
         };
         Coordinates {
             sizes: transforms
                 .iter()
-                .map(|(part, ..)| found.sizes[part.found])
+                .map(|(matched, ..)| found.sizes[matched.found])
                 .collect(),
             rows: transforms
                 .iter()
-                .map(|(part, ..)| found.rows[part.found])
+                .map(|(matched, ..)| found.rows[matched.found])
                 .collect(),
             places: found
                 .places
@@ -302,12 +303,12 @@ impl TorusLayout {
         let mut next = 0;
         for dimension in &self.dimensions {
             first.push(next);
-            next += dimension.parts().len();
+            next += dimension.expected_rows().len();
         }
         if self
             .dimensions
             .iter()
-            .flat_map(|dimension| dimension.parts())
+            .flat_map(|dimension| dimension.expected_rows())
             .ne(sizes(places))
         {
             return Err(LayoutMisfit::Dimensions {
@@ -320,7 +321,7 @@ impl TorusLayout {
                 self.check_link(places, seed.switch, link, first[link.dimension])?;
             }
             for (number, dimension) in self.dimensions.iter().enumerate() {
-                if dimension.parts().first() != Some(&(dimension.size, RowCables::Ring)) {
+                if dimension.expected_rows().first() != Some(&(dimension.size, RowCables::Ring)) {
                     continue;
                 }
                 let size = i32::from(dimension.size);
@@ -345,10 +346,10 @@ impl TorusLayout {
     ) -> Result<(), LayoutMisfit> {
         let to = link.to;
         let (at, is_up) = step(places, from, to).ok_or(LayoutMisfit::NoNeighbours { from, to })?;
-        let parts = self.dimensions[link.dimension].parts().len();
-        let is_right = match parts {
+        let matches = self.dimensions[link.dimension].expected_rows().len();
+        let is_right = match matches {
             1 => at == first && (is_up == link.is_up || places.sizes[at] == 2),
-            _ => (first..first + parts).contains(&at),
+            _ => (first..first + matches).contains(&at),
         };
         is_right
             .then_some(())
@@ -364,7 +365,7 @@ impl LayoutSeed {
     }
 }
 
-impl Part {
+impl MatchedDimension {
     /// The position in this dimension, counted in the direction of the layout; `old` is the found
     /// position of the switch, in all dimensions.
     fn place(self, found: &Coordinates, old: &[u16]) -> u16 {

@@ -16,8 +16,8 @@ pub(super) struct Grid<'a> {
     /// one more element holds the number of all directions. A line or ring has two directions, up
     /// and down; a full row has one direction to each place.
     starts: Vec<usize>,
-    /// The port group for each switch, dimension and direction, by [`Grid::way`]; [`NO_GROUP`] if
-    /// there is none.
+    /// The port group for each switch, dimension and direction, by [`Grid::direction_index`];
+    /// [`NO_GROUP`] if there is none.
     groups: Vec<u8>,
     /// The neighbour for each switch, dimension and direction; `None` if there is none.
     neighbours: Vec<Option<SwitchIdx>>,
@@ -30,10 +30,10 @@ pub(super) struct Grid<'a> {
 }
 
 /// The columns of a grid.
-pub(super) struct Found {
+pub(super) struct GridColumns {
     /// One column for each destination.
     pub(super) columns: Vec<Vec<Column>>,
-    /// The number of entries that differ from those of the intact fabric.
+    /// The number of entries that differ from the entries in the intact fabric.
     pub(super) around_faults: usize,
     /// Two switches without a path between them; `None` if every pair has one.
     pub(super) cut_off: Option<(SwitchIdx, SwitchIdx)>,
@@ -54,14 +54,14 @@ impl<'a> Grid<'a> {
             };
             starts.push(directions);
         }
-        let ways = places.len() * directions;
+        let slots = places.len() * directions;
         let mut grid = Grid {
             topology,
             coordinates,
             starts,
-            groups: vec![NO_GROUP; ways],
-            neighbours: vec![None; ways],
-            runs: vec![0; ways],
+            groups: vec![NO_GROUP; slots],
+            neighbours: vec![None; slots],
+            runs: vec![0; slots],
             places,
             level_bits: coordinates.level_bits(),
         };
@@ -73,10 +73,10 @@ impl<'a> Grid<'a> {
                         _ if is_up => UP,
                         _ => DOWN,
                     };
-                    let way = grid.way(switch, dimension, direction);
+                    let direction_index = grid.direction_index(switch, dimension, direction);
                     // A switch has at most 254 groups.
-                    grid.groups[way] = number as u8;
-                    grid.neighbours[way] = Some(group.neighbour);
+                    grid.groups[direction_index] = number as u8;
+                    grid.neighbours[direction_index] = Some(group.neighbour);
                 }
             }
         }
@@ -93,11 +93,11 @@ impl<'a> Grid<'a> {
                     RowCables::Line | RowCables::Ring => self.coordinates.sizes[dimension],
                 };
                 for direction in self.directions(dimension) {
-                    let start = self.way(switch, dimension, direction);
+                    let start = self.direction_index(switch, dimension, direction);
                     let mut run = 0;
                     let mut at = switch;
                     while run < longest {
-                        match self.neighbours[self.way(at, dimension, direction)] {
+                        match self.neighbours[self.direction_index(at, dimension, direction)] {
                             Some(after) => at = after,
                             None => break,
                         }
@@ -110,7 +110,7 @@ impl<'a> Grid<'a> {
     }
 
     /// The index of a direction of a switch in `groups`, `neighbours` and `runs`.
-    fn way(&self, switch: SwitchIdx, dimension: usize, direction: usize) -> usize {
+    fn direction_index(&self, switch: SwitchIdx, dimension: usize, direction: usize) -> usize {
         switch.index() * self.starts[self.dimensions()] + self.starts[dimension] + direction
     }
 
@@ -213,37 +213,41 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// The port group that leads from one switch towards another, and whether it differs from that
-    /// of the intact fabric; `None` if there is no path.
+    /// The port group that leads from one switch towards another, and whether the group differs
+    /// from that in the intact fabric; `None` if there is no path.
     fn next(&self, from: SwitchIdx, to: SwitchIdx) -> Option<(u8, bool)> {
         let [a, b] = [from, to].map(|end| &self.places[end.index()]);
         let mut dimensions =
             (0..self.dimensions()).filter(|&dimension| a[dimension] != b[dimension]);
         let first = dimensions.next()?;
         let wanted = self.direction(from, to, first);
-        let way = self.way(from, first, wanted);
-        if self.hops(a[first], b[first], first, wanted) <= self.runs[way] {
-            return Some((self.groups[way], false));
+        let direction_index = self.direction_index(from, first, wanted);
+        if self.hops(a[first], b[first], first, wanted) <= self.runs[direction_index] {
+            return Some((self.groups[direction_index], false));
         }
         if let Some(direction) = self.other_direction(from, to, first, wanted) {
-            return Some((self.groups[self.way(from, first, direction)], true));
+            return Some((
+                self.groups[self.direction_index(from, first, direction)],
+                true,
+            ));
         }
         // The packet continues in the wanted direction up to the switch before the break. Only
         // there it turns to a later dimension, so that as few packets as possible turn back to an
         // earlier one.
-        if self.runs[way] > 0 {
-            return Some((self.groups[way], true));
+        if self.runs[direction_index] > 0 {
+            return Some((self.groups[direction_index], true));
         }
         dimensions.find_map(|later| {
-            let way = self.way(from, later, self.direction(from, to, later));
-            Some((self.groups[way], true)).filter(|&(group, _)| group != NO_GROUP)
+            let direction_index =
+                self.direction_index(from, later, self.direction(from, to, later));
+            Some((self.groups[direction_index], true)).filter(|&(group, _)| group != NO_GROUP)
         })
     }
 
     /// The direction in which a packet reaches its place in a row if the wanted direction is
-    /// broken: the opposite one or, in a full row, the direction to a third switch. The lowest such
-    /// switch is taken, so that in most rows the detours around several broken cables close no
-    /// cycle. `None` if there is no such direction.
+    /// broken: the opposite one or, in a full row, the direction to a third switch. The lowest
+    /// third switch is taken, so that in most rows the detours around several broken cables close
+    /// no cycle. `None` if no direction leads to the place.
     fn other_direction(
         &self,
         from: SwitchIdx,
@@ -253,13 +257,14 @@ impl<'a> Grid<'a> {
     ) -> Option<usize> {
         let [here, there] = [from, to].map(|end| self.places[end.index()][dimension]);
         let leads = |&direction: &usize| {
-            let way = self.way(from, dimension, direction);
+            let direction_index = self.direction_index(from, dimension, direction);
             match self.coordinates.rows[dimension] {
                 RowCables::Line | RowCables::Ring => {
-                    self.hops(here, there, dimension, direction) <= self.runs[way]
+                    self.hops(here, there, dimension, direction) <= self.runs[direction_index]
                 }
-                RowCables::Full => self.neighbours[way].is_some_and(|third| {
-                    self.neighbours[self.way(third, dimension, usize::from(there))].is_some()
+                RowCables::Full => self.neighbours[direction_index].is_some_and(|third| {
+                    self.neighbours[self.direction_index(third, dimension, usize::from(there))]
+                        .is_some()
                 }),
             }
         };
@@ -268,13 +273,13 @@ impl<'a> Grid<'a> {
     }
 
     /// Computes the columns to all switches.
-    pub(super) fn columns(&self) -> Found {
+    pub(super) fn columns(&self) -> GridColumns {
         let found: Vec<(Column, usize, Option<SwitchIdx>)> = (0..self.topology.switch_count()
             as u32)
             .into_par_iter()
             .map(|to| self.column(SwitchIdx(to)))
             .collect();
-        let mut all = Found {
+        let mut all = GridColumns {
             columns: Vec::with_capacity(found.len()),
             around_faults: 0,
             cut_off: None,
@@ -294,8 +299,13 @@ impl<'a> Grid<'a> {
         let mut around_faults = 0;
         let mut cut_off = None;
         // Only switches of the component need a path.
-        let part = &self.topology.components()[self.topology.component_of(to)];
-        for from in part.switches.iter().copied().filter(|&from| from != to) {
+        let component = &self.topology.components()[self.topology.component_of(to)];
+        for from in component
+            .switches
+            .iter()
+            .copied()
+            .filter(|&from| from != to)
+        {
             match self.next(from, to) {
                 Some((group, is_detour)) => {
                     column[from.index()] = group;

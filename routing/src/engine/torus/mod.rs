@@ -105,11 +105,11 @@ impl Engine for Torus {
                 format!("it has {rings} ring dimensions, where service levels hold {MAX_RINGS}");
             return Err(unfit(self.name(), reason));
         }
-        let straight = if rings > 0 { RING_VLS } else { 1 };
-        prepare::check_lanes(self.name(), straight, options)?;
+        let straight_vls = if rings > 0 { RING_VLS } else { 1 };
+        prepare::check_lanes(self.name(), straight_vls, options)?;
         // Packets turn back to an earlier dimension only if there are several.
-        let turns_back = grid.dimensions() > 1 && prepare::has_lanes(straight + 1, options);
-        let vls = straight + u8::from(turns_back);
+        let turns_back = grid.dimensions() > 1 && prepare::has_lanes(straight_vls + 1, options);
+        let vls = straight_vls + u8::from(turns_back);
         let lanes = match vls {
             1 => Lanes::default(),
             vls => lanes(topology, &grid, vls),
@@ -155,7 +155,7 @@ fn find(
     let is_kept = previous.is_some_and(|previous| found.contains_all_of(previous));
     let laid_out = match options.layout.as_deref() {
         // Coordinates in use stay, so that service levels stay.
-        Some(layout) if !is_kept => layout.apply(&found).ok(),
+        Some(layout) if !is_kept => layout.to_layout(&found).ok(),
         _ => None,
     };
     Ok(Arc::new(laid_out.unwrap_or(found)))
@@ -191,15 +191,15 @@ fn route(
     };
     prepare::in_pool(options, || {
         let columns = grid.columns();
-        let mut around = String::new();
-        let mut serves = columns.cut_off.is_none();
+        let mut detours_clause = String::new();
+        let mut is_usable = columns.cut_off.is_none();
         if columns.around_faults > 0 {
-            around = format!(", {} of them around what is broken", columns.around_faults);
+            detours_clause = format!(", {} of them around what is broken", columns.around_faults);
             let found = columns::tables(topology, &columns.columns);
-            serves = serves && verify_lanes(topology, &found, &lanes).is_sound();
+            is_usable = is_usable && verify_lanes(topology, &found, &lanes).is_sound();
         }
-        if serves {
-            let mut reason = format!("{engine}: {name}, dimension by dimension{around}");
+        if is_usable {
+            let mut reason = format!("{engine}: {name}, dimension by dimension{detours_clause}");
             if by_levels {
                 reason += prepare::FIXED_LEVELS;
             }

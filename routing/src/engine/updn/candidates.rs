@@ -46,12 +46,13 @@ impl Unreached {
     }
 }
 
-/// If more than one in this many pairs of hosts take detours under the best ranking, it is compared
-/// with the ranking from the switches farthest from hosts.
+/// If more than one in this many pairs of hosts take detours under the best ranking, that ranking
+/// is compared with the ranking from the switches farthest from hosts.
 const DETOURS_ONE_IN: u64 = 16;
 
-/// The factor by which the maximum link load of that ranking may exceed that of the one with
-/// detours, whose load is underestimated: it does not include all links that detours share.
+/// The factor by which the maximum link load of the ranking from the farthest switches may exceed
+/// the load of the ranking with detours. The latter load is an underestimate, because it leaves out
+/// some links that detours share.
 const DETOURED_LOAD: f64 = 4.0;
 
 /// A ranking to be scored.
@@ -60,7 +61,7 @@ struct Candidate {
     /// The apexes whose detours complete the order, if any do.
     mending: Option<Apexes>,
     /// The explanation of how the order was made: "ranked …".
-    made: String,
+    origin: String,
 }
 
 /// Chooses the ranking for the routes: the earlier one if it has the same roots, connects all pairs
@@ -73,8 +74,9 @@ pub(super) fn choose(
     columns: Columns<'_>,
 ) -> Ranked {
     let population = Population::new(topology);
-    let kept =
-        earlier.and_then(|ranking| keep(topology, roots, ranking, &population, unreached, columns));
+    let kept = earlier.and_then(|ranking| {
+        kept_ranking(topology, roots, ranking, &population, unreached, columns)
+    });
     match kept {
         Some((kept, 0)) => kept,
         Some((kept, _)) => {
@@ -94,7 +96,7 @@ pub(super) fn choose(
 
 /// The earlier ranking, and the number of switches that it lacked; `None` if it leaves a pair with
 /// an end port without a path.
-fn keep(
+fn kept_ranking(
     topology: &Topology,
     roots: &[SwitchIdx],
     ranking: &Ranking,
@@ -112,7 +114,7 @@ fn keep(
                 "{} (kept)",
                 sentence(topology, &fitted.order, &ranking.reason, &reach, true)
             ),
-            made: ranking.reason.clone(),
+            origin: ranking.reason.clone(),
             order: fitted.order,
             mending,
             costs,
@@ -131,7 +133,7 @@ pub(super) fn choose_by_hosts(topology: &Topology, earlier: Option<&Ranking>) ->
     let kept = earlier
         .filter(|ranking| ranking.reason.starts_with(BY_HOSTS))
         .and_then(|ranking| {
-            keep(
+            kept_ranking(
                 topology,
                 &[],
                 ranking,
@@ -171,14 +173,14 @@ fn best(
         return best;
     }
     // In this ranking, leaves that are farther from the top are below other leaves.
-    let Some(below) = from_farthest(topology, unreached) else {
+    let Some(farthest) = from_farthest(topology, unreached) else {
         return best;
     };
-    let below = best_of(topology, below, population, columns);
-    let (score, other) = (&below.1, &best.1);
+    let farthest = best_of(topology, farthest, population, columns);
+    let (score, other) = (&farthest.1, &best.1);
     let has_room = score.peak_load <= other.peak_load * DETOURED_LOAD;
     match score.unreached() == 0 && score.reach.hosts_unreached == 0 && has_room {
-        true => below,
+        true => farthest,
         false => best,
     }
 }
@@ -189,12 +191,12 @@ fn from_farthest(topology: &Topology, unreached: Unreached) -> Option<Vec<Candid
     let by_hosts = levels::from_edges(topology, ANY_HOST);
     let tops = levels::farthest_from_leaves(topology, &by_hosts)?;
     let count = tops.len();
-    let made = format!("ranked by distance from the {count} switches farthest from hosts");
+    let origin = format!("ranked by distance from the {count} switches farthest from hosts");
     let levels = levels::from_roots(topology, &tops);
-    Some(candidates_of(topology, levels, made, unreached))
+    Some(candidates_of(topology, levels, origin, unreached))
 }
 
-/// The best of some candidates, with its score; the first good one ends the search.
+/// The best of some candidates, with its score; the first good candidate ends the search.
 fn best_of(
     topology: &Topology,
     candidates: Vec<Candidate>,
@@ -216,13 +218,13 @@ fn best_of(
                 reason: sentence(
                     topology,
                     &candidate.order,
-                    &candidate.made,
+                    &candidate.origin,
                     &score.reach,
                     score.is_mended,
                 ),
                 order: candidate.order.clone(),
                 mending: candidate.mending,
-                made: candidate.made,
+                origin: candidate.origin,
                 costs,
                 unreached: score.unreached(),
             };
@@ -241,8 +243,8 @@ fn best_of(
 fn candidates(topology: &Topology, roots: &[SwitchIdx], unreached: Unreached) -> Vec<Candidate> {
     if !roots.is_empty() {
         let levels = levels::from_roots(topology, roots);
-        let made = format!("ranked from the {} given root switches", roots.len());
-        return candidates_of(topology, levels, made, unreached);
+        let origin = format!("ranked from the {} given root switches", roots.len());
+        return candidates_of(topology, levels, origin, unreached);
     }
     let mut found = Vec::new();
     let with_any = levels::edges(topology, ANY_HOST);
@@ -256,14 +258,14 @@ fn candidates(topology: &Topology, roots: &[SwitchIdx], unreached: Unreached) ->
                 _ => "most of the hosts",
             };
             let count = leaves.len();
-            let made = format!("ranked by distance from the {count} switches with {which}");
+            let origin = format!("ranked by distance from the {count} switches with {which}");
             let levels = levels::from_leaves(topology, leaves);
-            found.extend(candidates_of(topology, levels, made, unreached));
+            found.extend(candidates_of(topology, levels, origin, unreached));
         }
     }
     let by_hosts = Order::new(topology, levels::from_edges(topology, ANY_HOST), &[]);
     let leaves = topology.components().iter();
-    let leaves = leaves.map(|part| best_leaf(topology, &by_hosts, &part.switches));
+    let leaves = leaves.map(|component| best_leaf(topology, &by_hosts, &component.switches));
     let tops = [
         (levels::centres(topology), "in the middle"),
         (leaves.collect(), "at the edge"),
@@ -277,19 +279,19 @@ fn candidates(topology: &Topology, roots: &[SwitchIdx], unreached: Unreached) ->
                 by_hosts.levels().to_vec(),
             ),
             mending: None,
-            made: format!("ranked by distance from one switch {which}"),
+            origin: format!("ranked by distance from one switch {which}"),
         });
     }
     found
 }
 
-/// The candidates with these levels. If detours complete the ranking by level, it is the only one.
-/// Otherwise, if it has several peaks, the ranking with connected roots comes first: it is usually
-/// as good for hosts, and connects more pairs.
+/// The candidates with these levels. If detours complete the ranking by level, that ranking is the
+/// only candidate. Otherwise, if the ranking has several peaks, the ranking with connected roots
+/// comes first: it is usually as good for hosts, and connects more pairs.
 fn candidates_of(
     topology: &Topology,
     levels: Vec<u8>,
-    made: String,
+    origin: String,
     unreached: Unreached,
 ) -> Vec<Candidate> {
     let plain = Order::new(topology, levels, &[]);
@@ -298,26 +300,28 @@ fn candidates_of(
         return vec![Candidate {
             order: plain,
             mending,
-            made,
+            origin,
         }];
     }
     let connected = with_connected_roots(topology, &plain).map(|(order, lifted)| Candidate {
         order,
         mending: None,
-        made: format!("{made}, {lifted} of all switches lifted above the rest to join the roots"),
+        origin: format!(
+            "{origin}, {lifted} of all switches lifted above the rest to join the roots"
+        ),
     });
     let plain = Candidate {
         order: plain,
         mending: None,
-        made,
+        origin,
     };
     connected.into_iter().chain([plain]).collect()
 }
 
 /// The sentence for the operator about an order that is kept from the previous plan.
-pub(in super::super) fn kept_sentence(topology: &Topology, order: &Order, made: &str) -> String {
+pub(in super::super) fn kept_sentence(topology: &Topology, order: &Order, origin: &str) -> String {
     let (depth, peaks) = (depth(order), order.peaks(topology).len());
-    format!("{made}: {depth} levels, {peaks} at the top (kept)")
+    format!("{origin}: {depth} levels, {peaks} at the top (kept)")
 }
 
 /// The number of levels.
@@ -330,7 +334,7 @@ fn depth(order: &Order) -> usize {
 fn sentence(
     topology: &Topology,
     order: &Order,
-    made: &str,
+    origin: &str,
     reach: &Reach,
     is_mended: bool,
 ) -> String {
@@ -346,5 +350,5 @@ fn sentence(
         }
         (pairs, _) => format!("{pairs} connected pairs are not reached"),
     };
-    format!("{made}: {depth} levels, {peaks} at the top, {reached}")
+    format!("{origin}: {depth} levels, {peaks} at the top, {reached}")
 }

@@ -1,11 +1,11 @@
 //! Connects the roots of a ranking that has several peaks.
 //!
-//! In a tree with several roots, no up*/down* path connects two of them, because no switch is above
-//! them. That matters if ports are attached to roots, such as those of aggregation nodes. Lifting a
-//! few switches above all others provides such paths at hardly any cost: every root has one of them
-//! as a neighbour, and they have one peak among themselves. The best peak is a leaf switch. The
-//! leaf's neighbours are roots or lead to them. All other leaves stay below all roots, so that the
-//! paths of traffic between hosts do not change.
+//! In a tree with several roots, no up*/down* path connects two roots, because no switch is above
+//! them. That matters if ports are attached to roots, such as the ports of aggregation nodes.
+//! Lifting a few switches above all others provides paths between roots at hardly any cost: every
+//! root has a lifted switch as a neighbour, and the lifted switches have one peak among themselves.
+//! The best peak is a leaf switch. The leaf's neighbours are roots or lead to roots. All other
+//! leaves stay below all roots, so that the paths of traffic between hosts do not change.
 
 use crate::topology::levels::distances;
 use crate::topology::{Order, SwitchIdx, Topology};
@@ -18,10 +18,13 @@ pub(super) fn with_connected_roots(topology: &Topology, order: &Order) -> Option
         peaks_of[topology.component_of(peak)].push(peak);
     }
     let mut lifted = Vec::new();
-    for (part, peaks) in topology.components().iter().zip(&peaks_of) {
+    for (component, peaks) in topology.components().iter().zip(&peaks_of) {
         if peaks.len() > 1 {
-            let from_leaf =
-                connecting_switches(topology, best_leaf(topology, order, &part.switches), peaks);
+            let from_leaf = connecting_switches(
+                topology,
+                best_leaf(topology, order, &component.switches),
+                peaks,
+            );
             let from_peak = connecting_switches(topology, peaks[0], peaks);
             // Fewer lifted switches are better: each carries more traffic than its place in the
             // tree suggests.
@@ -38,9 +41,9 @@ pub(super) fn with_connected_roots(topology: &Topology, order: &Order) -> Option
     })
 }
 
-/// The switch of `part` at the deepest level that has the most neighbours above it; among equal
-/// ones, the one with the fewest hosts.
-pub(super) fn best_leaf(topology: &Topology, order: &Order, part: &[SwitchIdx]) -> SwitchIdx {
+/// The switch of `component` at the deepest level that has the most neighbours above it; among
+/// equals, the switch with the fewest hosts.
+pub(super) fn best_leaf(topology: &Topology, order: &Order, component: &[SwitchIdx]) -> SwitchIdx {
     let key = |switch: &SwitchIdx| {
         let up = topology
             .groups(*switch)
@@ -55,10 +58,14 @@ pub(super) fn best_leaf(topology: &Topology, order: &Order, part: &[SwitchIdx]) 
             std::cmp::Reverse(*switch),
         )
     };
-    part.iter().copied().max_by_key(key).unwrap_or(SwitchIdx(0))
+    component
+        .iter()
+        .copied()
+        .max_by_key(key)
+        .unwrap_or(SwitchIdx(0))
 }
 
-/// The switch `top` and those on shortest paths from it to the peaks, the nearest to it first.
+/// The switch `top` and the switches on shortest paths from `top` to the peaks, the nearest first.
 fn connecting_switches(topology: &Topology, top: SwitchIdx, peaks: &[SwitchIdx]) -> Vec<SwitchIdx> {
     let hops = distances(topology, &[top]);
     let mut is_lifted = vec![false; topology.switch_count()];

@@ -92,12 +92,12 @@ fn usual_levels(known: &[Option<u8>], guessed: &[u8]) -> BTreeMap<u8, u8> {
         .collect()
 }
 
-/// Converts an order into a ranking for the next topology; `made` explains the order. Switches of
+/// Converts an order into a ranking for the next topology; `origin` explains the order. Switches of
 /// the earlier ranking that are missing now keep their places, so that a switch that reboots
 /// returns to its place.
 pub(in super::super) fn remember(
     topology: &Topology,
-    (order, made): (&Order, &str),
+    (order, origin): (&Order, &str),
     roots: &[SwitchIdx],
     earlier: Option<&Ranking>,
 ) -> Ranking {
@@ -111,7 +111,7 @@ pub(in super::super) fn remember(
         follows: None,
         is_interim: false,
         roots: guids(topology, roots),
-        reason: made.to_owned(),
+        reason: origin.to_owned(),
         known: None,
         prepared: Prepared::default(),
     };

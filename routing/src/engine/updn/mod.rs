@@ -3,7 +3,7 @@
 //! All switches have one order ([`order`](super::order)), so that each link has a direction up. A
 //! packet goes up, then down, and never up again: no credit loop can exist. A switch that has a
 //! path down to a destination takes it, whatever the path up costs, because the packet may have
-//! come from above. This folder chooses the order.
+//! come from above. This module chooses the order.
 
 mod candidates;
 mod connect_roots;
@@ -89,13 +89,13 @@ fn route(
             spread: &spread,
             previous,
         };
-        let made = (&ranked.order, &*ranked.made);
+        let origin = (&ranked.order, &*ranked.origin);
         Ok(Routing {
             tables: choice.tables(),
             engine,
             reason: format!("{engine}: {}", ranked.reason),
             ranks: Some(ranked.order.levels().to_vec()),
-            ranking: Some(kept::remember(topology, made, roots, earlier)),
+            ranking: Some(kept::remember(topology, origin, roots, earlier)),
             coordinates: None,
             lanes: Lanes::default(),
             choice: None,
@@ -107,7 +107,7 @@ fn route(
 pub(super) struct Rank {
     pub(super) order: Order,
     /// The explanation of how the order was made: "ranked …".
-    pub(super) made: String,
+    pub(super) origin: String,
     /// The explanation together with the score, for the operator.
     pub(super) reason: String,
     /// The apexes whose detours complete the order, if any do.
@@ -139,21 +139,20 @@ pub(super) fn rank(
     {
         return Rank {
             mending: unreached.mending(topology, &fitted.order),
-            made: earlier.reason.clone(),
+            origin: earlier.reason.clone(),
             reason: candidates::kept_sentence(topology, &fitted.order, &earlier.reason),
             order: fitted.order,
             costs: None,
         };
     }
     let ranked = candidates::choose(topology, roots, earlier, unreached, columns);
-    // Find apexes also for an order that connects the roots itself: it would have them if it were
-    // kept.
+    // Find apexes also for an order that connects the roots itself, because a kept order has them.
     let mending = ranked.mending;
     let mending = mending.or_else(|| unreached.mending(topology, &ranked.order));
     Rank {
         mending,
         order: ranked.order,
-        made: ranked.made,
+        origin: ranked.origin,
         reason: ranked.reason,
         costs: Some(ranked.costs),
     }
@@ -194,7 +193,7 @@ struct Ranked {
     /// The number of pairs with an end port that have no path.
     unreached: u64,
     /// The explanation of how the order was made: "ranked …".
-    made: String,
+    origin: String,
     /// The explanation together with the score, for the operator.
     reason: String,
 }

@@ -47,8 +47,8 @@ pub(super) struct Score {
     pub(super) least_load: f64,
 }
 
-/// A ranking is good enough to try no others if its maximum link load exceeds the lower bound by at
-/// most this factor.
+/// A ranking is good enough to end the search if its maximum link load exceeds the lower bound by
+/// at most this factor.
 const GOOD_LOAD: f64 = 1.25;
 
 /// The factor by which the maximum link load of a ranking whose links all connect two levels may
@@ -57,7 +57,7 @@ const GOOD_LOAD: f64 = 1.25;
 const TREE_LOAD: f64 = 1.2;
 
 /// Pair loads that differ by less than this factor count as equal.
-const ALIKE_PAIRS: f64 = 1.25;
+const EQUAL_PAIR_LOADS: f64 = 1.25;
 
 impl Score {
     /// Whether trying other rankings is pointless: this ranking connects all pairs, pairs of
@@ -92,9 +92,9 @@ impl Score {
     /// multiplied by the pair load if the pair loads differ much. A ranking that evens out all
     /// traffic by putting the traffic between two leaves on one link is no better.
     fn loads(&self, other: &Score) -> (f64, f64) {
-        let is_alike = self.pair_load <= other.pair_load * ALIKE_PAIRS
-            && other.pair_load <= self.pair_load * ALIKE_PAIRS;
-        if is_alike {
+        let is_equal = self.pair_load <= other.pair_load * EQUAL_PAIR_LOADS
+            && other.pair_load <= self.pair_load * EQUAL_PAIR_LOADS;
+        if is_equal {
             (self.peak_load, other.peak_load)
         } else {
             (
@@ -112,12 +112,12 @@ impl Score {
         }
         let (mine, theirs) = self.loads(other);
         if self.is_tree != other.is_tree {
-            let (tree, rest) = if self.is_tree {
+            let (tree, other_ranking) = if self.is_tree {
                 (mine, theirs)
             } else {
                 (theirs, mine)
             };
-            return self.is_tree == (tree <= rest * TREE_LOAD);
+            return self.is_tree == (tree <= other_ranking * TREE_LOAD);
         }
         if mine < theirs * 0.98 || theirs < mine * 0.98 {
             return mine < theirs;
@@ -190,7 +190,7 @@ pub(super) fn reach(topology: &Topology, costs: &Costs, population: &Population)
 }
 
 /// Scores the ranking with these costs. Detours through the apexes of `mending`, if given, complete
-/// it.
+/// the ranking.
 pub(super) fn score_of(
     topology: &Topology,
     costs: &Costs,
@@ -240,14 +240,14 @@ fn pairs(
     }
     for switch in topology.indices() {
         let row = tile.cost(switch);
-        let part = topology.component_of(switch);
+        let component = topology.component_of(switch);
         if row[..width].contains(&UNREACHED) {
             let unreached_here = row
                 .iter()
                 .zip(columns)
                 .filter(|(cost, _)| **cost == UNREACHED);
             for (_, &to) in unreached_here {
-                if topology.component_of(to) == part {
+                if topology.component_of(to) == component {
                     let to = to.index();
                     let (ports, switches) = (population.port_lids[to], population.switch_lids[to]);
                     reach.unreached +=
@@ -304,12 +304,12 @@ fn least_load(topology: &Topology, population: &Population, sampled: &[usize]) -
         let links = topology.groups(switch).flat_map(|group| group.links);
         let rate: f64 = links.map(|link| f64::from(link.weight)).sum();
         if rate > 0.0 {
-            let part = topology.component_of(switch);
+            let component = topology.component_of(switch);
             let hosts = population.hosts[switch.index()];
             let is_sampled = sampled.binary_search(&switch.index()).is_ok();
             let own = if is_sampled { hosts } else { 0 };
-            let outward = hosts * (to_sampled[part] - own);
-            let inward = own * (from_all[part] - hosts);
+            let outward = hosts * (to_sampled[component] - own);
+            let inward = own * (from_all[component] - hosts);
             least = least.max(outward.max(inward) as f64 / rate);
         }
     }
@@ -495,8 +495,8 @@ impl<'a> Flows<'a> {
     fn add_pairs(&mut self, topology: &Topology, leaf: usize) {
         let all_hosts = &self.network.population.hosts;
         // Switches are numbered by 32 bits.
-        let part = topology.component_of(SwitchIdx(leaf as u32));
-        for &switch in &topology.components()[part].switches {
+        let component = topology.component_of(SwitchIdx(leaf as u32));
+        for &switch in &topology.components()[component].switches {
             let hosts = all_hosts[switch.index()];
             if hosts == 0 || switch.index() == leaf {
                 continue;
@@ -540,12 +540,12 @@ impl<'a> Flows<'a> {
         self.choices
             .retain(|choice| !slots::is_negligible(fastest_of(choice), best));
         let rate_of = |&(_, group): &(u32, u32)| rate[group as usize];
-        let whole: f64 = self.choices.iter().map(rate_of).sum();
-        self.first_rate[switch.index()] = whole;
+        let total_rate: f64 = self.choices.iter().map(rate_of).sum();
+        self.first_rate[switch.index()] = total_rate;
         for choice in &self.choices {
             let &(neighbour, group) = choice;
-            self.load[group as usize] += flow * hosts / whole;
-            self.flow[neighbour as usize] += flow * rate_of(choice) / whole;
+            self.load[group as usize] += flow * hosts / total_rate;
+            self.flow[neighbour as usize] += flow * rate_of(choice) / total_rate;
         }
     }
 }

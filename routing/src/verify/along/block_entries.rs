@@ -57,8 +57,8 @@ impl<'a> BlockEntries<'a> {
         }
     }
 
-    /// Moves on to a block that changes in `changed` switches.
-    pub(super) fn turn_to(&mut self, block: usize, changed: usize) {
+    /// Begins a block that changes in `changed` switches.
+    pub(super) fn begin_block(&mut self, block: usize, changed: usize) {
         let switches = self.difference.after().lfts.len();
         self.block = block;
         self.is_copied = changed * BLOCKS_PER_CHANGE >= switches;

@@ -12,9 +12,10 @@
 //! In each pair, one entry waits for the other. An entry that begins to send up waits for the
 //! entries above that still send down to its switch; these may wait for entries further above. An
 //! entry that begins to send down waits for the entry below that still sends up. No entry above
-//! sends down to that lower entry, because it sends up; it can only wait in the same way for an
-//! entry further below. Chains of waits therefore go up the order, then down, and never form a
-//! cycle: a finite number of stages writes every entry once, from its old to its new content.
+//! sends down to that lower entry, because the lower entry sends up; the lower entry can only wait
+//! in the same way for an entry further below. Chains of waits therefore go up the order, then
+//! down, and never form a cycle: a finite number of stages writes every entry once, from its old to
+//! its new content.
 //!
 //! # Packets that arrive continue to arrive
 //!
@@ -48,9 +49,8 @@ pub struct Stages {
     /// The tables of each stage; the last stage is the target. All switches hold one stage before
     /// the next begins.
     pub tables: Vec<Tables>,
-    /// When idle links become Active. If true, all of them do after the first stage, or after the
-    /// second if the first is a cut. Otherwise each link does when both of its ends hold the last
-    /// stage.
+    /// Whether all idle links become Active after the first stage, or after the second if the first
+    /// is a cut. If false, each idle link becomes Active when both of its ends hold the last stage.
     pub links_first: bool,
     /// Whether the first stage is a cut: the tables in force without the entries by which packets
     /// turn up after going down. A cut removes no other entry and adds none.
@@ -96,10 +96,11 @@ pub fn stages_along(
 ///
 /// The tables in force may follow another order, in whole or in part. The first stage then removes
 /// the entries by which packets turn up after going down, and packets on these paths are lost until
-/// a later stage writes new entries. Switches of `fixed` keep their entries: the receiving switch
-/// loses the entry that sends up again instead. A fixed switch may also hold entries that were sent
-/// to it for another order: the first stage also removes entries in force that make an illegal turn
-/// with one of these. No stage removes an illegal turn between two fixed neighbours.
+/// a later stage writes new entries. Switches of `fixed` keep their entries: if the sender of an
+/// illegal turn is fixed, the receiving switch loses its entry instead. A fixed switch may also
+/// hold entries that were sent to it for another order: the first stage also removes entries in
+/// force that make an illegal turn with one of these. No stage removes an illegal turn between two
+/// fixed neighbours.
 ///
 /// `None` if the entries wait for each other in a cycle, which cannot happen if the new tables
 /// follow the order.
@@ -133,14 +134,14 @@ pub fn stages_along_opening(
         difference,
     };
     let waiting = transition.waiting(&blocks);
-    let turns_beside = transition.turns_beside(fixed);
+    let turns_with_unwritten = transition.turns_with_unwritten(fixed);
     let turns = match waiting {
         Err(Conflict::Turns(turns)) => turns,
-        waiting if turns_beside.is_empty() => return transition.stages(waiting, &blocks),
+        waiting if turns_with_unwritten.is_empty() => return transition.stages(waiting, &blocks),
         _ => Vec::new(),
     };
     let mut cut = replaced(old, &turns, |_| &[NO_PATH; BLOCK_LIDS]);
-    for (switch, lid) in turns_beside {
+    for (switch, lid) in turns_with_unwritten {
         cut.lfts[switch.index()].set_entry(lid, NO_PATH);
     }
     let difference = Difference::between(&cut, new);
@@ -204,7 +205,7 @@ fn replaced<'a>(
 impl TableTransition<'_> {
     /// The entries of other switches in force that, together with an entry that a fixed switch may
     /// hold instead of its own, let packets turn up after going down.
-    fn turns_beside(&self, fixed: &Unwritten) -> Vec<(SwitchIdx, Lid)> {
+    fn turns_with_unwritten(&self, fixed: &Unwritten) -> Vec<(SwitchIdx, Lid)> {
         let mut turns = Vec::new();
         for &(switch, lid, entry) in &fixed.others {
             match self.directions.get(switch, entry) {
@@ -254,15 +255,19 @@ impl TableTransition<'_> {
 
     /// Builds the tables of all stages from the waiting entries.
     fn tables(&self, waiting: &Waiting, links_first: bool) -> Stages {
-        let Waiting { late, dark_last } = waiting;
-        let last = late.iter().map(|&(_, stage)| stage).max().unwrap_or(0);
-        // With a single stage, there is no moment between it and the activation of the links.
+        let Waiting {
+            deferred,
+            dark_last,
+        } = waiting;
+        let last = deferred.iter().map(|&(_, stage)| stage).max().unwrap_or(0);
+        // With a single stage, there is no moment between that stage and the activation of links.
         let last = last.max(u8::from(*dark_last));
         let of_stage = |number: u8| {
-            let late = late.iter().filter(|&&(_, stage)| stage > number);
-            let late: Vec<Entries> = late.map(|&(entries, _)| entries).collect();
-            let before = |late: &Entries| self.difference.block_in(late.switch, late.block)[0];
-            replaced(self.difference.after(), &late, before)
+            let deferred = deferred.iter().filter(|&&(_, stage)| stage > number);
+            let deferred: Vec<Entries> = deferred.map(|&(entries, _)| entries).collect();
+            let before =
+                |deferred: &Entries| self.difference.block_in(deferred.switch, deferred.block)[0];
+            replaced(self.difference.after(), &deferred, before)
         };
         Stages {
             tables: (0..=last).map(of_stage).collect(),
@@ -292,8 +297,11 @@ impl TableTransition<'_> {
         }
         let mut all = Waiting::default();
         for found in found {
-            let Waiting { late, dark_last } = found?;
-            all.late.extend(late);
+            let Waiting {
+                deferred,
+                dark_last,
+            } = found?;
+            all.deferred.extend(deferred);
             all.dark_last |= dark_last;
         }
         Ok(all)

@@ -2,7 +2,7 @@
 //!
 //! Each round writes the entries that wait for none of the entries still in force: round *n* writes
 //! the entries of stage *n*. The LIDs of a block pass through the rounds together, although none
-//! depends on another; a mask has one bit for each of them.
+//! depends on another; a mask has one bit for each LID of the block.
 
 use rsm_ids::PortNum;
 
@@ -31,7 +31,7 @@ impl TableTransition<'_> {
 #[derive(Default)]
 pub(super) struct Waiting {
     /// The entries, each with the stage in which they are written.
-    pub(super) late: Vec<(Entries, u8)>,
+    pub(super) deferred: Vec<(Entries, u8)>,
     /// The value of [`Stages::dark_last`](super::Stages::dark_last).
     pub(super) dark_last: bool,
 }
@@ -39,8 +39,8 @@ pub(super) struct Waiting {
 /// The reason why there are no stages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Conflict {
-    /// The tables in force have illegal turns next to a change: up after going down. These entries
-    /// make them, each the sender's, or the receiver's if the sender's stays.
+    /// The tables in force have illegal turns next to a change: up after going down. For each turn,
+    /// the sender's entry, or the receiver's entry if the sender keeps its entries.
     Turns(Vec<Entries>),
     /// A dark switch cannot hold all of its entries in the first stage.
     Dark,
@@ -51,7 +51,7 @@ pub(super) enum Conflict {
 /// The mask of LIDs for each switch.
 struct Masks {
     masks: Vec<u64>,
-    /// The switches whose mask is not empty, or was not.
+    /// The switches whose mask is nonempty or was nonempty earlier.
     used: Vec<SwitchIdx>,
 }
 
@@ -101,7 +101,7 @@ impl Masks {
     }
 }
 
-/// The mask of the LIDs of any entries.
+/// The mask of all LIDs of `entries`.
 fn any(entries: &[Entries]) -> u64 {
     entries.iter().fold(0, |all, entries| all | entries.lids)
 }
@@ -128,14 +128,14 @@ pub(super) struct Rounds<'a> {
     /// The entries that change and that no earlier round has written.
     pending: Masks,
     /// The LIDs for which a pending entry of a neighbour sends to the switch.
-    led: Masks,
+    receiving: Masks,
     /// The LIDs for which a pending entry of a neighbour sends down to the switch, unless both
     /// switches are dark: these hold all of their entries before a link between them becomes
     /// Active.
-    fed: Masks,
-    /// The LIDs of which it is known whether packets at the switch arrive under the tables in
-    /// force, and those whose packets do.
+    receiving_from_above: Masks,
+    /// The LIDs for which `arriving` is known.
     known: Masks,
+    /// The LIDs whose packets at the switch arrive under the tables in force.
     arriving: Masks,
     /// The switches on a path, until it is known whether its packets arrive.
     passed: Vec<SwitchIdx>,
@@ -151,8 +151,8 @@ impl<'a> Rounds<'a> {
             entries: BlockEntries::new(transition.difference),
             changed: masks(),
             pending: masks(),
-            led: masks(),
-            fed: masks(),
+            receiving: masks(),
+            receiving_from_above: masks(),
             known: masks(),
             arriving: masks(),
             passed: Vec::new(),
@@ -162,8 +162,8 @@ impl<'a> Rounds<'a> {
 
     /// The waiting entries of a block; `switches` holds the switches whose block changes.
     ///
-    /// Packets of a LID whose entries wait in a cycle may be lost: its entries wait for pairs
-    /// alone.
+    /// If the entries of a LID wait in a cycle, they only wait until they make no illegal turn, and
+    /// packets to the LID may be lost.
     ///
     /// # Errors
     /// Fails with the illegal turns of the tables in force if there are any, else if some entries
@@ -173,7 +173,7 @@ impl<'a> Rounds<'a> {
         block: usize,
         switches: &[SwitchIdx],
     ) -> Result<Waiting, Conflict> {
-        self.turn_to(block, switches);
+        self.begin_block(block, switches);
         let turns = self.turns();
         if !turns.is_empty() {
             return Err(Conflict::Turns(turns));
@@ -188,8 +188,8 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    fn turn_to(&mut self, block: usize, switches: &[SwitchIdx]) {
-        self.entries.turn_to(block, switches.len());
+    fn begin_block(&mut self, block: usize, switches: &[SwitchIdx]) {
+        self.entries.begin_block(block, switches.len());
         self.known.clear();
         self.arriving.clear();
         self.changed.clear();
@@ -199,13 +199,13 @@ impl<'a> Rounds<'a> {
     }
 
     /// The entries in force that send down to a switch that sends up again, where one of the two
-    /// entries changes; of a sender that keeps its entries, the receiver's entry. Turns between two
-    /// switches that keep their entries are left out.
+    /// entries changes. If the sender keeps its entries, the receiver's entry stands for the turn.
+    /// Turns between two switches that keep their entries are left out.
     fn turns(&mut self) -> Vec<Entries> {
         let (directions, entries) = (self.transition.directions, &self.entries);
         let goes_up = |switch, offset| directions.is_up(switch, entries.before(switch, offset));
         // No round uses these masks yet.
-        let (senders, turning) = (&mut self.fed, &mut self.led);
+        let (senders, turning) = (&mut self.receiving_from_above, &mut self.receiving);
         senders.clear();
         turning.clear();
         for &switch in &self.changed.used {
@@ -236,8 +236,9 @@ impl<'a> Rounds<'a> {
                 }
             }
         }
-        let of_switch = |&switch: &SwitchIdx| self.entries.masked(switch, self.led.get(switch));
-        self.led.used.iter().map(of_switch).collect()
+        let of_switch =
+            |&switch: &SwitchIdx| self.entries.masked(switch, self.receiving.get(switch));
+        self.receiving.used.iter().map(of_switch).collect()
     }
 
     /// Adds the entries of `lids` that wait to `waiting`, and returns the LIDs whose entries have
@@ -254,12 +255,14 @@ impl<'a> Rounds<'a> {
                 1 => stuck.dark = self.unready(&dark, stage),
                 _ => {}
             }
-            // The end of the first stage is all that some entries wait for; the end of a later one
-            // matters only to entries that wait for others.
+            // In the first stage, all entries of a LID may wait for the end of that stage alone. In
+            // a later stage, a LID of which no entry is written has entries that wait in a cycle.
             if stage > 0 {
                 stuck.cycle |= self.pending.any() & !any(&written);
-                let late = written.iter().filter(|entries| entries.lids != 0);
-                waiting.late.extend(late.map(|&entries| (entries, stage)));
+                let deferred = written.iter().filter(|entries| entries.lids != 0);
+                waiting
+                    .deferred
+                    .extend(deferred.map(|&entries| (entries, stage)));
             }
             for entries in &written {
                 self.pending.masks[entries.switch.index()] &= !entries.lids;
@@ -271,9 +274,9 @@ impl<'a> Rounds<'a> {
         }
         stuck.cycle |= self.pending.any();
         waiting.dark_last |= any(&dark) & !stuck.lids() != 0;
-        waiting.late.retain_mut(|(late, _)| {
-            late.lids &= !stuck.lids();
-            late.lids != 0
+        waiting.deferred.retain_mut(|(deferred, _)| {
+            deferred.lids &= !stuck.lids();
+            deferred.lids != 0
         });
         stuck
     }
@@ -296,16 +299,16 @@ impl<'a> Rounds<'a> {
         switches.into_iter().map(of_switch).collect()
     }
 
-    /// The LIDs of those entries that cannot be written in a stage.
+    /// The LIDs of `entries` that cannot be written in a stage.
     fn unready(&mut self, entries: &[Entries], stage: u8) -> u64 {
         let unready =
             |&Entries { switch, lids, .. }: &Entries| lids & !self.ready(switch, lids, stage);
         entries.iter().map(unready).fold(0, |all, lids| all | lids)
     }
 
-    /// Adds all pending entries of dark switches to those that are ready for the first stage, and
-    /// returns the entries that were not ready. Links of a dark switch can become Active after the
-    /// first stage, when all of its entries are in place.
+    /// Adds all pending entries of dark switches to the entries `ready` for the first stage, and
+    /// returns the added entries. Links of a dark switch can become Active after the first stage,
+    /// when all of the switch's entries are in place.
     fn add_dark(&self, ready: &mut [Entries]) -> Vec<Entries> {
         let dark = ready.iter_mut();
         let dark = dark.filter(|entries| self.transition.idle.is_dark(entries.switch));
@@ -320,17 +323,17 @@ impl<'a> Rounds<'a> {
     /// Finds the switches to which pending entries send.
     fn find_senders(&mut self) {
         let (directions, idle) = (self.transition.directions, self.transition.idle);
-        self.led.clear();
-        self.fed.clear();
+        self.receiving.clear();
+        self.receiving_from_above.clear();
         for &switch in &self.pending.used {
             for offset in ones(self.pending.get(switch)) {
                 let lid = 1 << offset;
                 match directions.get(switch, self.entries.before(switch, offset)) {
-                    Direction::Up(next) => self.led.add(next, lid),
+                    Direction::Up(next) => self.receiving.add(next, lid),
                     Direction::Down(next) => {
-                        self.led.add(next, lid);
+                        self.receiving.add(next, lid);
                         if !idle.is_dark(switch) || !idle.is_dark(next) {
-                            self.fed.add(next, lid);
+                            self.receiving_from_above.add(next, lid);
                         }
                     }
                     Direction::Nowhere | Direction::End => {}
@@ -359,7 +362,7 @@ impl<'a> Rounds<'a> {
     fn waits_for_pair(&mut self, switch: SwitchIdx, offset: usize, after: u8) -> bool {
         let (directions, idle) = (self.transition.directions, self.transition.idle);
         match directions.get(switch, after) {
-            Direction::Up(_) => self.fed.contains(switch, offset),
+            Direction::Up(_) => self.receiving_from_above.contains(switch, offset),
             Direction::Down(receiver) => {
                 self.pending.contains(receiver, offset)
                     && directions.is_up(receiver, self.entries.before(receiver, offset))
@@ -367,15 +370,15 @@ impl<'a> Rounds<'a> {
             }
             Direction::Nowhere => {
                 self.keeps_delivering
-                    && self.led.contains(switch, offset)
+                    && self.receiving.contains(switch, offset)
                     && self.arrives(switch, offset)
             }
             Direction::End => false,
         }
     }
 
-    /// Whether a link or an entry on the path of the planned entry `after` of a switch does not
-    /// forward packets yet that arrive by the entry in force.
+    /// Whether the planned entry `after` of a switch would lose packets that arrive by the entry in
+    /// force, because a link or an entry on the planned path does not forward them yet.
     fn waits_for_path(&mut self, switch: SwitchIdx, offset: usize, after: u8, stage: u8) -> bool {
         let directions = self.transition.directions;
         if stage == 0 && self.transition.idle.contains(switch, PortNum(after)) {
@@ -389,7 +392,7 @@ impl<'a> Rounds<'a> {
                 return false;
             };
             if stage == 0 || self.pending.contains(at, offset) {
-                // Otherwise no packets pass here that could be lost.
+                // If packets do not arrive now, the planned entry can lose none.
                 return self.arrives(switch, offset);
             }
             next = directions.next(at, self.entries.after(at, offset));

@@ -3,13 +3,13 @@
 use rsm_ids::Lid;
 
 use super::matched::Matched;
+use super::pair_count::{PathFinder, Sums};
 use super::side::Side;
-use super::ways::{Sums, Ways};
 use super::{Inconclusive, Point};
 use crate::topology::SwitchIdx;
 
-/// The sums over some of the pairs, and memory for reuse.
-pub(super) struct Found<'a> {
+/// The sums over some of the examined pairs, before and after, and memory for reuse.
+pub(super) struct ExaminedPairs<'a> {
     before: &'a Side<'a>,
     after: &'a Side<'a>,
     /// The earlier sums over the pairs, by channels of the earlier fabric.
@@ -17,9 +17,9 @@ pub(super) struct Found<'a> {
     /// The present sums over the pairs, by channels of the later fabric.
     pub(super) now: Sums,
     /// The number of pairs examined, before and after.
-    pub(super) ways: u64,
-    paths_then: Ways,
-    paths_now: Ways,
+    pub(super) pair_count: u64,
+    paths_then: PathFinder,
+    paths_now: PathFinder,
     /// For each switch, the last round that reached it.
     reached: Vec<u32>,
     /// The number of the current round; each round handles one LID.
@@ -30,14 +30,14 @@ pub(super) struct Found<'a> {
     starts: Vec<SwitchIdx>,
 }
 
-impl<'a> Found<'a> {
-    pub(super) fn new(before: &'a Side<'a>, after: &'a Side<'a>) -> Found<'a> {
-        Found {
+impl<'a> ExaminedPairs<'a> {
+    pub(super) fn new(before: &'a Side<'a>, after: &'a Side<'a>) -> ExaminedPairs<'a> {
+        ExaminedPairs {
             then: Sums::new(before),
             now: Sums::new(after),
-            ways: 0,
-            paths_then: Ways::new(before.topology.switch_count()),
-            paths_now: Ways::new(after.topology.switch_count()),
+            pair_count: 0,
+            paths_then: PathFinder::new(before.topology.switch_count()),
+            paths_now: PathFinder::new(after.topology.switch_count()),
             reached: vec![0; after.topology.switch_count()],
             round: 0,
             waiting: Vec::new(),
@@ -48,7 +48,8 @@ impl<'a> Found<'a> {
     }
 
     /// Adds the pairs of one LID whose paths pass one of `points`, except pairs that
-    /// [`Found::add_whole`] adds. There must be at least one point, and all must have the same LID.
+    /// [`ExaminedPairs::add_whole`] adds. There must be at least one point, and all must have the
+    /// same LID.
     ///
     /// A path that passes a point now also passed it before, because a path is unchanged up to its
     /// first point.
@@ -86,7 +87,7 @@ impl<'a> Found<'a> {
         }
         let now = self.starts.iter().copied();
         let then = now.clone().filter_map(|switch| matched.then(switch));
-        self.ways += self.starts.len() as u64;
+        self.pair_count += self.starts.len() as u64;
         self.paths_then
             .count(self.before, then, lid, &mut self.then)?;
         self.paths_now.count(self.after, now, lid, &mut self.now)
@@ -96,7 +97,7 @@ impl<'a> Found<'a> {
     /// [`Matched::whole_pairs`].
     pub(super) fn add_whole(&mut self, lid: Lid, matched: &Matched) -> Result<(), Inconclusive> {
         let (then, now) = matched.whole_pairs(lid);
-        self.ways += (then.len() + now.len()) as u64;
+        self.pair_count += (then.len() + now.len()) as u64;
         self.paths_then
             .count(self.before, then.into_iter(), lid, &mut self.then)?;
         self.paths_now
@@ -112,7 +113,7 @@ impl<'a> Found<'a> {
     ) -> Result<(), Inconclusive> {
         let (before, after) = (self.before, self.after);
         let switches = restarted.iter().copied();
-        self.ways += 2 * restarted.len() as u64;
+        self.pair_count += 2 * restarted.len() as u64;
         self.paths_now.find(after, switches.clone(), lid)?;
         let (then, now) = (
             |switch| before.starts(switch),

@@ -4,7 +4,7 @@ use fixedbitset::FixedBitSet;
 use rsm_ids::{Guid, Lid};
 
 use super::super::tally::Tally;
-use super::found::Found;
+use super::found::ExaminedPairs;
 use super::side::Side;
 use super::{Inconclusive, Point};
 use crate::topology::{Destination, PortUse, SwitchIdx};
@@ -15,10 +15,10 @@ pub(super) struct Matched {
     then: Vec<Option<SwitchIdx>>,
     /// The later number of each switch of the earlier fabric; `None` if the switch has gone.
     now: Vec<Option<SwitchIdx>>,
-    /// Whether every switch of both fabrics has the same number in both.
-    is_numbered_alike: bool,
-    /// The switches of the later fabric whose cables or end ports may differ; `None` if any switch
-    /// may be one.
+    /// Whether both fabrics have the same switches, with the same numbers.
+    has_same_numbers: bool,
+    /// The switches of the later fabric whose cables or end ports may differ; `None` if those of
+    /// any switch may.
     changed: Option<FixedBitSet>,
     /// The LIDs that lead to another port than before, are new, or have gone.
     pub(super) moved_lids: Vec<Lid>,
@@ -33,7 +33,7 @@ impl Matched {
         let mut matched = Matched {
             then: vec![None; after.topology.switch_count()],
             now: vec![None; before.topology.switch_count()],
-            is_numbered_alike: true,
+            has_same_numbers: true,
             changed: None,
             moved_lids: Vec::new(),
             is_moved_lid: FixedBitSet::with_capacity(1 << 16),
@@ -43,12 +43,12 @@ impl Matched {
             let guid = after.topology.switch(now).guid;
             let is_same = |then: &SwitchIdx| before.topology.switch(*then).guid == guid;
             // Nearly every switch keeps its number: try that one first.
-            let alike = (now.index() < matched.now.len()).then_some(now);
-            let then = alike
+            let same_number = (now.index() < matched.now.len()).then_some(now);
+            let then = same_number
                 .filter(is_same)
                 .or_else(|| before.topology.switch_by_guid(guid));
             matched.then[now.index()] = then;
-            matched.is_numbered_alike &= then == Some(now);
+            matched.has_same_numbers &= then == Some(now);
             if let Some(then) = then {
                 matched.now[then.index()] = Some(now);
             }
@@ -61,8 +61,7 @@ impl Matched {
         matched
     }
 
-    /// Finds the changes at switches with these GUIDs; the caller knows that all others are
-    /// unchanged.
+    /// Finds the changes at switches with these GUIDs; all other switches are unchanged.
     fn compare_at(&mut self, guids: &[Guid], before: &Side<'_>, after: &Side<'_>) {
         let mut changed = FixedBitSet::with_capacity(self.then.len());
         let mut lids: Vec<Lid> = Vec::new();
@@ -95,7 +94,7 @@ impl Matched {
         }
     }
 
-    /// Notes whether other ports start packets at a switch than before.
+    /// Records whether other ports start packets at a switch than before.
     fn compare_starts(&mut self, now: SwitchIdx, before: &Side<'_>, after: &Side<'_>) {
         let then = self.then(now);
         if then.is_none_or(|then| before.starts(then) != after.starts(now)) {
@@ -103,7 +102,7 @@ impl Matched {
         }
     }
 
-    /// Notes whether a LID leads to another port than before.
+    /// Records whether a LID leads to another port than before.
     fn compare_destination(&mut self, lid: Lid, before: &Side<'_>, after: &Side<'_>) {
         let then = before.topology.destination_of(lid);
         let now = after.topology.destination_of(lid);
@@ -155,7 +154,7 @@ impl Matched {
     }
 
     /// Whether any two switches that are in both fabrics are connected in both or in neither.
-    pub(super) fn keeps_parts(&self, before: &Side<'_>, after: &Side<'_>) -> bool {
+    pub(super) fn keeps_components(&self, before: &Side<'_>, after: &Side<'_>) -> bool {
         let mut now_of = vec![None; before.topology.components().len()];
         let mut then_of = vec![None; after.topology.components().len()];
         after.topology.indices().all(|now| {
@@ -214,7 +213,7 @@ impl Matched {
             before.topology.port_uses(then),
             after.topology.port_uses(now),
         );
-        if self.is_numbered_alike && was == is {
+        if self.has_same_numbers && was == is {
             return moved;
         }
         for (port, moved) in moved[..was.len().max(is.len())].iter_mut().enumerate() {
@@ -265,7 +264,7 @@ impl Matched {
     /// The switches at which other ports start packets than before; `None` if the switches or the
     /// numbers of channels have changed as well.
     pub(super) fn restarted(&self, before: &Side<'_>, after: &Side<'_>) -> Option<Vec<SwitchIdx>> {
-        let is_alike = self.is_numbered_alike
+        let is_alike = self.has_same_numbers
             && self.now.len() == self.then.len()
             && before.stride == after.stride;
         is_alike.then(|| {
@@ -279,25 +278,25 @@ impl Matched {
         self.is_moved_lid.contains(lid.index())
     }
 
-    /// The load of every channel, by present numbers: the load `standing` of the earlier tables,
+    /// The load of every channel, by present numbers: the load `proved` of the earlier tables,
     /// without the earlier paths of the examined pairs, and with their present paths.
     pub(super) fn loads(
         &self,
         before: &Side<'_>,
         after: &Side<'_>,
-        standing: &Tally,
-        parts: &[Found<'_>],
+        proved: &Tally,
+        examined: &[ExaminedPairs<'_>],
     ) -> Result<Vec<u32>, Inconclusive> {
-        if standing.load.len() != before.channels() {
+        if proved.load.len() != before.channels() {
             return Err(Inconclusive::Tally);
         }
-        let mut left = standing.load.clone();
-        for (channel, paths) in parts.iter().flat_map(|part| part.then.loads.iter()) {
-            let left = &mut left[channel];
-            *left = left.checked_sub(paths).ok_or(Inconclusive::Tally)?;
+        let mut remaining = proved.load.clone();
+        for (channel, paths) in examined.iter().flat_map(|pairs| pairs.then.loads.iter()) {
+            let remaining = &mut remaining[channel];
+            *remaining = remaining.checked_sub(paths).ok_or(Inconclusive::Tally)?;
         }
-        let mut loads = self.renumbered(before, after, left)?;
-        for (channel, paths) in parts.iter().flat_map(|part| part.now.loads.iter()) {
+        let mut loads = self.renumbered(before, after, remaining)?;
+        for (channel, paths) in examined.iter().flat_map(|pairs| pairs.now.loads.iter()) {
             loads[channel] += paths;
         }
         Ok(loads)
@@ -310,7 +309,7 @@ impl Matched {
         after: &Side<'_>,
         loads: Vec<u32>,
     ) -> Result<Vec<u32>, Inconclusive> {
-        if self.is_numbered_alike
+        if self.has_same_numbers
             && self.now.len() == self.then.len()
             && before.stride == after.stride
         {
@@ -320,7 +319,7 @@ impl Matched {
         // A channel that has gone must not carry load: its packets take other paths.
         let is_left = |(loads, now): (&[u32], &Option<SwitchIdx>)| {
             let gone = if now.is_some() { both } else { 0 };
-            loads[gone..].iter().any(|&left| left > 0)
+            loads[gone..].iter().any(|&remaining| remaining > 0)
         };
         let mut switches = loads.chunks(before.stride).zip(&self.now);
         if switches.any(is_left) {

@@ -4,14 +4,14 @@
 //! contribution of a pair changes only if its path meets an entry that differs or a port that leads
 //! elsewhere. This module finds these pairs by following paths backwards from such entries and
 //! ports. The module subtracts the earlier contributions of these pairs from the sums, and adds the
-//! present ones. The result equals that of the whole proof, number for number. The module finds the
-//! differences itself and trusts no engine for them.
+//! present ones. The result equals the result of the whole proof, number for number. The module
+//! finds the differences itself and trusts no engine for them.
 //!
 //! An order of the switches proves that there is no credit loop, as in
 //! [`Dependencies::follows`](super::Dependencies::follows): if the tables followed it, only changed
 //! entries can make an illegal turn, up after going down. If the order has changed, unchanged
-//! entries can make one only at switches that now have two neighbours above them, one of which was
-//! below before; the proof examines all entries there.
+//! entries can make an illegal turn only at switches that now have two neighbours above them, one
+//! of which was below before; the proof examines all entries there.
 
 mod found;
 mod matched;
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 use rsm_ids::Lid;
 
-use self::found::Found;
+use self::found::ExaminedPairs;
 use self::matched::Matched;
 use self::side::Side;
 use super::tally::Tally;
@@ -57,7 +57,7 @@ pub struct Candidate<'a> {
 /// The result for tables that are free of loops and follow their order.
 #[derive(Clone, Debug)]
 pub struct Changed {
-    /// The sums of the tables, equal to those of the whole proof.
+    /// The sums of the tables, equal to the sums of the whole proof.
     pub tally: Tally,
     /// The number of pairs of (switch, LID) that were examined; some count both before and after
     /// the change.
@@ -69,28 +69,28 @@ pub struct Changed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Inconclusive {
     /// Too many switches have other neighbours above them than before.
-    #[error("too many switches stand in another order")]
+    #[error("too many switches have other neighbours above them than before")]
     Order,
     /// Components have divided or merged.
-    #[error("the fabric falls into other parts")]
+    #[error("components of the fabric have divided or merged")]
     Parts,
     /// So many entries have changed that the whole proof costs less.
-    #[error("too much is different")]
+    #[error("so many entries differ that the whole proof costs less")]
     TooMuch,
     /// Some packets turn up after going down.
-    #[error("packets to LID {lid} go up after they went down")]
+    #[error("packets to LID {lid} turn up after going down")]
     Turn {
         /// The LID of the packets.
         lid: Lid,
     },
     /// Some packets loop.
-    #[error("packets to LID {lid} go round")]
+    #[error("packets to LID {lid} loop")]
     Loop {
         /// The LID of the packets.
         lid: Lid,
     },
     /// The sums do not belong to the proved tables.
-    #[error("the sums do not fit the tables that were proved")]
+    #[error("the sums do not belong to the proved tables")]
     Tally,
 }
 
@@ -127,7 +127,7 @@ pub fn verify_changes(
     let before = Side::new(proved.topology, proved.tables, proved.orientation);
     let after = Side::new(candidate.topology, candidate.tables, candidate.orientation);
     let matched = Matched::new(&before, &after);
-    if !matched.keeps_parts(&before, &after) {
+    if !matched.keeps_components(&before, &after) {
         return Err(Inconclusive::Parts);
     }
     let turned = matched.turned(&before, &after);
@@ -138,16 +138,16 @@ pub fn verify_changes(
     {
         return Err(Inconclusive::Order);
     }
-    let work = Work {
+    let proof = ChangeProof {
         turned,
         points: points(&before, &after, &matched)?,
         before,
         after,
         matched,
     };
-    work.check_turns()?;
-    let parts = work.examine_pairs()?;
-    work.sum_up(proved.tally, &parts)
+    proof.check_turns()?;
+    let examined = proof.examine_pairs()?;
+    proof.sum_up(proved.tally, &examined)
 }
 
 /// An entry, by LID and present switch number, that may lead elsewhere than before.
@@ -180,7 +180,7 @@ fn points(
 }
 
 /// The inputs of the proof, and the entries to examine.
-struct Work<'a> {
+struct ChangeProof<'a> {
     before: Side<'a>,
     after: Side<'a>,
     matched: Matched,
@@ -190,7 +190,7 @@ struct Work<'a> {
     turned: Vec<SwitchIdx>,
 }
 
-impl Work<'_> {
+impl ChangeProof<'_> {
     /// Fails if packets that meet a difference turn up after going down.
     fn check_turns(&self) -> Result<(), Inconclusive> {
         let turned = self
@@ -236,7 +236,7 @@ impl Work<'_> {
     }
 
     /// Examines every pair whose path may differ; each thread takes a share of the LIDs.
-    fn examine_pairs(&self) -> Result<Vec<Found<'_>>, Inconclusive> {
+    fn examine_pairs(&self) -> Result<Vec<ExaminedPairs<'_>>, Inconclusive> {
         let lids: Vec<&[Point]> = self
             .points
             .chunk_by(|one, other| one.0 == other.0)
@@ -244,13 +244,13 @@ impl Work<'_> {
         let threads = rayon::current_num_threads().max(1);
         let share = lids.len().div_ceil(threads).max(1);
         let changed = lids.par_chunks(share).map(|lids| {
-            let mut found = Found::new(&self.before, &self.after);
+            let mut found = ExaminedPairs::new(&self.before, &self.after);
             for points in lids {
                 found.add_around(points, &self.matched)?;
             }
             Ok(found)
         });
-        let mut parts: Vec<Found<'_>> = changed.collect::<Result<_, Inconclusive>>()?;
+        let mut examined: Vec<ExaminedPairs<'_>> = changed.collect::<Result<_, Inconclusive>>()?;
         let whole = self.matched.whole_lids(&self.before, &self.after);
         let restarted = self.matched.restarted(&self.before, &self.after);
         let has_points = |lid: Lid| {
@@ -260,7 +260,7 @@ impl Work<'_> {
         if !whole.is_empty() {
             let share = whole.len().div_ceil(threads).max(1);
             let moved = whole.par_chunks(share).map(|lids| {
-                let mut found = Found::new(&self.before, &self.after);
+                let mut found = ExaminedPairs::new(&self.before, &self.after);
                 for &lid in lids {
                     match &restarted {
                         Some(restarted) if !self.matched.is_moved_lid(lid) && !has_points(lid) => {
@@ -271,29 +271,33 @@ impl Work<'_> {
                 }
                 Ok(found)
             });
-            parts.extend(moved.collect::<Result<Vec<_>, Inconclusive>>()?);
+            examined.extend(moved.collect::<Result<Vec<_>, Inconclusive>>()?);
         }
-        Ok(parts)
+        Ok(examined)
     }
 
     /// Computes the sums of the candidate's tables from those of the proved tables and the examined
     /// pairs.
-    fn sum_up(&self, proved: &Tally, parts: &[Found<'_>]) -> Result<Changed, Inconclusive> {
+    fn sum_up(
+        &self,
+        proved: &Tally,
+        examined: &[ExaminedPairs<'_>],
+    ) -> Result<Changed, Inconclusive> {
         let mut tally = Tally {
             load: self
                 .matched
-                .loads(&self.before, &self.after, proved, parts)?,
+                .loads(&self.before, &self.after, proved, examined)?,
             hops: proved.hops.clone(),
             ..*proved
         };
         let mut ways = 0;
-        for part in parts {
-            tally.add_pairs(&part.now.tally);
-            ways += part.ways;
+        for pairs in examined {
+            tally.add_pairs(&pairs.now.tally);
+            ways += pairs.pair_count;
         }
-        for part in parts {
+        for pairs in examined {
             tally
-                .take_pairs(&part.then.tally)
+                .take_pairs(&pairs.then.tally)
                 .ok_or(Inconclusive::Tally)?;
         }
         Ok(Changed { tally, ways })

@@ -41,7 +41,7 @@ impl Sums {
 }
 
 /// The paths to one LID; memory is reused for the next LID.
-pub(super) struct Ways {
+pub(super) struct PathFinder {
     round: u32,
     /// The path of each switch, by switch number; valid if its round is `round`.
     of: Vec<PathFrom>,
@@ -50,8 +50,8 @@ pub(super) struct Ways {
     path: Vec<(SwitchIdx, u8)>,
 }
 
-impl Ways {
-    pub(super) fn new(switches: usize) -> Ways {
+impl PathFinder {
+    pub(super) fn new(switches: usize) -> PathFinder {
         let none = PathFrom {
             round: 0,
             hops: 0,
@@ -60,7 +60,7 @@ impl Ways {
             port: 0,
             arrives: false,
         };
-        Ways {
+        PathFinder {
             round: 0,
             of: vec![none; switches],
             found: Vec::new(),
@@ -123,15 +123,15 @@ impl Ways {
         let root = destination.switch;
         let is_host = destination.kind.is_host();
         for switch in switches {
-            let way = &mut self.of[switch.index()];
+            let path_from = &mut self.of[switch.index()];
             let starts = starts(switch);
             let is_own = u64::from(switch == root);
             if is_host {
                 // There are fewer hosts than 2^21.
-                way.flow += starts.hosts() as u32;
+                path_from.flow += starts.hosts() as u32;
             }
-            if way.arrives {
-                tally.count_hops(way.hops as usize);
+            if path_from.arrives {
+                tally.count_hops(path_from.hops as usize);
                 if is_host {
                     tally.host_pairs += starts.hosts() - is_own;
                 }
@@ -147,7 +147,7 @@ impl Ways {
                 (&mut tally.pairs, ports),
                 (&mut tally.switch_pairs, switches),
             ] {
-                let kind = match (way.arrives, joined) {
+                let kind = match (path_from.arrives, joined) {
                     (true, _) => &mut pairs.reachable,
                     (false, true) => &mut pairs.unreachable,
                     (false, false) => &mut pairs.disconnected,
@@ -176,7 +176,7 @@ impl Ways {
             let next = match side.topology.port_use(at, PortNum(byte)) {
                 PortUse::Link { peer, .. } if Some(at) != root => peer,
                 _ => {
-                    self.note(at, at, byte, 0, Some(at) == root);
+                    self.record(at, at, byte, 0, Some(at) == root);
                     break;
                 }
             };
@@ -191,14 +191,14 @@ impl Ways {
         } = self.of[at.index()];
         while let Some((before, port)) = self.path.pop() {
             hops += 1;
-            self.note(before, at, port, hops, arrives);
+            self.record(before, at, port, hops, arrives);
             at = before;
         }
         Ok(())
     }
 
-    /// Notes the path of the switch `at` for this round.
-    fn note(&mut self, at: SwitchIdx, next: SwitchIdx, port: u8, hops: u32, arrives: bool) {
+    /// Records the path of the switch `at` for this round.
+    fn record(&mut self, at: SwitchIdx, next: SwitchIdx, port: u8, hops: u32, arrives: bool) {
         self.of[at.index()] = PathFrom {
             round: self.round,
             hops,
@@ -216,11 +216,11 @@ impl Ways {
         self.found
             .sort_unstable_by_key(|switch| std::cmp::Reverse(hops(switch)));
         for &switch in &self.found {
-            let way = self.of[switch.index()];
-            if way.hops > 0 {
-                let channel = switch.index() * side.stride + usize::from(way.port);
-                loads.add(channel, way.flow);
-                self.of[way.next.index()].flow += way.flow;
+            let path_from = self.of[switch.index()];
+            if path_from.hops > 0 {
+                let channel = switch.index() * side.stride + usize::from(path_from.port);
+                loads.add(channel, path_from.flow);
+                self.of[path_from.next.index()].flow += path_from.flow;
             }
         }
     }

@@ -11,23 +11,23 @@ use crate::verify::cycles::Waits;
 use crate::verify::fabric::Fabric;
 
 /// A set of service levels, one bit for each.
-pub(super) type Set = u16;
+pub(super) type SlSet = u16;
 
 /// The service levels in a set, ascending.
-pub(super) fn members(set: Set) -> impl Iterator<Item = usize> {
+pub(super) fn members(set: SlSet) -> impl Iterator<Item = usize> {
     (0..SERVICE_LEVELS).filter(move |member| set >> member & 1 != 0)
 }
 
 /// The maximum number of data VLs of a link.
-const MOST_LANES: usize = DROP as usize;
+const MAX_DATA_VLS: usize = DROP as usize;
 
 /// The SLtoVLMappingTable row from one kind of ports to another, inverted: the SLs of each VL.
 #[derive(Clone, Copy, Default)]
 struct SlsByVl {
     /// The service levels of each VL; empty for VLs that the routing does not use.
-    of: [Set; MOST_LANES],
+    of: [SlSet; MAX_DATA_VLS],
     /// The SLs mapped to a VL that the routing does not use.
-    outside_vls: Set,
+    outside_vls: SlSet,
 }
 
 /// A wait of packets: the (channel, VL) that they hold, and the (channel, VL) that they wait for.
@@ -109,9 +109,9 @@ impl<'a> Graph<'a> {
 
     /// The SLs of packets from one switch to another. With levels by pair, the set has the levels
     /// of both directions: an answer has the SL of its request (IBA 13.5.4).
-    pub(super) fn own_levels(&self, from: SwitchIdx, to: SwitchIdx) -> Set {
+    pub(super) fn own_levels(&self, from: SwitchIdx, to: SwitchIdx) -> SlSet {
         let one = |level: Option<u8>| match level {
-            None => Set::MAX,
+            None => SlSet::MAX,
             Some(level) => 1 << (level % SERVICE_LEVELS as u8),
         };
         let levels = one(self.lanes.level(from, to));
@@ -176,7 +176,8 @@ impl<'a> Graph<'a> {
         *self.turns[at].get_mut() &= !bit;
     }
 
-    /// The number of the (port, VL) pair for which packets wait, among those of the next switch.
+    /// The number of the (port, VL) pair for which packets wait, among the pairs of the next
+    /// switch.
     fn turn_of(&self, wait: Wait) -> usize {
         wait.wants % (self.fabric.stride * self.vls)
     }
@@ -188,7 +189,7 @@ impl<'a> Graph<'a> {
         switch: usize,
         input: PortNum,
         channel: usize,
-        levels: Set,
+        levels: SlSet,
     ) -> Option<LaneChannel> {
         // A stride is at most 256.
         let port = PortNum((channel % self.fabric.stride) as u8);
@@ -284,17 +285,17 @@ impl Waits for Graph<'_> {
     }
 }
 
-/// The packets to one LID, for which each switch may follow any of several tables (ways).
+/// The packets to one LID, for which each switch may follow any of several alternative tables.
 #[derive(Default)]
 pub(super) struct Packets {
-    /// The channel into which a switch sends, by way and then by switch.
+    /// The channel into which a switch sends, by alternative and then by switch.
     channels: Vec<u32>,
-    /// The next switch, or [`Fabric::nowhere`], by way and then by switch.
+    /// The next switch, or [`Fabric::nowhere`], by alternative and then by switch.
     next: Vec<u16>,
     /// For each switch, the SLs of packets that leave it.
-    levels: Vec<Set>,
-    /// The SLs of packets that leave on a VL, by way, then by switch, then by VL.
-    on_lane: Vec<Set>,
+    levels: Vec<SlSet>,
+    /// The SLs of packets that leave on a VL, by alternative, then by switch, then by VL.
+    on_lane: Vec<SlSet>,
     /// The hops from a switch to the next one from which packets go on.
     hops: Vec<Hop>,
     /// The switches whose packets are still to be followed.
@@ -302,11 +303,11 @@ pub(super) struct Packets {
 }
 
 /// Packets that go from one switch to the next, and onward from there. Switches are numbered with
-/// 16 bits, and there are few ways.
+/// 16 bits, and there are few alternatives.
 struct Hop {
-    /// The index of the (way, switch) that the packets leave.
+    /// The index of the (alternative, switch) that the packets leave.
     place: u32,
-    /// The index of the (way, next switch) by which the packets go on.
+    /// The index of the (alternative, next switch) by which the packets go on.
     onward: u32,
     /// The packets' index in the mapping of the next switch.
     mapping: u32,
@@ -314,21 +315,22 @@ struct Hop {
 
 impl Packets {
     /// Adds the packets to one LID to a graph, and returns the first place where a packet leaves
-    /// the routing's VLs; `None` if none does. `ways` holds the switches' table bytes, of which
-    /// each switch may follow any; `own` holds the SLs of packets that start at each switch.
+    /// the routing's VLs; `None` if no packet does. `alternatives` holds the switches' table bytes,
+    /// of which each switch may follow any; `own` holds the SLs of packets that start at each
+    /// switch.
     pub(super) fn add_to(
         &mut self,
         graph: &Graph<'_>,
-        ways: &[&[u8]],
-        own: &[Set],
+        alternatives: &[&[u8]],
+        own: &[SlSet],
     ) -> Option<LaneChannel> {
-        self.look_up(graph, ways);
+        self.find_channels(graph, alternatives);
         self.follow_levels(own);
-        self.find_hops(graph, ways.len());
+        self.find_hops(graph, alternatives.len());
         self.on_lane.clear();
         self.on_lane.resize(self.next.len() * graph.vls, 0);
-        let outside_vls = self.start(graph, own) | self.arrive(graph);
-        self.wait(graph);
+        let outside_vls = self.put_starting(graph, own) | self.put_arriving(graph);
+        self.add_waits(graph);
         if outside_vls == 0 {
             return None;
         }
@@ -336,11 +338,11 @@ impl Packets {
     }
 
     /// Finds the channel and the next switch of each entry.
-    fn look_up(&mut self, graph: &Graph<'_>, ways: &[&[u8]]) {
+    fn find_channels(&mut self, graph: &Graph<'_>, alternatives: &[&[u8]]) {
         let fabric = &graph.fabric;
         self.channels.clear();
         self.next.clear();
-        for bytes in ways {
+        for bytes in alternatives {
             for (switch, &byte) in bytes.iter().enumerate() {
                 // There are fewer switches than LIDs, and each has fewer than 2^9 channels.
                 let channel = fabric.channel(switch, byte);
@@ -351,8 +353,8 @@ impl Packets {
     }
 
     /// Finds the SLs of the packets that leave each switch, by following the packets that start at
-    /// each.
-    fn follow_levels(&mut self, own: &[Set]) {
+    /// each switch.
+    fn follow_levels(&mut self, own: &[SlSet]) {
         self.levels.clear();
         self.levels.resize(own.len(), 0);
         for (start, &own_levels) in own.iter().enumerate() {
@@ -364,19 +366,22 @@ impl Packets {
                 };
                 if *levels | own_levels != *levels {
                     *levels |= own_levels;
-                    let ways = self.next.chunks_exact(own.len());
-                    self.open.extend(ways.map(|next| usize::from(next[switch])));
+                    let alternatives = self.next.chunks_exact(own.len());
+                    self.open
+                        .extend(alternatives.map(|next| usize::from(next[switch])));
                 }
             }
         }
     }
 
-    /// Finds the hops of each way and, by each way, where packets go on from there.
-    fn find_hops(&mut self, graph: &Graph<'_>, ways: usize) {
+    /// Finds the hops by each alternative, with the next hop by each alternative.
+    fn find_hops(&mut self, graph: &Graph<'_>, alternatives: usize) {
         let (switches, nowhere) = (self.levels.len(), graph.fabric.nowhere());
         self.hops.clear();
-        for (way, onward) in (0..ways * ways).map(|pair| (pair / ways, pair % ways)) {
-            for place in way * switches..(way + 1) * switches {
+        for (alternative, onward) in
+            (0..alternatives * alternatives).map(|pair| (pair / alternatives, pair % alternatives))
+        {
+            for place in alternative * switches..(alternative + 1) * switches {
                 let next = usize::from(self.next[place]);
                 let onward = onward * switches + next;
                 if next == nowhere || usize::from(self.next[onward]) == nowhere {
@@ -395,7 +400,7 @@ impl Packets {
 
     /// Puts packets that start at each switch on their VLs, and returns the SLs of packets that
     /// leave the routing's VLs.
-    fn start(&mut self, graph: &Graph<'_>, own: &[Set]) -> Set {
+    fn put_starting(&mut self, graph: &Graph<'_>, own: &[SlSet]) -> SlSet {
         let mut outside_vls = 0;
         let nowhere = graph.fabric.nowhere();
         let on_lane = self.on_lane.chunks_exact_mut(graph.vls);
@@ -416,7 +421,7 @@ impl Packets {
 
     /// Puts packets that come from another switch on their VLs, and returns the SLs of packets that
     /// leave the routing's VLs.
-    fn arrive(&mut self, graph: &Graph<'_>) -> Set {
+    fn put_arriving(&mut self, graph: &Graph<'_>) -> SlSet {
         let mut outside_vls = 0;
         let switches = self.levels.len();
         for hop in &self.hops {
@@ -430,7 +435,7 @@ impl Packets {
     }
 
     /// Makes each (channel, VL) wait for the (channel, VL) pairs to which its packets go on.
-    fn wait(&self, graph: &Graph<'_>) {
+    fn add_waits(&self, graph: &Graph<'_>) {
         for hop in &self.hops {
             let lanes = &graph.mapping[hop.mapping as usize].of[..graph.vls];
             let channel = self.channels[hop.place as usize] as usize;
@@ -448,7 +453,7 @@ impl Packets {
 
     /// The first place where a packet leaves the routing's VLs; places where packets start come
     /// first.
-    fn first_outside_vls(&self, graph: &Graph<'_>, own: &[Set]) -> Option<LaneChannel> {
+    fn first_outside_vls(&self, graph: &Graph<'_>, own: &[SlSet]) -> Option<LaneChannel> {
         let nowhere = graph.fabric.nowhere();
         let at_start = |place: usize| {
             let switch = place % own.len();
@@ -474,7 +479,7 @@ impl Packets {
 }
 
 /// Puts packets of some SLs on their VLs.
-fn put_on_lanes(on_lane: &mut [Set], levels: Set, lanes: &SlsByVl) {
+fn put_on_lanes(on_lane: &mut [SlSet], levels: SlSet, lanes: &SlsByVl) {
     for (on_lane, of_lane) in on_lane.iter_mut().zip(&lanes.of) {
         *on_lane |= levels & of_lane;
     }

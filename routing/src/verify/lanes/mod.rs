@@ -1,8 +1,8 @@
 //! The channel dependency graph over (link, virtual lane).
 //!
-//! The graph resembles the one over links alone, but a packet uses the VL to which the switch maps
-//! its service level, by input and output port. The source and destination of a packet determine
-//! its SL; if any SL is permitted, the proof follows all sixteen.
+//! The graph resembles the graph over links alone, but a packet uses the VL to which the switch
+//! maps its service level, by input and output port. The source and destination of a packet
+//! determine its SL; if any SL is permitted, the proof follows all sixteen.
 
 mod graph;
 mod multicast;
@@ -22,7 +22,7 @@ use crate::topology::Topology;
 pub struct LaneChannel {
     /// The switch that sends.
     pub switch: Guid,
-    /// The port that it sends on.
+    /// The output port of the switch.
     pub port: PortNum,
     /// The virtual lane.
     pub vl: u8,

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use fixedbitset::FixedBitSet;
 use rsm_ids::PortNum;
 
-use super::graph::{Graph, Set, Wait, members};
+use super::graph::{Graph, SlSet, Wait, members};
 use super::{LaneChannel, ways};
 use crate::lanes::Lanes;
 use crate::tables::{PortMask, Tables};
@@ -36,8 +36,8 @@ impl<'a> LaneDependencies<'a> {
         LaneDependencies { graph, outside_vls }
     }
 
-    /// Adds packets to one multicast LID, which switches forward by `masks`. They start at all
-    /// ports without a link to a switch, with each SL of `levels` (bit n for SL n).
+    /// Adds packets to one multicast LID, which switches forward by `masks`. The packets start at
+    /// all ports without a link to a switch, with each SL of `levels` (bit n for SL n).
     ///
     /// `masks` are sorted by switch; a switch that is not in the list forwards nothing.
     pub fn add_multicast(&mut self, masks: &[(SwitchIdx, PortMask)], levels: u16) {
@@ -59,7 +59,7 @@ impl<'a> LaneDependencies<'a> {
     }
 
     /// Adds the waits of packets in some channels, by masks, and returns true; adds nothing and
-    /// returns false if one would close a cycle or a packet would leave the routing's VLs. All
+    /// returns false if a wait would close a cycle or a packet would leave the routing's VLs. All
     /// waits of the masks in other channels must already be in the graph, which has no cycle.
     pub(crate) fn try_add(
         &mut self,
@@ -74,11 +74,11 @@ impl<'a> LaneDependencies<'a> {
             }
         }
         waits.retain(|&wait| self.graph.add_wait(wait));
-        let closes = waits.iter().any(|&wait| self.closes_cycle(wait));
-        if closes {
+        let closes_a_cycle = waits.iter().any(|&wait| self.closes_cycle(wait));
+        if closes_a_cycle {
             waits.iter().for_each(|&wait| self.graph.remove_wait(wait));
         }
-        !closes
+        !closes_a_cycle
     }
 
     /// Whether the graph has no credit loop, and no packet leaves the routing's VLs.
@@ -98,13 +98,13 @@ impl<'a> LaneDependencies<'a> {
         self.outside_vls
     }
 
-    /// Adds to `waits` those of packets in one channel. Returns a place where a packet leaves the
-    /// routing's VLs, or `None` if none does.
+    /// Adds the waits of packets in one channel to `waits`. Returns a place where a packet leaves
+    /// the routing's VLs, or `None` if no packet does.
     fn collect(
         &self,
         sender: Sender,
         mask_of: &impl Fn(SwitchIdx) -> PortMask,
-        levels: Set,
+        levels: SlSet,
         waits: &mut Vec<Wait>,
     ) -> Option<LaneChannel> {
         let (switch, port) = sender;

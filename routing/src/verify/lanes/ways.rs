@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use rsm_ids::Lid;
 
 use super::LaneChannel;
-use super::graph::{Graph, Packets, Set};
+use super::graph::{Graph, Packets, SlSet};
 use crate::tables::{NO_PATH, Tables};
 use crate::topology::SwitchIdx;
 
@@ -47,7 +47,7 @@ struct Batch {
     bytes: Vec<u8>,
     /// The service levels of packets, by destination switch and then by the switch where they
     /// start, in rows like those of `bytes`.
-    levels: Vec<Set>,
+    levels: Vec<SlSet>,
 }
 
 impl Batch {
@@ -93,8 +93,8 @@ impl Batch {
         }
     }
 
-    /// Adds the packets to each LID to the graph. Returns the first channel where one leaves the
-    /// routing's VLs, or `None` if none does.
+    /// Adds the packets to each LID to the graph. Returns the first channel where a packet leaves
+    /// the routing's VLs, or `None` if no packet does.
     fn add_to(&self, graph: &Graph<'_>, packets: &mut Packets) -> Option<LaneChannel> {
         let row = self.switches + ROW_PADDING;
         let of_lid = |place: usize| &self.bytes[place * self.tables * row..][..self.tables * row];
@@ -111,8 +111,8 @@ impl Batch {
             let mut distinct_rows: Vec<&[u8]> = rows.map(|bytes| &bytes[..self.switches]).collect();
             distinct_rows.dedup();
             let own = &self.levels[to_index * row..][..self.switches];
-            let here = packets.add_to(graph, &distinct_rows, own);
-            outside_vls = outside_vls.or(here);
+            let first_outside_vls = packets.add_to(graph, &distinct_rows, own);
+            outside_vls = outside_vls.or(first_outside_vls);
         }
         outside_vls
     }

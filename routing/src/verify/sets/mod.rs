@@ -7,7 +7,7 @@
 //! hold, LID by LID, and depends on no engine, order or leaf.
 //!
 //! LIDs of one switch usually have equal sets at all other switches. The proof compares these sets,
-//! and follows only one LID of those with equal sets.
+//! and follows only one of the LIDs with equal sets.
 
 mod recovery;
 mod walk;
@@ -70,8 +70,8 @@ impl SetReport {
     }
 }
 
-/// Checks what the switches of a topology hold. Any groups and tables are accepted: a port without
-/// a link discards packets.
+/// Checks the tables and groups that the switches of a topology hold. Any content is accepted: a
+/// port without a link discards packets.
 pub fn verify_sets(topology: &Topology, held: Held<'_>) -> SetReport {
     verify_states(topology, &[held])
 }
@@ -111,21 +111,21 @@ fn prove<'t>(topology: &'t Topology, states: &[Held<'_>]) -> (SetReport, Depende
     let switches: Vec<SwitchIdx> = topology.indices().collect();
     // Leaves cost more than other switches: small shares keep all threads busy.
     let share = switches.len().div_ceil(4 * rayon::current_num_threads());
-    let parts: Vec<Part> = switches
+    let all_results: Vec<CheckResults> = switches
         .par_chunks(share.max(1))
         .map(|switches| {
             let mut checker = Checker {
                 states,
                 sources: &sources,
                 walker: SetWalker::new(&fabric),
-                part: Part::new(&fabric),
+                results: CheckResults::new(&fabric),
                 last_ports: vec![PortMask::EMPTY; fabric.switches],
                 last_groups: vec![NO_GROUP; fabric.switches],
             };
             for &switch in switches {
                 checker.check_destinations_of(switch);
             }
-            checker.part
+            checker.results
         })
         .collect();
 
@@ -133,16 +133,16 @@ fn prove<'t>(topology: &'t Topology, states: &[Held<'_>]) -> (SetReport, Depende
         loop_free: true,
         ..SetReport::default()
     };
-    let mut turns = Vec::with_capacity(parts.len());
+    let mut turns = Vec::with_capacity(all_results.len());
     let mut witnesses: [Vec<Witness>; 3] = Default::default();
-    for part in parts {
-        report.pairs.add(part.pairs);
-        report.switch_pairs.add(part.switch_pairs);
-        report.absent_groups += part.absent_groups;
-        report.loop_free &= part.loop_free;
-        report.max_hops = report.max_hops.max(part.max_hops);
-        turns.push(part.turns);
-        for (all, some) in witnesses.iter_mut().zip(part.witnesses) {
+    for results in all_results {
+        report.pairs.add(results.pairs);
+        report.switch_pairs.add(results.switch_pairs);
+        report.absent_groups += results.absent_groups;
+        report.loop_free &= results.loop_free;
+        report.max_hops = report.max_hops.max(results.max_hops);
+        turns.push(results.turns);
+        for (all, some) in witnesses.iter_mut().zip(results.witnesses) {
             all.extend(some);
             all.truncate(MAX_WITNESSES);
         }
@@ -161,7 +161,7 @@ fn prove<'t>(topology: &'t Topology, states: &[Held<'_>]) -> (SetReport, Depende
 }
 
 /// The results for some of the destination switches.
-struct Part {
+struct CheckResults {
     pairs: PairCounts,
     switch_pairs: PairCounts,
     absent_groups: u64,
@@ -172,9 +172,9 @@ struct Part {
     witnesses: [Vec<Witness>; 3],
 }
 
-impl Part {
-    fn new(fabric: &Fabric<'_>) -> Part {
-        Part {
+impl CheckResults {
+    fn new(fabric: &Fabric<'_>) -> CheckResults {
+        CheckResults {
             pairs: PairCounts::default(),
             switch_pairs: PairCounts::default(),
             absent_groups: 0,
@@ -198,7 +198,7 @@ struct Checker<'a, 'f> {
     states: &'a [Held<'a>],
     sources: &'a StartingPorts,
     walker: SetWalker<'a, 'f>,
-    part: Part,
+    results: CheckResults,
     /// For each switch, the ports by which packets to the LID followed last may leave.
     last_ports: Vec<PortMask>,
     /// For each switch, the group of that LID if the group alone has all its ports; otherwise
@@ -215,24 +215,24 @@ impl Checker<'_, '_> {
             .collect();
         while let Some(&(destination, lid)) = waiting.first() {
             self.read_choices(lid);
-            let (turns, last_ports) = (&mut self.part.turns, &self.last_ports);
+            let (turns, last_ports) = (&mut self.results.turns, &self.last_ports);
             self.walker.follow(destination, last_ports, self.sources);
             self.walker.add_turns(last_ports, turns);
-            self.part.max_hops = self.part.max_hops.max(self.walker.longest());
+            self.results.max_hops = self.results.max_hops.max(self.walker.longest());
             let mut alike = vec![false; waiting.len()];
             if self.delivers_at_leaf(destination, lid) {
                 alike = self.alike(switch, &waiting);
             }
             alike[0] = true;
-            let mut rest = Vec::new();
+            let mut remaining = Vec::new();
             for (&(destination, lid), is_alike) in waiting.iter().zip(alike) {
                 if is_alike {
                     self.count(destination, lid);
                 } else {
-                    rest.push((destination, lid));
+                    remaining.push((destination, lid));
                 }
             }
-            waiting = rest;
+            waiting = remaining;
         }
     }
 
@@ -289,23 +289,24 @@ impl Checker<'_, '_> {
     /// Counts the pairs of a LID by the outcome of the last walk, and keeps witnesses of faults.
     fn count(&mut self, destination: &Destination, lid: Lid) {
         let outcome = self.walker.outcome();
-        let part = self.walker.topology().component_of(destination.switch);
-        let connected = self.sources.by_part[part];
+        let component = self.walker.topology().component_of(destination.switch);
+        let connected = self.sources.by_component[component];
         self.sources.count(
             destination,
             (outcome.arrived, connected),
-            &mut self.part.pairs,
-            &mut self.part.switch_pairs,
+            &mut self.results.pairs,
+            &mut self.results.switch_pairs,
         );
         if let Some(hops) = self.walker.found_loop() {
-            self.part.loop_free = false;
+            self.results.loop_free = false;
             let hops = hops.to_vec();
-            self.part.add(1, || Witness::Loop { lid, hops });
+            self.results.add(1, || Witness::Loop { lid, hops });
         }
         if outcome.arrived != connected
             && let Some((switch, port)) = outcome.dropped
         {
-            self.part.add(0, || Witness::Dropped { switch, lid, port });
+            self.results
+                .add(0, || Witness::Dropped { switch, lid, port });
         }
     }
 
@@ -323,7 +324,7 @@ impl Checker<'_, '_> {
                 self.last_groups[index] = table.group_of(lid);
             }
         }
-        self.part.absent_groups += self.count_absent(lid);
+        self.results.absent_groups += self.count_absent(lid);
     }
 
     /// Returns the number of entries of a LID that name a group without ports, and keeps witnesses.
@@ -334,7 +335,7 @@ impl Checker<'_, '_> {
             if let Some(group) = absent_group(self.states, switch, lid) {
                 absent += 1;
                 let switch = topology.switch(switch).guid;
-                self.part
+                self.results
                     .add(2, || Witness::AbsentGroup { switch, lid, group });
             }
         }

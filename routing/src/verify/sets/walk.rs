@@ -120,7 +120,7 @@ impl<'a, 'f> SetWalker<'a, 'f> {
                 PortUse::Link { peer, .. } => match self.fates[peer.index()] {
                     Fate::Unknown => self.enter(peer.index(), choices),
                     Fate::OnSequence => {
-                        self.note_loop(peer.index());
+                        self.record_loop(peer.index());
                         self.fails[switch] = true;
                     }
                     Fate::Fails => self.fails[switch] = true,
@@ -161,7 +161,7 @@ impl<'a, 'f> SetWalker<'a, 'f> {
         }
     }
 
-    /// Notes that a choice at a switch discards packets.
+    /// Records that a choice at a switch discards packets.
     fn drop_at(&mut self, switch: usize, port: Option<PortNum>) {
         self.fails[switch] = true;
         if self.outcome.dropped.is_none() {
@@ -169,8 +169,8 @@ impl<'a, 'f> SetWalker<'a, 'f> {
         }
     }
 
-    /// Notes the loop from a switch on the sequence back to itself, unless a loop was found before.
-    fn note_loop(&mut self, back_to: usize) {
+    /// Records the loop from a switch on the sequence back to itself, unless one was found before.
+    fn record_loop(&mut self, back_to: usize) {
         if self.found_loop.is_some() {
             return;
         }

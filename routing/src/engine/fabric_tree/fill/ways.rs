@@ -56,7 +56,7 @@ pub(in super::super) fn uplink_rotations(known: &Topology, order: &Order) -> Vec
                 .group_range(switch)
                 .map(|group| known.group(group))
                 .filter(is_up),
-            Rates::HalfIsAlike,
+            Rates::HalfIsEqual,
         );
         rotation
     };
@@ -76,7 +76,7 @@ pub(super) fn fill_rotation<'w>(
         neighbour: SwitchIdx(way.neighbour as u32),
         links: way.links,
     };
-    slots::fill(rotation, ways.map(group), Rates::HalfIsAlike);
+    slots::fill(rotation, ways.map(group), Rates::HalfIsEqual);
 }
 
 /// The round-robin list of the eligible ports of some ways. Faster ports that are not eligible do
@@ -100,7 +100,7 @@ pub(super) fn rotation_among<'w>(
             neighbour: SwitchIdx(*neighbour as u32),
             links,
         }),
-        Rates::HalfIsAlike,
+        Rates::HalfIsEqual,
     );
     rotation
 }
