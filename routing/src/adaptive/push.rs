@@ -14,8 +14,8 @@
 //! phase 3 a group has only ports of both states. If such a port leads down, the next switch sends
 //! down in both states; if it leads up, no switch above sends down to this one in either state.
 //! Groups therefore add no illegal turn to those of the forwarding tables, which the stages
-//! exclude. A phase begins after all switches have finished the one before. Within a phase, blocks
-//! are written in any order.
+//! exclude. A phase begins after all switches have finished the phase before. Within a phase,
+//! blocks are written in any order.
 //!
 //! This argument holds if both states follow one order of the switches. [`proved_phases`] does not
 //! rely on it: it proves every mixture within each phase. If groups cannot stay, all entries leave
@@ -73,10 +73,10 @@ pub fn proved_phases(
     new: &AdaptiveTables,
 ) -> Option<Vec<Phase>> {
     let both = [Meanwhile::Common, Meanwhile::Alone];
-    let mut ways = both
+    let mut candidates = both
         .map(|meanwhile| phases(old, stages, new, meanwhile))
         .into_iter();
-    ways.find(|phases| {
+    candidates.find(|phases| {
         let mut held = Held {
             tables: old.0,
             adaptive: old.1,
@@ -183,9 +183,9 @@ fn regrouped(
     new: &AdaptiveTable,
     ports: impl Fn(PortMask, PortMask) -> PortMask,
 ) -> AdaptiveTable {
-    let mut other = table.clone();
+    let mut regrouped_table = table.clone();
     for group in table.differing_groups(new) {
-        other.set_group(group, ports(table.group(group), new.group(group)));
+        regrouped_table.set_group(group, ports(table.group(group), new.group(group)));
     }
-    other
+    regrouped_table
 }

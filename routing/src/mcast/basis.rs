@@ -23,6 +23,7 @@ pub struct MulticastBasis {
     classes: Vec<Class>,
 }
 
+/// A range of multicast LIDs for which the same switches have table entries.
 #[derive(Debug)]
 struct Class {
     /// One past the last multicast LID of the class, counted from 0xC000.
@@ -56,7 +57,7 @@ impl MulticastBasis {
     }
 
     /// Computes the result of [`MulticastBasis::new`] for `topology` from this basis, which belongs
-    /// to `before`; and the difference between the two, as far as trees can depend on it.
+    /// to `before`; and the difference between the two fabrics, as far as trees can depend on it.
     ///
     /// # Errors
     /// The reason, in a few words, why this basis cannot be updated: call [`MulticastBasis::new`].
@@ -144,6 +145,7 @@ impl MulticastBasis {
     }
 }
 
+/// The capacity of each switch of `topology`; 0 if `capacities` has no value for the switch.
 fn padded(topology: &Topology, capacities: &[u16]) -> Vec<u16> {
     let capacity = |switch: SwitchIdx| capacities.get(switch.index()).copied().unwrap_or(0);
     topology.indices().map(capacity).collect()
@@ -157,6 +159,7 @@ fn ends(capacities: &[u16]) -> impl Iterator<Item = u16> + use<> {
     ends.into_iter().filter(|&end| end > 0)
 }
 
+/// For each switch, whether it has entries for the multicast LIDs below `end`, counted from 0xC000.
 fn capable(capacities: &[u16], end: u16) -> Vec<bool> {
     capacities.iter().map(|&capacity| capacity >= end).collect()
 }

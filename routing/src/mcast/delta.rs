@@ -17,12 +17,12 @@ pub struct BasisDelta {
     /// Switches that have gone, by their old numbers.
     pub(super) gone: Vec<SwitchIdx>,
     /// Switches that are new.
-    pub(super) came: Vec<SwitchIdx>,
+    pub(super) added: Vec<SwitchIdx>,
     /// For each remaining switch, the ports that lead or led to a switch, and now lead to another
     /// port, to another switch, or in another direction (up or down).
     pub(super) ports: BTreeMap<SwitchIdx, PortMask>,
     /// The switches whose set of neighbours below has changed.
-    pub(super) lower: BTreeSet<SwitchIdx>,
+    pub(super) changed_below: BTreeSet<SwitchIdx>,
     /// The remaining switches with a neighbour above them that was not above them before.
     pub(super) newly_below: BTreeSet<SwitchIdx>,
     /// For each class of multicast LIDs, the switches whose path down to members of `newly_below`
@@ -142,17 +142,17 @@ pub(super) fn between(before: &Side<'_>, after: &Side<'_>) -> BasisDelta {
     }
     for (switch, old) in changed {
         match old {
-            Some(old) => note_links(&mut delta, before, old, after, switch),
+            Some(old) => compare_links(&mut delta, before, old, after, switch),
             None => {
-                delta.lower.insert(switch);
+                delta.changed_below.insert(switch);
             }
         }
     }
     delta
 }
 
-/// Notes the differences between the links of a switch that both fabrics have.
-fn note_links(
+/// Records in `delta` the differences between the links of a switch that both fabrics have.
+fn compare_links(
     delta: &mut BasisDelta,
     before: &Side<'_>,
     old: SwitchIdx,
@@ -183,7 +183,7 @@ fn note_links(
         links.map(|link| link.peer).collect()
     };
     if lost || neighbours(&then, false) != neighbours(&now, false) {
-        delta.lower.insert(new);
+        delta.changed_below.insert(new);
     }
     if !neighbours(&now, true).is_subset(&neighbours(&then, true)) {
         delta.newly_below.insert(new);
@@ -211,11 +211,11 @@ fn match_switches(before: &Topology, after: &Topology) -> BasisDelta {
     };
     let gone = before.indices();
     let gone = gone.filter(|&old| numbers.new[old.index()].is_none());
-    let came = after.indices();
-    let came = came.filter(|&new| numbers.old[new.index()].is_none());
+    let added = after.indices();
+    let added = added.filter(|&new| numbers.old[new.index()].is_none());
     BasisDelta {
         gone: gone.collect(),
-        came: came.collect(),
+        added: added.collect(),
         numbers: Some(numbers),
         ..BasisDelta::default()
     }

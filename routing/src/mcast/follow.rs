@@ -19,7 +19,7 @@ pub struct Earlier {
     /// The table of each switch, derived from the trees.
     pub tables: Vec<Arc<Mft>>,
     /// The multicast LIDs that absent switches forwarded.
-    cut: BTreeSet<Lid>,
+    cut_mlids: BTreeSet<Lid>,
 }
 
 impl Earlier {
@@ -30,18 +30,18 @@ impl Earlier {
             return Earlier {
                 trees: trees.clone(),
                 tables: tables.to_vec(),
-                cut: BTreeSet::new(),
+                cut_mlids: BTreeSet::new(),
             };
         }
         let gone = delta.gone.iter().map(|old| &tables[old.index()]);
-        let cut = gone.flat_map(|table| table.entries().map(|(mlid, _)| mlid));
-        let switches = tables.len() - delta.gone.len() + delta.came.len();
+        let cut_mlids = gone.flat_map(|table| table.entries().map(|(mlid, _)| mlid));
+        let switches = tables.len() - delta.gone.len() + delta.added.len();
         // There are fewer switches than LIDs.
         let switches = (0..switches as u32).map(SwitchIdx);
         let earlier = switches.map(|switch| delta.earlier(switch));
         let trees = trees.by_mlid.iter();
         Earlier {
-            cut: cut.collect(),
+            cut_mlids: cut_mlids.collect(),
             tables: earlier
                 .map(|old| old.map_or_else(Arc::default, |old| tables[old.index()].clone()))
                 .collect(),
@@ -90,7 +90,7 @@ pub struct Followed {
 }
 
 /// Computes the result of [`plan`](super::plan) for `job`. Trees that no change concerns stay; all
-/// others are planned again.
+/// other trees are planned again.
 ///
 /// `delta` is the difference from the fabric of `earlier` to the fabric of the job; the default if
 /// fabric and orientation are unchanged. `earlier` must have been planned for routes that follow an
@@ -112,19 +112,19 @@ pub fn follow(
     if known.values().any(|tree| !tree.is_oriented) {
         return Err("a tree follows no order");
     }
-    let cut = with_other_links(delta, &earlier);
+    let cut_mlids = with_changed_links(delta, &earlier);
     let stays = |group: &Group| {
         let tree = known.get(&group.mlid)?;
-        let stays = !cut.contains(&group.mlid)
+        let stays = !cut_mlids.contains(&group.mlid)
             && !held_otherwise.contains(&group.mlid)
             && tree.is_simple()
             && *tree.group == *group
             && !is_shortened(job, delta, tree);
         stays.then_some(())
     };
-    let due = job.groups.iter().filter(|group| stays(group).is_none());
-    let due: Vec<&Arc<Group>> = due.collect();
-    let (trees, unserved) = plan_oriented(job, &due);
+    let to_plan = job.groups.iter().filter(|group| stays(group).is_none());
+    let to_plan: Vec<&Arc<Group>> = to_plan.collect();
+    let (trees, unserved) = plan_oriented(job, &to_plan);
     if !unserved.is_empty() {
         return Err("members have no common top");
     }
@@ -132,14 +132,14 @@ pub fn follow(
 }
 
 /// The multicast LIDs whose trees contain a changed link.
-fn with_other_links(delta: &BasisDelta, earlier: &Earlier) -> BTreeSet<Lid> {
-    let mut cut = earlier.cut.clone();
+fn with_changed_links(delta: &BasisDelta, earlier: &Earlier) -> BTreeSet<Lid> {
+    let mut cut_mlids = earlier.cut_mlids.clone();
     for (switch, ports) in &delta.ports {
         let entries = earlier.tables[switch.index()].entries();
         let forwarded = entries.filter(|(_, mask)| mask.intersects(ports));
-        cut.extend(forwarded.map(|(mlid, _)| mlid));
+        cut_mlids.extend(forwarded.map(|(mlid, _)| mlid));
     }
-    cut
+    cut_mlids
 }
 
 impl Tree {
@@ -195,7 +195,7 @@ fn merge(groups: &[Arc<Group>], earlier: Earlier, planned: Vec<Tree>) -> Followe
     for mlid in unwanted {
         concerned.insert(mlid);
         if let Some(tree) = trees.by_mlid.remove(&mlid) {
-            write(&mut tables, mlid, &tree.masks, &[]);
+            replace_masks(&mut tables, mlid, &tree.masks, &[]);
         }
     }
     for tree in planned {
@@ -206,7 +206,7 @@ fn merge(groups: &[Arc<Group>], earlier: Earlier, planned: Vec<Tree>) -> Followe
             continue;
         }
         let before = known.map_or(&[][..], |known| &known.masks);
-        write(&mut tables, mlid, before, &tree.masks);
+        replace_masks(&mut tables, mlid, before, &tree.masks);
         trees.by_mlid.insert(mlid, Arc::new(tree));
     }
     Followed {
@@ -218,7 +218,7 @@ fn merge(groups: &[Arc<Group>], earlier: Earlier, planned: Vec<Tree>) -> Followe
 
 /// Changes the masks of a multicast LID from `before` to `after` in the tables of switches. Both
 /// lists are sorted.
-fn write(
+fn replace_masks(
     tables: &mut [Arc<Mft>],
     mlid: Lid,
     before: &[(SwitchIdx, PortMask)],

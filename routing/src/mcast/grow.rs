@@ -10,7 +10,7 @@ use crate::topology::SwitchIdx;
 
 /// The link from a switch to its parent in a tree.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Up {
+pub(super) struct UpLink {
     /// The port of the lower switch.
     pub(super) port: PortNum,
     pub(super) parent: SwitchIdx,
@@ -21,11 +21,11 @@ pub(super) struct Up {
 /// A switch of a tree under construction.
 #[derive(Default)]
 struct Node {
-    up: Option<Up>,
-    /// The number of members at this switch and below; `receivers` counts those that receive.
+    up: Option<UpLink>,
+    /// The number of members at this switch and below; `receivers` counts only receiving members.
     members: usize,
     receivers: usize,
-    /// A child in the tree; `children` counts all of them.
+    /// A child in the tree; `children` counts all children.
     child: Option<SwitchIdx>,
     children: usize,
     mask: PortMask,
@@ -34,15 +34,15 @@ struct Node {
 /// The masks of the tree below `top` that connects `members`, which are sorted by switch. The masks
 /// are sorted by switch, and none is empty.
 ///
-/// `depth` holds the number of hops from `top` for each switch, and `up` returns its link to a
-/// switch one hop nearer to `top`. Masks have no bits that no packet needs, such as those towards
-/// switches with senders only. The tree begins at the switch where the paths to members divide, and
-/// leaves out their common part from `top` to there.
+/// `depth` holds the number of hops from `top` for each switch, and `up` returns a switch's link to
+/// a switch one hop nearer to `top`. Masks have no bits that no packet needs, such as bits towards
+/// switches with senders only. The tree begins at the switch where the paths to members divide; the
+/// common part of the paths above that switch is left out.
 pub(super) fn grow(
     members: &[Member],
     top: SwitchIdx,
     depth: &[u16],
-    up: impl Fn(SwitchIdx) -> Option<Up>,
+    up: impl Fn(SwitchIdx) -> Option<UpLink>,
 ) -> Vec<(SwitchIdx, PortMask)> {
     let mut nodes: BTreeMap<SwitchIdx, Node> = BTreeMap::new();
     for at in members.chunk_by(|a, b| a.switch == b.switch) {
@@ -101,7 +101,7 @@ fn climb(
     nodes: &mut BTreeMap<SwitchIdx, Node>,
     mut switch: SwitchIdx,
     top: SwitchIdx,
-    up: &impl Fn(SwitchIdx) -> Option<Up>,
+    up: &impl Fn(SwitchIdx) -> Option<UpLink>,
 ) {
     while !nodes.contains_key(&switch) {
         let link = if switch == top { None } else { up(switch) };

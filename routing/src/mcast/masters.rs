@@ -8,16 +8,16 @@
 //! the VLs of their service level. Levels that switches map to different VLs have different master
 //! trees.
 //!
-//! In a grid, the trees have the form of those of OpenSM's torus-2QoS: a spine along the last
-//! dimension, ribs along the previous one, and so on. Packets reach the spine as unicast packets
-//! do, one dimension after the other. Turns away from the spine, which unicast packets make only
-//! around faults, lead to a separate VL. Each line is cut where unicast packets of the same VL do
-//! not pass: at the dateline, or opposite to it.
+//! In a grid, the trees have the form of the trees of OpenSM's torus-2QoS: a spine along the last
+//! dimension, ribs along the previous dimension, and so on. Packets reach the spine as unicast
+//! packets do, one dimension after the other. Turns away from the spine, which unicast packets make
+//! only around faults, lead to a separate VL. Each line is cut where unicast packets of the same VL
+//! do not pass: at the dateline, or opposite to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::grow::{Up, grow};
+use super::grow::{UpLink, grow};
 use super::plan::{Job, Site, find_sites};
 use super::reach::{FAR, Reach};
 use super::{Group, PortMask, Tree};
@@ -38,7 +38,8 @@ type Key = (u16, usize);
 struct Master {
     /// For each switch, the hops from the root, or [`FAR`] if the tree does not reach it.
     depth: Vec<u16>,
-    ups: Vec<Option<Up>>,
+    /// For each switch, the link to its parent; `None` for roots and switches outside the tree.
+    ups: Vec<Option<UpLink>>,
     /// The root on each island.
     roots: BTreeMap<u32, SwitchIdx>,
 }
@@ -70,7 +71,7 @@ pub(super) fn plan(job: &Job<'_>, groups: &[Arc<Group>]) -> Vec<Tree> {
         };
         for site in sites {
             if let Some(master) = masters.get(&key) {
-                master.join(site, &mut tree);
+                master.add_members(site, &mut tree);
             }
         }
         tree
@@ -109,11 +110,11 @@ fn masters(job: &Job<'_>, islands: &BTreeMap<Key, BTreeSet<u32>>) -> BTreeMap<Ke
                 reach,
                 island,
                 levels,
-                places: places(job),
+                positions: positions(job),
                 is_unsound_anyway,
             };
             if let Some(growth) = search.find(&needs) {
-                master.adopt(island, &growth);
+                master.add_island(island, &growth);
                 needs = growth.needs;
             }
         }
@@ -124,7 +125,7 @@ fn masters(job: &Job<'_>, islands: &BTreeMap<Key, BTreeSet<u32>>) -> BTreeMap<Ke
 
 impl Master {
     /// Adds the tree of an island.
-    fn adopt(&mut self, island: u32, growth: &Growth<'_, '_>) {
+    fn add_island(&mut self, island: u32, growth: &Growth<'_, '_>) {
         for &switch in &growth.reached {
             self.depth[switch.index()] = growth.depth[switch.index()];
             self.ups[switch.index()] = growth.ups[switch.index()];
@@ -133,7 +134,7 @@ impl Master {
     }
 
     /// Adds to a group's tree the part of the master tree that connects the members of a site.
-    fn join(&self, site: Site, tree: &mut Tree) {
+    fn add_members(&self, site: Site, tree: &mut Tree) {
         let Some(&root) = self.roots.get(&site.island) else {
             return;
         };
@@ -149,10 +150,10 @@ impl Master {
 }
 
 /// The coordinates of a grid, and the position of each switch; `None` if the fabric is no grid.
-type Places<'a> = Option<(&'a Coordinates, Vec<Vec<u16>>)>;
+type GridPositions<'a> = Option<(&'a Coordinates, Vec<Vec<u16>>)>;
 
 /// The coordinates and positions, if the routing has coordinates.
-fn places<'a>(job: &Job<'a>) -> Places<'a> {
+fn positions<'a>(job: &Job<'a>) -> GridPositions<'a> {
     let coordinates = job.routing.coordinates.as_deref()?;
     Some((coordinates, coordinates.by_switch(job.topology)))
 }
@@ -163,7 +164,7 @@ struct Search<'a, 'j> {
     reach: &'j Reach,
     island: u32,
     levels: u16,
-    places: Places<'a>,
+    positions: GridPositions<'a>,
     is_unsound_anyway: bool,
 }
 
@@ -212,7 +213,7 @@ impl<'a> Search<'a, '_> {
     /// same VL do not pass.
     fn roots(&self) -> Vec<SwitchIdx> {
         let mut roots: Vec<SwitchIdx> = self.switches().collect();
-        if let Some((coordinates, places)) = &self.places {
+        if let Some((coordinates, positions)) = &self.positions {
             let lowest = self.levels.trailing_zeros();
             let bits = coordinates.level_bits().into_iter();
             let place = bits.zip(&coordinates.sizes).map(|(bit, size)| match bit {
@@ -220,7 +221,7 @@ impl<'a> Search<'a, '_> {
                 _ => size / 2,
             });
             let place: Vec<u16> = place.collect();
-            roots.sort_by_key(|root| coordinates.distance(&places[root.index()], &place));
+            roots.sort_by_key(|root| coordinates.distance(&positions[root.index()], &place));
         }
         roots
     }
@@ -229,7 +230,7 @@ impl<'a> Search<'a, '_> {
     /// spreads along all links.
     fn phases(&self) -> Vec<Option<usize>> {
         let dimensions = self
-            .places
+            .positions
             .as_ref()
             .map_or(0, |(coordinates, _)| coordinates.sizes.len());
         (0..dimensions)
@@ -241,8 +242,8 @@ impl<'a> Search<'a, '_> {
 
     /// The dimension of a link between two switches; `None` outside a grid.
     fn dimension(&self, from: SwitchIdx, to: SwitchIdx) -> Option<usize> {
-        let (coordinates, places) = self.places.as_ref()?;
-        let (dimension, _) = coordinates.step(&places[from.index()], &places[to.index()])?;
+        let (coordinates, positions) = self.positions.as_ref()?;
+        let (dimension, _) = coordinates.step(&positions[from.index()], &positions[to.index()])?;
         Some(dimension)
     }
 }
@@ -255,7 +256,7 @@ struct Growth<'a, 's> {
     /// For each switch, the ports that belong to the tree.
     masks: Vec<PortMask>,
     depth: Vec<u16>,
-    ups: Vec<Option<Up>>,
+    ups: Vec<Option<UpLink>>,
     /// The switches of the tree, each after its parent.
     reached: Vec<SwitchIdx>,
 }
@@ -313,7 +314,7 @@ impl<'a, 's> Growth<'a, 's> {
                 continue;
             }
             self.depth[next.index()] = self.depth[switch.index()] + 1;
-            self.ups[next.index()] = Some(Up {
+            self.ups[next.index()] = Some(UpLink {
                 port: link.peer_port,
                 parent: switch,
                 parent_port: link.port,

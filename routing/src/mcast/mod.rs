@@ -9,10 +9,10 @@
 //! dependencies together are proved acyclic; otherwise all groups of a service level get parts of
 //! one master tree, which is proved on its VLs.
 //!
-//! A changed tree keeps every branch that switches hold, if it is still a shortest one: a join adds
-//! a branch, a leave removes one, a broken link moves the members behind it. A new plan would
-//! therefore not change a tree that no difference of the fabric concerns. [`follow`] returns the
-//! result of [`plan`], but examines only the other trees.
+//! A changed tree keeps every branch that switches hold, if the branch is still a shortest one: a
+//! join adds a branch, a leave removes one, a broken link moves the members behind it. A new plan
+//! would therefore not change a tree that no difference of the fabric concerns. [`follow`] returns
+//! the result of [`plan`], but examines only the other trees.
 
 mod basis;
 mod delta;

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use rsm_ids::Lid;
 
 use super::basis::offset;
-use super::grow::{Up, grow};
+use super::grow::{UpLink, grow};
 use super::reach::Reach;
 use super::span::{self, UnservedMembers};
 use super::{Group, Member, MulticastBasis, PortMask, Tree, Trees, masters};
@@ -53,7 +53,8 @@ pub fn plan(job: &Job<'_>) -> Trees {
     let oriented = (follows || job.routing.lanes.is_single()).then(|| {
         let groups: Vec<&Arc<Group>> = job.groups.iter().collect();
         let (mut trees, unserved) = plan_oriented(job, &groups);
-        let is_safe = (follows && unserved.is_empty()) || span::settle(job, &mut trees, unserved);
+        let is_safe = (follows && unserved.is_empty())
+            || span::add_unoriented_trees(job, &mut trees, unserved);
         is_safe.then_some(trees)
     });
     let trees = oriented
@@ -166,9 +167,9 @@ pub(super) fn find_sites(job: &Job<'_>, group: &Group) -> Vec<Site> {
     islands.into_iter().map(site).collect()
 }
 
-/// The top for some members: the held top of most of them if paths down from there lead to all,
-/// else one of the lowest switches from which they do, chosen by the multicast LID. `None` if there
-/// is none.
+/// The top for some members: the held top of most members if paths down from that top lead to all
+/// members; else one of the lowest switches with paths down to all members, chosen by the multicast
+/// LID. `None` if no switch has such paths.
 fn find_top(job: &Job<'_>, reach: &Reach, mlid: Lid, members: &[Member]) -> Option<SwitchIdx> {
     let mut switches = FixedBitSet::new();
     let mut found: BTreeMap<SwitchIdx, SwitchIdx> = BTreeMap::new();
@@ -201,7 +202,7 @@ fn held(job: &Job<'_>, switch: SwitchIdx, mlid: Lid) -> PortMask {
 }
 
 /// The switch that is reached from a switch by going up along held links as far as possible; the
-/// switch itself if it holds none. `found` keeps results for other members.
+/// switch itself if no held link leads up from it. `found` keeps results for other members.
 fn held_top(
     job: &Job<'_>,
     reach: &Reach,
@@ -228,13 +229,13 @@ fn held_top(
 }
 
 /// The links of a switch that lead up.
-fn ups<'a>(job: &'a Job<'_>, switch: SwitchIdx) -> impl Iterator<Item = Up> + 'a {
+fn ups<'a>(job: &'a Job<'_>, switch: SwitchIdx) -> impl Iterator<Item = UpLink> + 'a {
     let orientation = job.basis.orientation();
     job.topology
         .groups(switch)
         .filter(move |group| orientation.is_above(group.neighbour, switch))
         .flat_map(|group| {
-            group.links.iter().map(move |link| Up {
+            group.links.iter().map(move |link| UpLink {
                 port: link.port,
                 parent: group.neighbour,
                 parent_port: link.peer_port,
@@ -243,27 +244,27 @@ fn ups<'a>(job: &'a Job<'_>, switch: SwitchIdx) -> impl Iterator<Item = Up> + 'a
 }
 
 /// Whether packets to the multicast LID cross a link in either direction by the held masks; `own`
-/// is that of its lower end.
-fn is_link_held(job: &Job<'_>, mlid: Lid, own: PortMask, up: &Up) -> bool {
+/// is the mask of the link's lower end.
+fn is_link_held(job: &Job<'_>, mlid: Lid, own: PortMask, up: &UpLink) -> bool {
     own.contains(up.port) || held(job, up.parent, mlid).contains(up.parent_port)
 }
 
 /// The link from a switch to a parent that is one hop nearer to the top: a held link if there is
-/// one, else one that the multicast LID chooses, in the same way for all switches with equal
+/// one, else a link that the multicast LID chooses, in the same way for all switches with equal
 /// choices. `None` at the top.
-fn link_up(job: &Job<'_>, mlid: Lid, depth: &[u16], switch: SwitchIdx) -> Option<Up> {
+fn link_up(job: &Job<'_>, mlid: Lid, depth: &[u16], switch: SwitchIdx) -> Option<UpLink> {
     let nearer = depth[switch.index()].checked_sub(1)?;
-    let ways = || ups(job, switch).filter(|up| depth[up.parent.index()] == nearer);
+    let candidates = || ups(job, switch).filter(|up| depth[up.parent.index()] == nearer);
     let own = held(job, switch, mlid);
-    if let Some(kept) = ways().find(|up| is_link_held(job, mlid, own, up)) {
+    if let Some(kept) = candidates().find(|up| is_link_held(job, mlid, own, up)) {
         return Some(kept);
     }
-    let mut parents: Vec<SwitchIdx> = ways().map(|up| up.parent).collect();
+    let mut parents: Vec<SwitchIdx> = candidates().map(|up| up.parent).collect();
     parents.dedup();
-    let turn = usize::from(offset(mlid));
-    let parent = *parents.get(turn % parents.len().max(1))?;
-    let links: Vec<Up> = ways().filter(|up| up.parent == parent).collect();
+    let choice = usize::from(offset(mlid));
+    let parent = *parents.get(choice % parents.len().max(1))?;
+    let links: Vec<UpLink> = candidates().filter(|up| up.parent == parent).collect();
     links
-        .get(turn / parents.len() % links.len().max(1))
+        .get(choice / parents.len() % links.len().max(1))
         .copied()
 }

@@ -43,7 +43,7 @@ impl Slots {
         if delta.is_renumbered() {
             let gone = delta.gone.iter().map(|old| self.by_switch[old.index()]);
             slots.free.extend(gone);
-            let switches = self.by_switch.len() - delta.gone.len() + delta.came.len();
+            let switches = self.by_switch.len() - delta.gone.len() + delta.added.len();
             // There are fewer switches than LIDs.
             let switches = (0..switches as u32).map(SwitchIdx);
             slots.by_switch = switches
@@ -66,7 +66,7 @@ impl Slots {
 }
 
 /// For each switch, the switches that it reaches by paths that only go down, over capable switches:
-/// those that can multicast.
+/// switches that can multicast.
 #[derive(Debug)]
 pub(super) struct Reach {
     is_capable: Vec<bool>,
@@ -97,7 +97,7 @@ impl Reach {
         };
         for &switch in orientation.highest_first().iter().rev() {
             if reach.is_capable(switch) {
-                let (below, height) = reach.look_down(topology, orientation, switch, slots);
+                let (below, height) = reach.find_below(topology, orientation, switch, slots);
                 reach.below[switch.index()] = Arc::new(below);
                 reach.height[switch.index()] = height;
             }
@@ -128,12 +128,16 @@ impl Reach {
         };
         // Take the lowest switch first, so that all switches below it are complete.
         let place = |switch: SwitchIdx| (Reverse(orientation.place(switch)), switch);
-        let mut due: BTreeSet<_> = delta.lower.iter().map(|&switch| place(switch)).collect();
-        while let Some((_, switch)) = due.pop_first() {
+        let mut waiting: BTreeSet<_> = delta
+            .changed_below
+            .iter()
+            .map(|&switch| place(switch))
+            .collect();
+        while let Some((_, switch)) = waiting.pop_first() {
             if !reach.is_capable(switch) {
                 continue;
             }
-            let (below, height) = reach.look_down(topology, orientation, switch, slots);
+            let (below, height) = reach.find_below(topology, orientation, switch, slots);
             let known = (&*reach.below[switch.index()], reach.height[switch.index()]);
             if known == (&below, height) {
                 continue;
@@ -142,14 +146,14 @@ impl Reach {
             reach.height[switch.index()] = height;
             let neighbours = topology.groups(switch).map(|group| group.neighbour);
             let above = neighbours.filter(|&high| orientation.is_above(high, switch));
-            due.extend(above.map(place));
+            waiting.extend(above.map(place));
         }
         reach
     }
 
     /// Computes the height of a capable switch, and the set of switches below it, from its
     /// neighbours.
-    fn look_down(
+    fn find_below(
         &self,
         topology: &Topology,
         orientation: &Orientation,

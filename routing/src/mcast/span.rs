@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::grow::{Up, grow};
+use super::grow::{UpLink, grow};
 use super::plan::Job;
 use super::reach::{FAR, Reach};
 use super::{Member, PortMask, Tree};
@@ -22,12 +22,16 @@ pub(super) struct UnservedMembers {
     pub(super) members: Vec<Member>,
 }
 
-/// Adds trees for members without one: for all members of an island, parts of a single tree, if one
+/// Adds trees for unserved members: the members of an island get parts of a single tree, if a tree
 /// is found that closes no cycle with the unicast routes and the other trees.
 ///
 /// If the routes follow no orientation, first proves `trees`, and adds none unless they are sound
-/// and no member lacks a tree. Returns whether the trees may be used; if false, none may.
-pub(super) fn settle(job: &Job<'_>, trees: &mut [Tree], unserved: Vec<UnservedMembers>) -> bool {
+/// and no member lacks a tree. Returns whether the trees may be used; if false, no tree may.
+pub(super) fn add_unoriented_trees(
+    job: &Job<'_>,
+    trees: &mut [Tree],
+    unserved: Vec<UnservedMembers>,
+) -> bool {
     let mut needs = Dependencies::of(job.topology, &job.routing.tables);
     // Routes with a credit loop even without multicast are the operator's decision. Trees are then
     // planned without a proof.
@@ -56,12 +60,12 @@ pub(super) fn settle(job: &Job<'_>, trees: &mut [Tree], unserved: Vec<UnservedMe
             tops.filter(|&top| reach.is_capable(top) && reach.island(job.topology, top) == island);
         for top in tops.take(TOPS_TRIED) {
             let masks = span(job, reach, top, &unserved);
-            let mut with = needs.clone();
+            let mut extended = needs.clone();
             for masks in &masks {
-                with.add_multicast(masks);
+                extended.add_multicast(masks);
             }
-            if is_unsound_anyway || with.is_acyclic() {
-                needs = with;
+            if is_unsound_anyway || extended.is_acyclic() {
+                needs = extended;
                 for (one, masks) in unserved.into_iter().zip(masks) {
                     let tree = &mut trees[one.index];
                     tree.masks.extend(masks);
@@ -83,7 +87,7 @@ fn span(
     unserved: &[UnservedMembers],
 ) -> Vec<Vec<(SwitchIdx, PortMask)>> {
     let mut depth = vec![FAR; job.topology.switch_count()];
-    let mut ups: Vec<Option<Up>> = vec![None; job.topology.switch_count()];
+    let mut ups: Vec<Option<UpLink>> = vec![None; job.topology.switch_count()];
     depth[top.index()] = 0;
     let mut queue = vec![top];
     let mut done = 0;
@@ -96,7 +100,7 @@ fn span(
                 && let Some(link) = group.links.first()
             {
                 depth[next.index()] = depth[switch.index()] + 1;
-                ups[next.index()] = Some(Up {
+                ups[next.index()] = Some(UpLink {
                     port: link.peer_port,
                     parent: switch,
                     parent_port: link.port,

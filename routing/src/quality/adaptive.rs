@@ -31,14 +31,14 @@ pub const ADAPTIVE_SHIFTS: usize = 16;
 
 /// The maximum number of passes over the paths of a shift; each pass moves paths off the fullest
 /// links.
-const ROUNDS: usize = 12;
+const PASSES: usize = 12;
 
 /// The maximum link load relative to rate, for different choices of the switches.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct ByChoice {
     /// The load under the forwarding tables, without groups.
     pub fixed: f64,
-    /// The load with the best choices that were found; `None` if none were searched for.
+    /// The load with the best choices that were found; `None` if no search was made.
     pub well: Option<f64>,
     /// The load if each port of a set gets an equal share.
     pub evenly: f64,
@@ -267,7 +267,7 @@ impl Choices<'_> {
         let fixed = self.fullest(&load);
         let mut least = fixed;
         let mut costs = vec![(0f64, 0usize); self.fabric.switches + 1];
-        for _ in 0..ROUNDS {
+        for _ in 0..PASSES {
             let most = self.fullest(&load);
             least = least.min(most);
             if most <= 1.0 {
@@ -296,8 +296,8 @@ impl Choices<'_> {
         Some((fixed, least.min(self.fullest(&load))))
     }
 
-    /// The channels of a flow's path by the forwarding tables, up to its end or to where it is
-    /// dropped.
+    /// The channels of a flow's path by the forwarding tables, up to the destination or to the
+    /// switch that drops the flow.
     fn fixed_path(&self, (from, root, lid): (usize, usize, Lid)) -> Vec<usize> {
         let mut path = Vec::new();
         let mut at = from;
@@ -351,7 +351,7 @@ impl Choices<'_> {
             .len()
             .div_ceil(4 * rayon::current_num_threads());
         let leaves: Vec<usize> = (0..self.hosts.leaves.len()).collect();
-        let parts: Option<Vec<Loads>> = leaves
+        let sums: Option<Vec<Loads>> = leaves
             .par_chunks(share.max(1))
             .map(|leaves| {
                 let mut sum = Loads::new(self.fabric.channels());
@@ -363,8 +363,8 @@ impl Choices<'_> {
             })
             .collect();
         let mut all = Loads::new(self.fabric.channels());
-        for part in parts? {
-            all.add(&part);
+        for sum in sums? {
+            all.add(&sum);
         }
         Some(ByChoice {
             fixed: self.fullest(&all.fixed),

@@ -2,9 +2,9 @@
 //!
 //! The load of a link alone says little: links of a switch with many hosts, or with few uplinks,
 //! carry more under any routes. Each link is therefore compared with the links that could take its
-//! paths: the links from one switch to the tiers above, and the links from those tiers to the
-//! switch. A cable that skips a tier, as a miswired one does, is one of them: shortest paths crowd
-//! on it. If routing does not rank switches, all links are compared.
+//! paths: the links from one switch to the tiers above, or the links from those tiers to the
+//! switch. A miswired cable that skips a tier is one of these links: shortest paths crowd on it. If
+//! routing does not rank switches, all links are compared.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub struct Share {
     /// The link.
     pub link: LinkUse,
     /// The link's share, in proportion to its rate, of all paths on the links that could share
-    /// them; 0 if these have none.
+    /// them; 0 if no path uses these links.
     pub paths: f64,
     /// The mean number of paths to one destination, on all of these links or on this one, whichever
     /// is higher: a smaller excess cannot be divided.
@@ -63,7 +63,7 @@ impl Share {
     }
 }
 
-/// A set of links that could share paths: those between a switch and the tiers above, in one
+/// A set of links that could share paths: the links between a switch and the tiers above, in one
 /// direction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Siblings {

@@ -10,9 +10,9 @@ use rsm_ids::{Lid, PortNum};
 pub struct CrossingHost {
     /// The index of the host in [`Topology::destinations`].
     pub destination: usize,
-    /// The number of hosts to which it sends over the cable.
+    /// The number of hosts to which this host sends over the cable.
     pub sends: u64,
-    /// The number of hosts from which it receives over the cable.
+    /// The number of hosts from which this host receives over the cable.
     pub receives: u64,
 }
 
@@ -55,7 +55,7 @@ pub fn crossing(
         let to_itself = u64::from(counts.to_itself[index]);
         counts.sends[index] = through[from.switch.index()] - to_itself;
     }
-    counts.found()
+    counts.nonzero()
 }
 
 /// The hosts at either end of the paths from the host at `source`, an index into
@@ -71,7 +71,7 @@ pub fn crossing_from(topology: &Topology, tables: &Tables, source: usize) -> Vec
             counts.receives[index] = 1;
         }
     }
-    counts.found()
+    counts.nonzero()
 }
 
 /// The counts of each destination, by index in [`Topology::destinations`].
@@ -93,7 +93,7 @@ impl Counts {
     }
 
     /// The hosts with a count other than 0.
-    fn found(&self) -> Vec<CrossingHost> {
+    fn nonzero(&self) -> Vec<CrossingHost> {
         let shares = self.sends.iter().zip(&self.receives).enumerate();
         let shares = shares.filter(|&(_, (&sends, &receives))| sends + receives > 0);
         let share = |(destination, (&sends, &receives))| CrossingHost {

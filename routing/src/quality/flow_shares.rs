@@ -64,7 +64,7 @@ fn between_leaves(carrier: &Carrier<'_>) -> f64 {
     }
     let from_leaf = |(number, senders): (usize, &Vec<usize>)| {
         let mut load = vec![0u16; carrier.fabric.channels()];
-        let mut found = (0.0, 0);
+        let mut sums = (0.0, 0);
         let others = leaves
             .iter()
             .enumerate()
@@ -85,18 +85,18 @@ fn between_leaves(carrier: &Carrier<'_>) -> f64 {
                     carry::by_rate(carrier.slowness, channel, f64::from(load[channel]))
                 };
                 let fullest = path.iter().map(load_of).fold(0.0, f64::max);
-                found.0 += carrier.share(from, to, fullest);
-                found.1 += 1;
+                sums.0 += carrier.share(from, to, fullest);
+                sums.1 += 1;
             }
             paths
                 .iter()
                 .flatten()
                 .for_each(|&channel| load[channel] = 0);
         }
-        found
+        sums
     };
-    let found: Vec<(f64, usize)> = leaves.par_iter().enumerate().map(from_leaf).collect();
-    let (shares, flows) = found
+    let sums: Vec<(f64, usize)> = leaves.par_iter().enumerate().map(from_leaf).collect();
+    let (shares, flows) = sums
         .iter()
         .fold((0.0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
     shares / flows.max(1) as f64

@@ -7,13 +7,13 @@ use super::order::{Host, Leaf};
 
 /// A switch on a path, with its next switch and the channel between them.
 #[derive(Clone, Copy)]
-pub(super) struct Step {
+pub(super) struct PathStep {
     switch: u16,
     next: u16,
     channel: u32,
 }
 
-impl Step {
+impl PathStep {
     /// The switch from which packets go.
     pub(super) fn switch(self) -> usize {
         usize::from(self.switch)
@@ -30,10 +30,10 @@ impl Step {
     }
 }
 
-/// The paths from some leaves to one LID, each followed until it meets an earlier one.
+/// The paths from some leaves to one LID, each followed until it meets an earlier path.
 ///
 /// The paths are kept as pieces, one for each leaf that no earlier path passes. A piece ends where
-/// it meets an earlier one. The pieces in reverse order, each from its start, list every switch
+/// it meets an earlier piece. The pieces in reverse order, each from its start, list every switch
 /// before the next switch on its path.
 pub(super) struct Forest<'a> {
     fabric: &'a Fabric<'a>,
@@ -44,7 +44,7 @@ pub(super) struct Forest<'a> {
     /// below 2^31.
     pieces: u32,
     /// The steps of all pieces that arrive.
-    steps: Vec<Step>,
+    steps: Vec<PathStep>,
     /// The end of each piece in `steps`.
     ends: Vec<usize>,
 }
@@ -108,7 +108,7 @@ impl<'a> Forest<'a> {
             let channel = self.fabric.channel(switch, byte(switch));
             let next = self.fabric.next(channel);
             // There are fewer switches than LIDs, and each has fewer than 256 ports.
-            self.steps.push(Step {
+            self.steps.push(PathStep {
                 switch: switch as u16,
                 next: next as u16,
                 channel: channel as u32,
@@ -120,7 +120,7 @@ impl<'a> Forest<'a> {
 
     /// Calls `pass` with the steps of the paths that arrive, each after all steps that lead to its
     /// switch.
-    pub(super) fn drain(&self, mut pass: impl FnMut(Step)) {
+    pub(super) fn drain(&self, mut pass: impl FnMut(PathStep)) {
         let mut end = self.steps.len();
         for piece in (0..self.ends.len()).rev() {
             let start = if piece == 0 { 0 } else { self.ends[piece - 1] };

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use crate::tables::{BLOCK_LIDS, Tables};
 use crate::verify::fabric::{Blocks, Fabric};
 
-use super::forest::{Forest, Step};
+use super::forest::{Forest, PathStep};
 use super::leaf_set::{self, LeafSet, SharedSets};
 use super::order::{Hosts, LidBlock};
 
@@ -240,7 +240,7 @@ impl<'a> Counter<'a> {
     /// Moves packets over the channel of a step: packets of the switch's own hosts, and packets
     /// that have arrived from other switches. Counts them if the pass counts this switch's links.
     /// `root` is the destination's leaf.
-    fn pass(&mut self, step: Step, root: usize) {
+    fn pass(&mut self, step: PathStep, root: usize) {
         let (switch, next) = (step.switch(), step.next());
         let own = self.pass.own[switch];
         let transit = std::mem::take(&mut self.flow[switch]);

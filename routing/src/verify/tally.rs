@@ -1,7 +1,7 @@
 //! The sums from which a report is made.
 //!
 //! All sums are over pairs of (a switch where packets start, a LID to which they go), so that the
-//! part of a few pairs can be removed and added again.
+//! contribution of a few pairs can be removed and added again.
 
 use rsm_ids::PortNum;
 
@@ -55,9 +55,9 @@ impl Tally {
         }
     }
 
-    /// Removes the sums over some of the pairs, except the load. `None` if they are not part of the
-    /// sums; `self` is then partly changed.
-    pub(super) fn take_pairs(&mut self, other: &Tally) -> Option<()> {
+    /// Removes the sums over some of the pairs, except the load. `None` if the sums do not contain
+    /// them; `self` is then partly changed.
+    pub(super) fn remove_pairs(&mut self, other: &Tally) -> Option<()> {
         self.pairs = self.pairs.without(other.pairs)?;
         self.switch_pairs = self.switch_pairs.without(other.switch_pairs)?;
         self.host_pairs = self.host_pairs.checked_sub(other.host_pairs)?;
@@ -80,7 +80,7 @@ impl Tally {
     }
 
     /// The number of paths of pairs of hosts that leave a switch by a port; 0 if the switch has no
-    /// such port. `topology` is the one to which the sums belong.
+    /// such port. The sums must belong to `topology`.
     pub fn paths_through(&self, topology: &Topology, switch: SwitchIdx, port: PortNum) -> u64 {
         let channel = switch.index() * stride(topology) + port.index();
         self.load.get(channel).copied().map_or(0, u64::from)
@@ -163,7 +163,7 @@ impl PairCounts {
         self.disconnected += other.disconnected;
     }
 
-    /// The counts without those of `other`; `None` if one would become negative.
+    /// The counts less the counts of `other`; `None` if a count would become negative.
     fn without(self, other: PairCounts) -> Option<PairCounts> {
         Some(PairCounts {
             reachable: self.reachable.checked_sub(other.reachable)?,

@@ -19,8 +19,8 @@ use crate::topology::{PortUse, SwitchIdx, Topology};
 /// - else two stages: the second changes the entries that discard packets in any case, because
 ///   their link has gone; the first changes all others;
 /// - else two stages, the first of which makes every changing entry discard packets. Both stages
-///   only mix one table with discarding entries, which adds no dependency to it. This costs
-///   packets.
+///   only mix one table with discarding entries, which adds no dependency to the table. Packets to
+///   changing entries are lost.
 ///
 /// Both sets of tables use the switch numbers of `topology`, the current fabric.
 pub fn stages(topology: &Topology, old: &Tables, new: &Tables) -> Vec<Tables> {

@@ -1,8 +1,8 @@
 //! Proves tables while some switches cannot be written. Such a switch forwards by the entries that
 //! it holds, or by other entries that were sent to it, whatever tables the other switches get.
 //!
-//! The dependencies of all these entries, together with those of the old and the new tables of the
-//! other switches, must be acyclic. The proof needs no order of the switches.
+//! The dependencies of all these entries, together with the dependencies of the old and the new
+//! tables of the other switches, must be acyclic. The proof needs no order of the switches.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::topology::{SwitchIdx, Topology};
 
 /// The maximum number of entries, in addition to the table's own, that a switch may hold for one
 /// LID; with more, no proof is tried, because the time grows with the square.
-const MOST_OTHERS: usize = 4;
+const MAX_OTHERS: usize = 4;
 
 /// The switches that cannot be written, and the entries that they may hold.
 ///
@@ -34,7 +34,7 @@ pub struct Unwritten {
 impl Unwritten {
     /// Whether no mixture of two successive tables of `steps` closes a credit loop, whichever
     /// entries the unwritten switches hold. Also false if a switch may hold more than
-    /// [`MOST_OTHERS`] other entries for a LID.
+    /// [`MAX_OTHERS`] other entries for a LID.
     pub fn permit(&self, topology: &Topology, steps: &[&Tables]) -> bool {
         let Some(layers) = self.layers() else {
             return false;
@@ -62,8 +62,8 @@ impl Unwritten {
             if in_cycles.is_clear() {
                 return Some(reached);
             }
-            let beside = only_next_to_unwritten.then(|| self.neighbours(topology));
-            let cuts = self.changed_in(&needs, &in_cycles, (old, &reached), beside.as_ref());
+            let neighbours = only_next_to_unwritten.then(|| self.neighbours(topology));
+            let cuts = self.changed_in(&needs, &in_cycles, (old, &reached), neighbours.as_ref());
             for (switch, lid) in cuts {
                 reached.lfts[switch.index()].set_entry(lid, NO_PATH);
             }
@@ -72,8 +72,8 @@ impl Unwritten {
         needs.is_acyclic().then_some(reached)
     }
 
-    /// The entries of other switches (of those in `among`, if given) that differ from the old ones
-    /// and lead to a channel in `in_cycles`.
+    /// The entries of other switches (only of switches in `among`, if given) that differ from the
+    /// old entries and lead to a channel in `in_cycles`.
     fn changed_in(
         &self,
         needs: &Dependencies<'_>,
@@ -98,7 +98,7 @@ impl Unwritten {
         cuts.collect()
     }
 
-    /// The switches next to unwritten ones.
+    /// The switches next to unwritten switches.
     fn neighbours(&self, topology: &Topology) -> FixedBitSet {
         let mut neighbours = FixedBitSet::with_capacity(topology.switch_count());
         for &switch in &self.switches {
@@ -108,7 +108,7 @@ impl Unwritten {
     }
 
     /// Distributes `others` over layers, each with at most one entry for each switch and LID;
-    /// `None` if more than [`MOST_OTHERS`] layers are needed.
+    /// `None` if more than [`MAX_OTHERS`] layers are needed.
     fn layers(&self) -> Option<Vec<Vec<(SwitchIdx, Lid, u8)>>> {
         let mut counts: BTreeMap<(SwitchIdx, Lid), usize> = BTreeMap::new();
         let mut layers: Vec<Vec<(SwitchIdx, Lid, u8)>> = Vec::new();
@@ -120,7 +120,7 @@ impl Unwritten {
             layers[*layer].push((switch, lid, entry));
             *layer += 1;
         }
-        (layers.len() <= MOST_OTHERS).then_some(layers)
+        (layers.len() <= MAX_OTHERS).then_some(layers)
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Unless packets loop, the next switches for a LID form a forest. In an order in which every
 //! switch comes before its next switch, a single pass adds up the sources. The LIDs of one switch
-//! usually have equal distances: the order that was found for one LID then serves the others, which
-//! may come much later. If each switch's next switch is one hop nearer, all packets arrive.
+//! usually have equal distances: the order that was found for one LID then serves the other LIDs,
+//! which may come much later. If each switch's next switch is one hop nearer, all packets arrive.
 
 use std::collections::VecDeque;
 
@@ -29,7 +29,7 @@ pub(super) struct Walker<'a, 'f> {
     /// The numbers of ports at each switch where packets start.
     starts: &'a [Sources],
     /// The sum of `starts` over each component, by component number.
-    starts_of_part: &'a [Sources],
+    starts_of_component: &'a [Sources],
     /// For each channel, the number of paths of pairs of hosts. There are at most as many ports as
     /// LIDs, so that the number stays below 2^32.
     load: Vec<u32>,
@@ -48,16 +48,16 @@ pub(super) struct Walker<'a, 'f> {
     /// The number of hosts whose packets pass each switch.
     hosts: Vec<u32>,
     /// For each switch, the known paths to it.
-    known: Vec<Option<Box<Known>>>,
+    known: Vec<Option<Box<KnownPaths>>>,
     /// The switches with known paths, the oldest first.
     kept: VecDeque<usize>,
-    /// Distances as in [`Known::hops`] in which every switch is [`FAR`], for a destination switch
-    /// without known paths.
+    /// Distances as in [`KnownPaths::hops`] in which every switch is [`FAR`], for a destination
+    /// switch without known paths.
     unknown: Vec<u16>,
 }
 
 /// The paths to a destination switch that all switches of its component reach.
-struct Known {
+struct KnownPaths {
     /// For each number of hops, the number of switches at that distance.
     counts: Vec<u32>,
     /// For each switch, the hops to the destination; [`FAR`] for switches of other components and
@@ -71,21 +71,21 @@ struct Known {
 const FAR: u16 = u16::MAX;
 
 /// The memory of each thread for known paths, in bytes: room for 2,000 leaves among 4,000 switches.
-/// If the LIDs of a leaf are consecutive, the paths to one leaf suffice; if leaves alternate, all
-/// are needed.
+/// If the LIDs of a leaf are consecutive, the paths to one leaf suffice; if leaves alternate, the
+/// paths to all leaves are needed.
 const KNOWN_BYTES: usize = 32 << 20;
 
 impl<'a, 'f> Walker<'a, 'f> {
     pub(super) fn new(
         fabric: &'a Fabric<'f>,
         starts: &'a [Sources],
-        starts_of_part: &'a [Sources],
+        starts_of_component: &'a [Sources],
     ) -> Walker<'a, 'f> {
         let count = fabric.switches;
         Walker {
             fabric,
             starts,
-            starts_of_part,
+            starts_of_component,
             load: vec![0; fabric.channels()],
             hops: Vec::new(),
             next: vec![0; count],
@@ -104,17 +104,20 @@ impl<'a, 'f> Walker<'a, 'f> {
     pub(super) fn walk(&mut self, destination: &Destination, bytes: &[u8]) -> Outcome {
         let root = destination.switch.index();
         let delivers = bytes[root] == destination.port.0;
-        let as_known = self.find_next(root, bytes);
-        let Some(known) = self.known[root].take().filter(|_| delivers && as_known) else {
+        let follows_known = self.find_next(root, bytes);
+        let Some(known) = self.known[root]
+            .take()
+            .filter(|_| delivers && follows_known)
+        else {
             return self.walk_without_known_paths(destination, bytes, delivers);
         };
         if destination.kind.is_host() {
             self.add_load(&known.order, bytes);
         }
         self.add_hops(&known.counts);
-        let part = self.fabric.topology.component_of(destination.switch);
+        let component = self.fabric.topology.component_of(destination.switch);
         let outcome = Outcome {
-            arrived: self.starts_of_part[part],
+            arrived: self.starts_of_component[component],
             loops: false,
         };
         self.known[root] = Some(known);
@@ -133,8 +136,8 @@ impl<'a, 'f> Walker<'a, 'f> {
             // FAR + 1 wraps to 0, which only the root has: the test also fails, as it should, for a
             // switch of another component, unless it discards packets.
             let is_nearer = hops[to].wrapping_add(1) == hops[switch];
-            let is_apart = hops[switch] == FAR && to == self.fabric.nowhere();
-            strays += usize::from(!(is_nearer || is_apart));
+            let is_disconnected = hops[switch] == FAR && to == self.fabric.nowhere();
+            strays += usize::from(!(is_nearer || is_disconnected));
         }
         // The wrapping addition would accept a next switch of the root, which has none.
         let root_stops = usize::from(self.next[root]) == self.fabric.nowhere();
@@ -212,15 +215,15 @@ impl<'a, 'f> Walker<'a, 'f> {
                 counts[usize::from(own)] += 1;
             }
         }
-        let part = self.fabric.topology.component_of(destination.switch);
+        let component = self.fabric.topology.component_of(destination.switch);
         let arrived = self.flow[root];
         self.add_hops(&counts);
-        let all_arrived = !loops && arrived == self.starts_of_part[part];
+        let all_arrived = !loops && arrived == self.starts_of_component[component];
         if all_arrived {
             // The kept order must serve every LID with these distances, not only this one.
             let mut order = self.order.clone();
             order.sort_by_key(|&switch| std::cmp::Reverse(hops[usize::from(switch)]));
-            let known = Known {
+            let known = KnownPaths {
                 counts,
                 hops,
                 order,
@@ -231,7 +234,7 @@ impl<'a, 'f> Walker<'a, 'f> {
     }
 
     /// Keeps the paths to a switch; forgets the oldest ones if all together exceed [`KNOWN_BYTES`].
-    fn keep(&mut self, root: usize, known: Known) {
+    fn keep(&mut self, root: usize, known: KnownPaths) {
         let room = KNOWN_BYTES / (size_of::<u16>() * (known.hops.len() + known.order.len()));
         self.known[root] = Some(Box::new(known));
         self.kept.retain(|&kept| kept != root);
@@ -316,7 +319,7 @@ impl<'a, 'f> Walker<'a, 'f> {
         bytes: &[u8],
     ) -> Option<Witness> {
         let topology = self.fabric.topology;
-        let part = topology.component_of(destination.switch);
+        let component = topology.component_of(destination.switch);
         let ends_at = |switch: &SwitchIdx| {
             let index = switch.index();
             let delivers = *switch == destination.switch && bytes[index] == destination.port.0;
@@ -324,7 +327,7 @@ impl<'a, 'f> Walker<'a, 'f> {
             counts
                 && usize::from(self.next[index]) == self.fabric.nowhere()
                 && !delivers
-                && topology.component_of(*switch) == part
+                && topology.component_of(*switch) == component
         };
         let switch = topology.indices().find(ends_at)?;
         let byte = bytes[switch.index()];

@@ -297,7 +297,7 @@ impl ChangeProof<'_> {
         }
         for pairs in examined {
             tally
-                .take_pairs(&pairs.then.tally)
+                .remove_pairs(&pairs.then.tally)
                 .ok_or(Inconclusive::Tally)?;
         }
         Ok(Changed { tally, ways })
