@@ -17,7 +17,7 @@ use super::fabric::{Fabric, host_name, numbered};
 use super::spec::Spec;
 use crate::netlist::{LinkSpeed, MAX_NODES, MAX_PORTS};
 
-/// Builds a dragonfly. Ports to hosts come first, then those within the group, then those to other
+/// Builds a dragonfly. Ports to hosts come first, then ports within the group, then ports to other
 /// groups.
 pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
     spec.only(&["groups", "switches", "hosts", "links"])?;
@@ -56,8 +56,8 @@ pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, Generat
 }
 
 /// Connects any two groups by `links` cables, which are distributed round-robin over the switches
-/// of each group, from the port after `inner` on. `switches` are those of all groups, group by
-/// group.
+/// of each group, from the port after `inner` on. `switches` holds the switches of all groups,
+/// group by group.
 fn connect_groups(
     fabric: &mut Fabric,
     switches: &[usize],

@@ -1,3 +1,5 @@
+//! The errors of specifications, with the position in the text.
+
 use std::fmt;
 
 use crate::netlist::NetlistError;

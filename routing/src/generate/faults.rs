@@ -1,3 +1,5 @@
+//! Removes failed cables and switches from a generated fabric.
+
 use super::fabric;
 use super::rng::Rng;
 use super::spec::Spec;
@@ -22,13 +24,17 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Removes the failed parts from a fabric.
+    /// Removes the failed parts from the fabric `intact`.
     ///
     /// Switches are removed first, with their cables; percentages apply to the remaining cables.
     /// Ports keep their numbers, and hosts remain even without a cable.
-    pub(super) fn apply(self, whole: Netlist, spec: &Spec<'_>) -> Result<Netlist, GenerateError> {
+    pub(super) fn remove_from(
+        self,
+        intact: Netlist,
+        spec: &Spec<'_>,
+    ) -> Result<Netlist, GenerateError> {
         let mut rng = Rng::new(self.seed);
-        let (mut nodes, mut cables) = whole.into_parts();
+        let (mut nodes, mut cables) = intact.into_parts();
 
         let switches: Vec<usize> = (0..nodes.len())
             .filter(|&index| nodes[index].kind == NodeKind::Switch)

@@ -42,8 +42,8 @@ impl Irregular {
         })
     }
 
-    /// Applies these irregularities to a fabric.
-    pub(super) fn apply(
+    /// Adds these irregularities to the fabric `regular`.
+    pub(super) fn add_to(
         self,
         regular: Netlist,
         speed: LinkSpeed,
@@ -97,7 +97,7 @@ impl Irregular {
     }
 }
 
-/// Removes a random number of hosts from each leaf, at most `percent` of them.
+/// Removes a random number of hosts from each leaf, at most `percent` % of the leaf's hosts.
 fn uneven(regular: Netlist, percent: u64, spec: &Spec<'_>) -> Result<Netlist, GenerateError> {
     let mut gone = vec![false; regular.nodes().len()];
     for (number, leaf) in leaves(&regular).into_iter().enumerate() {
@@ -113,7 +113,7 @@ fn uneven(regular: Netlist, percent: u64, spec: &Spec<'_>) -> Result<Netlist, Ge
     fabric::finish(nodes, cables, spec)
 }
 
-/// The reason why a cable is slower than the others.
+/// The reason why a cable is slower than other cables.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
     /// The cable is of an older generation, with the next lower speed.
@@ -123,7 +123,7 @@ enum Fault {
 }
 
 impl Fault {
-    fn apply(self, cable: &mut Cable) {
+    fn degrade(self, cable: &mut Cable) {
         match self {
             Fault::Slow => cable.speed = next_lower(cable.speed),
             Fault::Narrow => cable.width = LinkWidth::X1,
@@ -158,11 +158,11 @@ fn degraded(
         .filter(|&at| between(&cables[at]))
         .collect();
     let count = places.len() * percent as usize / 100;
-    // Each kind of fault has a seed of its own, so that it affects other cables.
+    // Each kind of fault has a seed of its own, so that the kinds affect different cables.
     let drawn = Rng::new(fault as u64).sample(count, places.len());
     let (nodes, mut cables) = netlist.into_parts();
     for place in drawn {
-        fault.apply(&mut cables[places[place]]);
+        fault.degrade(&mut cables[places[place]]);
     }
     fabric::finish(nodes, cables, spec)
 }

@@ -16,13 +16,13 @@
 //!
 //! Options of every generator:
 //!
-//! - `speed=`: the speed of every cable, `SDR` to `XDR`; the width is 4x. The default is that of
-//!   the generator, mostly `HDR`, because older simulators support nothing faster;
+//! - `speed=`: the speed of every cable, `SDR` to `XDR`; the width is 4x. Each generator has a
+//!   default, mostly `HDR`, because older simulators support nothing faster;
 //! - `management=2`: one more management host at each of two spines; `hosts-on-spines=5x2`: five
 //!   more hosts at each of two spines. A spine is a switch without hosts next to a leaf;
 //! - `uneven=40`: each leaf lacks a number of hosts up to 40 %, chosen at random;
 //! - `slow=50`: half of the cables between switches have the next lower speed; `narrow=2`: 2 % of
-//!   them have one lane;
+//!   these cables have one lane;
 //! - `faults=`: the last option, with any of `links:3` or `links:0.5%` (cables between switches
 //!   that are removed), `switches:2` (switches that are removed; their hosts stay without a cable)
 //!   and `seed=7`, separated by commas. [`fail`] does the same to any fabric.
@@ -237,9 +237,9 @@ pub fn generate(text: &str) -> Result<Netlist, GenerateError> {
     let irregular = Irregular::of(&spec)?;
     let faults = spec.faults()?;
     let regular = (generator.build)(&spec, speed)?.finish(&spec)?;
-    let fabric = irregular.apply(regular, speed, &spec)?;
+    let fabric = irregular.add_to(regular, speed, &spec)?;
     match faults {
-        Some(faults) => faults.apply(fabric, &spec),
+        Some(faults) => faults.remove_from(fabric, &spec),
         None => Ok(fabric),
     }
 }
@@ -262,7 +262,7 @@ pub fn generate(text: &str) -> Result<Netlist, GenerateError> {
 pub fn fail(fabric: Netlist, text: &str) -> Result<Netlist, GenerateError> {
     let spec = Spec::of_faults(text);
     match spec.faults()? {
-        Some(faults) => faults.apply(fabric, &spec),
+        Some(faults) => faults.remove_from(fabric, &spec),
         None => Ok(fabric),
     }
 }

@@ -14,6 +14,7 @@ use super::spec::Spec;
 use super::{GenerateError, GenerateReason};
 use crate::netlist::LinkSpeed;
 
+/// Builds the graph for the number `q` in the specification. Ports to hosts come last.
 pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
     let item = spec.positional("`q`", "a prime number like `5`", &["hosts"])?;
     let q = spec.in_range(item, "q", 5..=157)?;

@@ -355,8 +355,8 @@ impl<'a> Spec<'a> {
     }
 }
 
-/// Parses a decimal number without sign; `None` if it is none. A number beyond 64 bits becomes
-/// `u64::MAX`.
+/// Parses a decimal number without sign; `None` if the text is no such number. A number beyond 64
+/// bits becomes `u64::MAX`.
 fn digits(text: &str) -> Option<u64> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

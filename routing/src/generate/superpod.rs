@@ -59,7 +59,7 @@ pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, Generat
     for unit in 0..units {
         for rail in 0..RAILS {
             let leaf = leaves[(unit * RAILS + rail) as usize];
-            // The spines of this leaf's group, and the leaf's index in it.
+            // The first spine of this leaf's group, and the leaf's index in the group.
             let (first, place) = if shape.cores == 0 {
                 (0, unit * RAILS + rail)
             } else {

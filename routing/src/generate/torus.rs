@@ -8,7 +8,7 @@ use crate::netlist::{LinkSpeed, MAX_NODES, MAX_PORTS};
 
 /// The cables of a row of switches.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Row {
+enum RowKind {
     /// Cables from each switch to the next one, and from the last to the first.
     Ring,
     /// Cables from each switch to the next one.
@@ -23,17 +23,17 @@ const MAX_DIMENSIONS: usize = 6;
 
 /// Builds a torus: the rows of the grid are rings.
 pub(super) fn build_torus(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
-    build_rows(spec, speed, "torus", Row::Ring)
+    build_rows(spec, speed, "torus", RowKind::Ring)
 }
 
 /// Builds a mesh: the rows of the grid are lines.
 pub(super) fn build_mesh(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
-    build_rows(spec, speed, "mesh", Row::Line)
+    build_rows(spec, speed, "mesh", RowKind::Line)
 }
 
 /// Builds a HyperX: any two switches of a row of the grid are neighbours.
 pub(super) fn build_hyperx(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
-    build_rows(spec, speed, "hyperx", Row::Full)
+    build_rows(spec, speed, "hyperx", RowKind::Full)
 }
 
 /// Builds a grid of the sizes in the specification, such as `4x4x4`.
@@ -41,7 +41,7 @@ fn build_rows(
     spec: &Spec<'_>,
     speed: LinkSpeed,
     name: &str,
-    row: Row,
+    row: RowKind,
 ) -> Result<Fabric, GenerateError> {
     let item = spec.positional("the size", "sizes like `4x4x4`", &["hosts"])?;
     let sizes = item
@@ -61,7 +61,7 @@ fn build_rows(
 pub(super) fn build_ring(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
     let item: Item<'_> = spec.positional("the ring's size", "a number of switches", &["hosts"])?;
     let size = spec.in_range(item, "size", 3..=MAX_NODES as u64)?;
-    build(spec, speed, &[size], "ring", Row::Ring)
+    build(spec, speed, &[size], "ring", RowKind::Ring)
 }
 
 /// Builds a grid with rows of `sizes`. In a ring or line, port `2d+1` leads to the next switch in
@@ -73,11 +73,11 @@ fn build(
     speed: LinkSpeed,
     sizes: &[u64],
     name: &str,
-    row: Row,
+    row: RowKind,
 ) -> Result<Fabric, GenerateError> {
     let hosts = spec.number("hosts", 0..=u64::from(MAX_PORTS))?.unwrap_or(1);
     let count = sizes.iter().copied().fold(1, u64::saturating_mul);
-    let ports_of = |size: u64| if row == Row::Full { size - 1 } else { 2 };
+    let ports_of = |size: u64| if row == RowKind::Full { size - 1 } else { 2 };
     let first_host_port = sizes.iter().map(|&size| ports_of(size)).sum::<u64>() + 1;
     let radix = first_host_port - 1 + hosts;
     let all_hosts = count.saturating_mul(hosts);
@@ -86,10 +86,10 @@ fn build(
     let switches: Vec<usize> = (0..count)
         .map(|index| {
             let mut name = name.to_owned();
-            let mut rest = index;
+            let mut remainder = index;
             for size in sizes {
-                name += &format!("-{}", rest % size);
-                rest /= size;
+                name += &format!("-{}", remainder % size);
+                remainder /= size;
             }
             fabric.switch(&name, radix)
         })
@@ -101,7 +101,7 @@ fn build(
             let place = index / stride % size;
             let first = index - place * stride;
             let at = |place: u64| switches[(first + place * stride) as usize];
-            if row == Row::Full {
+            if row == RowKind::Full {
                 // A switch has no port for its own place: the ports for higher places are one
                 // lower.
                 for other in place + 1..size {
@@ -109,7 +109,7 @@ fn build(
                 }
             } else {
                 let is_last = place + 1 == size;
-                let closes = row == Row::Ring && size > 2;
+                let closes = row == RowKind::Ring && size > 2;
                 if !is_last || closes {
                     fabric.cable((at(place), port), (at((place + 1) % size), port + 1));
                 }

@@ -108,6 +108,7 @@ fn ports_at(levels: &[Level], level: usize) -> (u64, u64) {
     (down, up)
 }
 
+/// Builds a PGFT; `levels` holds the levels of switches, the lowest first.
 fn build(spec: &Spec<'_>, speed: LinkSpeed, levels: &[Level]) -> Result<Fabric, GenerateError> {
     let height = levels.len();
     let hosts = nodes_at(levels, 0);

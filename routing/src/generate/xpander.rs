@@ -11,8 +11,8 @@ use super::rng::Rng;
 use super::spec::Spec;
 use crate::netlist::{LinkSpeed, MAX_NODES, MAX_PORTS};
 
-/// Builds the fabric. Ports 1 to `degree` of a switch lead to the other groups, in the order of
-/// these; hosts follow.
+/// Builds the fabric. Ports 1 to `degree` of a switch lead to the other groups, in the order of the
+/// groups; ports to hosts follow.
 pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
     spec.only(&["degree", "size", "hosts", "seed"])?;
     let degree = spec.required("degree", 2..=u64::from(MAX_PORTS))?;

@@ -163,7 +163,7 @@ pub struct Contention {
 /// The bandwidth of pairs across two halves, as a fraction of the fastest link's bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Bisection {
-    /// The mean over the samples: 1 if no two pairs share a link and none uses a slower one.
+    /// The mean over the samples: 1 if no two pairs share a link and no pair uses a slower link.
     pub mean: f64,
     /// The lowest bandwidth of a sample.
     pub min: f64,
@@ -304,8 +304,8 @@ fn measure_collectives(quality: &mut Quality, carrier: &Carrier<'_>, settings: &
 }
 
 /// The ports of each rail, as indices in [`Hosts::all`]; `None` if no port has a rail. The ports of
-/// a rail are in the order of their hosts. Hosts are in the order of their ports on the lowest rail
-/// where they have one.
+/// a rail are in the order of their hosts. A host's place is that of its port on the lowest rail on
+/// which it has a port.
 fn rails(hosts: &Hosts, settings: &Settings) -> Option<Vec<Vec<usize>>> {
     let rail_of = |destination: u32| *settings.rails.get(destination as usize)?;
     let mut rails = std::collections::BTreeMap::<u16, Vec<usize>>::new();

@@ -3,7 +3,7 @@
 //! The contention of shift permutations depends on the order of hosts. Published figures assume an
 //! order that numbers the hosts of a leaf consecutively, then the leaves of a subtree, and so on
 //! up. This module derives such an order from cables alone: leaves that share a neighbour form a
-//! group, groups that share a switch two hops away form a larger one, and so on.
+//! group, groups that share a switch two hops away form a larger group, and so on.
 
 use std::ops::Range;
 
@@ -141,7 +141,7 @@ fn leaves_in_order(topology: &Topology) -> Vec<SwitchIdx> {
             destinations.iter().any(|found| is_host(found.kind))
         })
         .collect();
-    let mut groups = Groups((0..leaves.len() as u32).collect());
+    let mut groups = DisjointSets((0..leaves.len() as u32).collect());
     // For each switch, a leaf of the group that reached it first.
     let mut reached = vec![NONE; topology.switch_count()];
     for (leaf, switch) in leaves.iter().enumerate() {
@@ -182,9 +182,9 @@ fn leaves_in_order(topology: &Topology) -> Vec<SwitchIdx> {
 
 /// Disjoint sets of leaves, each identified by its lowest member. The element of each leaf is a
 /// member of its set, and never higher than the leaf.
-struct Groups(Vec<u32>);
+struct DisjointSets(Vec<u32>);
 
-impl Groups {
+impl DisjointSets {
     /// The lowest member of a leaf's set.
     fn find(&mut self, mut leaf: u32) -> u32 {
         while self.0[leaf as usize] != leaf {

@@ -110,7 +110,7 @@ pub(super) fn permutation(hosts: usize, seed: u64) -> Vec<usize> {
 }
 
 /// Measures effective bisection bandwidth: the hosts are halved at random, and each host of one
-/// half exchanges with one host of the other, in both directions at the same time.
+/// half exchanges with one host of the other half, in both directions at the same time.
 pub(super) fn bisections(carrier: &Carrier<'_>, seed: u64) -> Bisection {
     let hosts = carrier.hosts.all.len();
     if hosts < 2 {
@@ -119,11 +119,11 @@ pub(super) fn bisections(carrier: &Carrier<'_>, seed: u64) -> Bisection {
     let samples: Vec<u64> = (0..BISECTIONS as u64)
         .map(|sample| seed.wrapping_add(sample))
         .collect();
-    let parts: Vec<Vec<f64>> = samples
+    let by_share: Vec<Vec<f64>> = samples
         .par_chunks(permutations::share(samples.len()))
         .map(|seeds| bandwidths(carrier, seeds))
         .collect();
-    let all = parts.concat();
+    let all = by_share.concat();
     Bisection {
         mean: all.iter().sum::<f64>() / all.len() as f64,
         min: all.iter().copied().fold(f64::INFINITY, f64::min),
@@ -238,7 +238,7 @@ mod tests {
             // Each rank has 2 children in one tree and 0 in the other, except the roots.
             for rank in 0..count {
                 let received = edges.iter().filter(|edge| edge.1 == rank).count();
-                assert!(received <= 4, "{rank} of {count} hears of {received}");
+                assert!(received <= 4, "{rank} of {count} receives from {received}");
             }
         }
     }

@@ -4,7 +4,6 @@
 //! A thread follows a few dozen phases together, block of LIDs by block, so that the table entries
 //! of a block stay in the cache. Afterwards it sums the load phase by phase, so that the load of a
 //! phase stays in the cache.
-//!
 
 use crate::tables::BLOCK_LIDS;
 use crate::verify::fabric::Blocks;

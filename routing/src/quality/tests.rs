@@ -1,4 +1,4 @@
-//! Compares measures with those of packets that are followed one at a time.
+//! Compares measures with packets that are followed one at a time.
 
 use std::collections::BTreeMap;
 
@@ -70,8 +70,8 @@ fn path(
     (tables.lft(at).entry(to.lid) == to.port.0).then_some(links)
 }
 
-/// The load of the fullest link in a phase, and for each flow that of the fullest link on its path,
-/// relative to rate: 1 for a flow without links, `None` for a flow that does not arrive.
+/// The load of the fullest link in a phase, and for each flow the load of the fullest link on its
+/// path, relative to rate: 1 for a flow without links, `None` for a flow that does not arrive.
 fn followed(
     topology: &Topology,
     tables: &Tables,

@@ -81,21 +81,21 @@ impl Uses {
 
 /// The hosts of a switch.
 #[derive(Clone, Copy, Default)]
-struct Own {
+struct SwitchHosts {
     /// The number of hosts; 0 for a switch that is no leaf.
     hosts: u32,
     /// The index of the switch among the leaves.
     leaf: u32,
 }
 
-/// A pass over all paths, which counts those on the links of some switches.
+/// A pass over all paths, which counts the paths on the links of some switches.
 struct Pass<'a> {
     fabric: &'a Fabric<'a>,
     hosts: &'a Hosts,
     /// The switches whose links are counted.
     switches: Range<usize>,
     /// The hosts of each switch.
-    own: Vec<Own>,
+    own: Vec<SwitchHosts>,
     /// The number of words of a set of leaves.
     words: usize,
     /// For each channel of the pass's switches, the other leaves whose packets the switch forwards
@@ -104,7 +104,7 @@ struct Pass<'a> {
 }
 
 /// The results for some blocks of LIDs, by channel of the pass's switches.
-struct Part {
+struct BlockCounts {
     /// The number of paths from hosts of other switches.
     transit: Vec<u64>,
     /// The number of hosts that receive over the channel.
@@ -115,9 +115,9 @@ struct Part {
 
 impl<'a> Pass<'a> {
     fn new(fabric: &'a Fabric<'a>, hosts: &'a Hosts, switches: Range<usize>) -> Pass<'a> {
-        let mut own = vec![Own::default(); fabric.switches];
+        let mut own = vec![SwitchHosts::default(); fabric.switches];
         for (number, leaf) in hosts.leaves.iter().enumerate() {
-            own[leaf.switch.index()] = Own {
+            own[leaf.switch.index()] = SwitchHosts {
                 hosts: leaf.hosts,
                 // There are fewer leaves than LIDs.
                 leaf: number as u32,
@@ -139,16 +139,19 @@ impl<'a> Pass<'a> {
     fn run(&self, tables: &Tables, uses: &mut Uses) -> Vec<(u32, FixedBitSet)> {
         let blocks = &self.hosts.blocks;
         let share = blocks.len().div_ceil(rayon::current_num_threads()).max(1);
-        let parts: Vec<Part> = blocks
+        let all_counts: Vec<BlockCounts> = blocks
             .par_chunks(share)
             .map(|blocks| self.follow(tables, blocks))
             .collect();
         let channels = self.first_channel()..self.switches.end * self.fabric.stride;
         let mut lost = Vec::new();
-        for part in parts {
-            add(&mut uses.paths[channels.clone()], &part.transit);
-            add(&mut uses.destinations[channels.clone()], &part.destinations);
-            lost.extend(part.lost);
+        for counts in all_counts {
+            add(&mut uses.paths[channels.clone()], &counts.transit);
+            add(
+                &mut uses.destinations[channels.clone()],
+                &counts.destinations,
+            );
+            lost.extend(counts.lost);
         }
         let links = uses.paths[channels.clone()]
             .par_iter_mut()
@@ -173,7 +176,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Follows the paths to the hosts with LIDs in some blocks.
-    fn follow(&self, tables: &Tables, blocks: &[LidBlock]) -> Part {
+    fn follow(&self, tables: &Tables, blocks: &[LidBlock]) -> BlockCounts {
         let mut counter = Counter::new(self);
         let mut forest = Forest::new(self.fabric);
         let mut rows = Blocks::new(tables, self.fabric.switches);
@@ -195,14 +198,14 @@ impl<'a> Pass<'a> {
                 forest.drain(|step| counter.pass(step, root.index()));
                 counter.flow[root.index()] = 0;
                 let missing = missing.map(|leaves| (u32::from(place), leaves));
-                counter.part.lost.extend(missing);
+                counter.counts.lost.extend(missing);
             }
         }
-        counter.part
+        counter.counts
     }
 }
 
-impl Own {
+impl SwitchHosts {
     /// The index of the switch among the leaves; `None` if it is no leaf.
     fn leaf(self) -> Option<usize> {
         (self.hosts > 0).then_some(self.leaf as usize)
@@ -212,7 +215,7 @@ impl Own {
 /// Counts the paths to the hosts, one destination at a time.
 struct Counter<'a> {
     pass: &'a Pass<'a>,
-    part: Part,
+    counts: BlockCounts,
     /// For each switch, the number of hosts of other switches whose packets have arrived.
     flow: Vec<u32>,
     /// For each switch with such packets, the leaves from which they come.
@@ -226,7 +229,7 @@ impl<'a> Counter<'a> {
             pass.switches.len() * pass.fabric.stride,
         );
         Counter {
-            part: Part {
+            counts: BlockCounts {
                 transit: vec![0; channels],
                 destinations: vec![0; channels],
                 lost: Vec::new(),
@@ -244,10 +247,10 @@ impl<'a> Counter<'a> {
         let (switch, next) = (step.switch(), step.next());
         let own = self.pass.own[switch];
         let transit = std::mem::take(&mut self.flow[switch]);
-        let counts = self.pass.switches.contains(&switch);
+        let is_counted = self.pass.switches.contains(&switch);
         let channel = step.channel().wrapping_sub(self.pass.first_channel());
-        if counts {
-            self.part.destinations[channel] += 1;
+        if is_counted {
+            self.counts.destinations[channel] += 1;
         }
         if self.flow[next] == 0 {
             self.from[next].clear();
@@ -261,8 +264,8 @@ impl<'a> Counter<'a> {
         if let Some(leaf) = own.leaf() {
             from.insert(leaf);
         }
-        if counts {
-            self.part.transit[channel] += u64::from(transit);
+        if is_counted {
+            self.counts.transit[channel] += u64::from(transit);
             self.pass.senders.insert_all(channel, &from);
         }
         if next != root {
@@ -272,9 +275,9 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// Adds each element of `part` to that of `all`.
-fn add<T: Copy + std::ops::AddAssign>(all: &mut [T], part: &[T]) {
-    for (all, part) in all.iter_mut().zip(part) {
-        *all += *part;
+/// Adds each element of `counts` to the same element of `all`.
+fn add<T: Copy + std::ops::AddAssign>(all: &mut [T], counts: &[T]) {
+    for (all, counts) in all.iter_mut().zip(counts) {
+        *all += *counts;
     }
 }

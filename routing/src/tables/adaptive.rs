@@ -35,7 +35,7 @@ impl AdaptiveTable {
         }
     }
 
-    /// The entries (the group of each LID) that the table may share with others.
+    /// The entries (the group of each LID) that the table may share with other tables.
     pub(crate) fn common(&self) -> &Arc<[u16]> {
         &self.common
     }
@@ -83,7 +83,7 @@ impl AdaptiveTable {
     }
 
     /// Removes the groups of some LIDs, which must be sorted by LID.
-    pub(crate) fn fix(&mut self, lids: &[Lid]) {
+    pub(crate) fn clear_entries_of(&mut self, lids: &[Lid]) {
         if self.own.is_empty() {
             let grouped = lids
                 .iter()

@@ -18,7 +18,7 @@ pub struct Entry {
 }
 
 /// Two sets of tables by the same switch numbers, and the blocks in which they differ. Users share
-/// it, so that the tables are compared only once.
+/// a difference, so that the tables are compared only once.
 #[derive(Clone, Debug)]
 pub struct Difference<'a> {
     before: &'a Tables,
@@ -28,8 +28,8 @@ pub struct Difference<'a> {
 }
 
 impl<'a> Difference<'a> {
-    /// Compares two sets of tables. A switch that `before` lacks counts as one without paths; a
-    /// switch that `after` lacks is ignored.
+    /// Compares two sets of tables. A switch that `before` lacks counts as a switch without paths;
+    /// a switch that `after` lacks is ignored.
     pub fn between(before: &'a Tables, after: &'a Tables) -> Difference<'a> {
         let of_switch = |(index, after): (usize, &Lft)| -> Vec<u16> {
             let blocks = |before: &Lft| {
@@ -96,6 +96,7 @@ impl<'a> Difference<'a> {
         })
     }
 
+    /// The entries of a block of a switch that differ, sorted by LID.
     fn entries_in(&self, switch: SwitchIdx, block: usize) -> impl Iterator<Item = Entry> + '_ {
         let [before, after] = self.block_in(switch, block);
         let entries = before.iter().zip(after).enumerate();

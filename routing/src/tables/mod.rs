@@ -72,7 +72,7 @@ impl Lft {
     }
 
     /// The output port of `lid`, 0 for the switch's own LIDs; `None` if the switch discards packets
-    /// to it.
+    /// to `lid`.
     pub fn port(&self, lid: Lid) -> Option<PortNum> {
         match self.entry(lid) {
             NO_PATH => None,
@@ -321,8 +321,8 @@ impl Tables {
     }
 
     /// The number of 64-LID blocks that differ from those of `other`, which is the number of Sets
-    /// for a change from one to the other. For a switch that only one of them has, every block with
-    /// a path counts.
+    /// for a change from one to the other. For a switch that only one set of tables has, every
+    /// block with a path counts.
     pub fn blocks_changed(&self, other: &Tables) -> usize {
         let none = Lft::default();
         (0..self.lfts.len().max(other.lfts.len()))
@@ -358,7 +358,7 @@ impl Tables {
         });
     }
 
-    /// Makes parts that equal those of `other`, tables of the same topology, share memory with
+    /// Makes pages that equal those of `other`, tables of the same topology, share memory with
     /// them, so that later comparisons are quick.
     pub fn share_with(&mut self, other: &Tables) {
         let both = self.lfts.par_iter_mut().zip(&other.lfts);

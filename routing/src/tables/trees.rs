@@ -13,7 +13,7 @@ use crate::topology::SwitchIdx;
 pub struct Member {
     /// The switch to which the port is attached, or whose port 0 it is.
     pub switch: SwitchIdx,
-    /// The port of that switch to which it is attached; 0 for the switch itself.
+    /// The port of that switch to which the member is attached; 0 for the switch itself.
     pub port: PortNum,
     /// Whether the port gets the packets of the group. Every member may send them.
     pub receives: bool,

@@ -236,8 +236,8 @@ impl TopologyBuilder {
         assemble(switches, links, destinations)
     }
 
-    /// Reduces `from` to the cables for which `keep` is true at both ends, and the end ports for
-    /// which it is true at their switch port. All switches remain.
+    /// Reduces `from` to the cables for which `keep` is true at both ends, and to the end ports for
+    /// which `keep` is true at their switch port. All switches remain.
     pub(super) fn remaining(
         from: &Topology,
         keep: impl Fn(SwitchIdx, PortNum) -> bool,
@@ -275,8 +275,8 @@ impl TopologyBuilder {
     }
 
     /// Extends `present` by the parts that only `earlier` has. A part of `earlier` that contradicts
-    /// `present` is left out; if both have more switches together than there are unicast LIDs, all
-    /// of `earlier` is.
+    /// `present` is left out; if both together have more switches than there are unicast LIDs, all
+    /// parts of `earlier` are left out.
     pub(super) fn joined(present: &Topology, earlier: &Topology) -> Topology {
         let mut switches = present.switches.clone();
         let missing = |guid| present.switch_by_guid(guid).is_none();
@@ -547,7 +547,7 @@ impl Ports<'_> {
         self.claim(switch, port, PortUse::Link { peer, peer_port })
     }
 
-    /// Notes the use of a port; fails if the port has a use already.
+    /// Records the use of a port; fails if the port has a use already.
     fn claim(&mut self, switch: u32, port: PortNum, by: PortUse) -> Result<(), TopologyError> {
         let slot = &mut self.uses[self.start[switch as usize] as usize + port.index()];
         if *slot != PortUse::Unused {

@@ -137,7 +137,7 @@ impl Topology {
         if sources.len() > Lid::UNICAST_LAST.index() {
             return Err(TopologyError::TooManySwitches);
         }
-        let mut next = Following::new(self, &sources);
+        let mut next = TopologyUpdate::new(self, &sources);
         for (index, source) in sources.iter().enumerate() {
             let index = SwitchIdx(index as u32);
             match source {
@@ -147,8 +147,8 @@ impl Topology {
         }
         let of_same = |cable: &&Cable| !changes.contains_key(&cable.a.0);
         let kept = self.loopbacks.iter().filter(of_same);
-        next.made.loopbacks.extend(kept.copied());
-        next.made.origin = Origin::after(self, changes.keys().copied().collect());
+        next.built.loopbacks.extend(kept.copied());
+        next.built.origin = Origin::after(self, changes.keys().copied().collect());
         let topology = next.finish()?;
         topology.check_cables(self, changes)?;
         Ok(topology)
@@ -172,7 +172,7 @@ impl Topology {
     }
 
     /// Checks that both ends list each cable of a changed switch, and that no other switch still
-    /// lists a cable that led to it `before`.
+    /// lists a cable that led to a changed switch in `before`.
     fn check_cables(
         &self,
         before: &Topology,
@@ -208,7 +208,7 @@ impl Topology {
 }
 
 /// The topology under construction.
-struct Following {
+struct TopologyUpdate {
     /// The new number of each switch of the previous topology; [`NONE`] if it has gone.
     moved: Vec<u32>,
     /// Whether the number of some switch has changed.
@@ -216,11 +216,11 @@ struct Following {
     /// The GUIDs of the new topology's switches.
     guids: Vec<Guid>,
     /// The new topology, as far as it is complete.
-    made: Topology,
+    built: Topology,
 }
 
-impl Following {
-    fn new(before: &Topology, sources: &[Source<'_>]) -> Following {
+impl TopologyUpdate {
+    fn new(before: &Topology, sources: &[Source<'_>]) -> TopologyUpdate {
         let mut moved = vec![NONE; before.switch_count()];
         let mut guids = Vec::with_capacity(sources.len());
         for (index, source) in sources.iter().enumerate() {
@@ -237,11 +237,11 @@ impl Following {
                 }
             }
         }
-        Following {
+        TopologyUpdate {
             is_renumbered: !moved.iter().copied().eq(0..moved.len() as u32),
             moved,
             guids,
-            made: Topology {
+            built: Topology {
                 switches: Vec::with_capacity(sources.len()),
                 group_start: vec![0],
                 groups: Vec::with_capacity(before.groups.len()),
@@ -276,19 +276,20 @@ impl Following {
             }),
             peer => Ok(peer),
         };
-        let made = &mut self.made;
-        made.switches.push(switch.clone());
+        let built = &mut self.built;
+        built.switches.push(switch.clone());
         let range = before.destination_range(old);
-        let (from, first) = (range.start as u32, made.destinations.len() as u32);
+        let (from, first) = (range.start as u32, built.destinations.len() as u32);
         let kept = before.destinations[range].iter();
-        made.destinations
+        built
+            .destinations
             .extend(kept.map(|destination| Destination {
                 switch: index,
                 ..destination.clone()
             }));
         if self.is_renumbered || from != first {
             for (number, &leads_to) in (0..=u8::MAX).zip(before.port_uses(old)) {
-                made.ports.push(match leads_to {
+                built.ports.push(match leads_to {
                     PortUse::Unused => PortUse::Unused,
                     PortUse::Link { peer, peer_port } => PortUse::Link {
                         peer: SwitchIdx(to(peer.0, PortNum(number))?),
@@ -298,15 +299,15 @@ impl Following {
                 });
             }
         } else {
-            made.ports.extend_from_slice(before.port_uses(old));
+            built.ports.extend_from_slice(before.port_uses(old));
         }
         let links = before.links_of(old);
-        let (from, first) = (links.start as u32, made.links.len() as u32);
+        let (from, first) = (links.start as u32, built.links.len() as u32);
         for &(neighbour, link) in &before.groups[before.group_range(old)] {
             let peer = to(neighbour, before.links[link as usize].port)?;
-            made.groups.push((peer, link - from + first));
+            built.groups.push((peer, link - from + first));
         }
-        made.links.extend_from_slice(&before.links[links]);
+        built.links.extend_from_slice(&before.links[links]);
         self.end_switch();
         Ok(())
     }
@@ -319,7 +320,7 @@ impl Following {
         if num_ports > LAST_PORT {
             return Err(TopologyError::PortCount { guid, num_ports });
         }
-        self.made.switches.push(part.switch.clone());
+        self.built.switches.push(part.switch.clone());
         let mut claims = PortClaims {
             guid,
             num_ports,
@@ -327,11 +328,11 @@ impl Following {
         };
         self.add_ends(part, index, &mut claims)?;
         let halves = self.add_cables(part, index, &mut claims)?;
-        let made = &mut self.made;
-        made.ports.append(&mut claims.uses);
+        let built = &mut self.built;
+        built.ports.append(&mut claims.uses);
         for group in halves.chunk_by(|a, b| a.0 == b.0) {
-            made.groups.push((group[0].0, made.links.len() as u32));
-            made.links.extend(group.iter().map(|&(_, half)| half));
+            built.groups.push((group[0].0, built.links.len() as u32));
+            built.links.extend(group.iter().map(|&(_, half)| half));
         }
         self.end_switch();
         Ok(())
@@ -344,7 +345,7 @@ impl Following {
         index: SwitchIdx,
         claims: &mut PortClaims,
     ) -> Result<(), TopologyError> {
-        let destinations = &mut self.made.destinations;
+        let destinations = &mut self.built.destinations;
         for end in part.all_ends() {
             check_lids(end.guid, end.lid, end.lmc)?;
             for lid in end.further.iter() {
@@ -385,7 +386,7 @@ impl Following {
             };
             claims.claim(cable.port, by, true)?;
             if peer == index.0 {
-                self.made.loopbacks.push(Cable {
+                self.built.loopbacks.push(Cable {
                     a: (guid, cable.port.min(peer_port)),
                     b: (guid, cable.port.max(peer_port)),
                 });
@@ -402,23 +403,25 @@ impl Following {
         Ok(halves)
     }
 
-    /// Notes the ends of the switch's ports, groups and destinations.
+    /// Records the ends of the switch's ports, groups and destinations.
     fn end_switch(&mut self) {
-        let made = &mut self.made;
-        made.port_start.push(made.ports.len() as u32);
-        made.group_start.push(made.groups.len() as u32);
-        made.destination_start.push(made.destinations.len() as u32);
+        let built = &mut self.built;
+        built.port_start.push(built.ports.len() as u32);
+        built.group_start.push(built.groups.len() as u32);
+        built
+            .destination_start
+            .push(built.destinations.len() as u32);
     }
 
     /// Completes the topology: components and the index by LID.
     fn finish(self) -> Result<Topology, TopologyError> {
-        let mut made = self.made;
-        made.groups.push((NONE, made.links.len() as u32));
-        made.loopbacks.sort_unstable();
+        let mut built = self.built;
+        built.groups.push((NONE, built.links.len() as u32));
+        built.loopbacks.sort_unstable();
         // A cable between two ports of one switch is listed at both ports.
-        made.loopbacks.dedup();
-        (made.components, made.component_of) = connect(&made.group_start, &made.groups);
-        made.by_lid = index_lids(&made.destinations)?;
-        Ok(made)
+        built.loopbacks.dedup();
+        (built.components, built.component_of) = connect(&built.group_start, &built.groups);
+        built.by_lid = index_lids(&built.destinations)?;
+        Ok(built)
     }
 }

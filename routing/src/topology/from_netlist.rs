@@ -22,7 +22,7 @@ impl Topology {
     /// forwards to them.
     ///
     /// A port keeps the LIDs that the netlist states if they are unicast, aligned to the LMC and
-    /// not taken by an earlier port; all others get the lowest free LIDs, in the order of the
+    /// not taken by an earlier port; all other ports get the lowest free LIDs, in the order of the
     /// nodes. A port that is left out has no LID, and occupies none.
     ///
     /// # Errors
@@ -118,7 +118,7 @@ impl Lids {
             for port in end_ports.filter(|&port| is_destination(netlist, (index, port))) {
                 let spec = node.port(port);
                 if lids.is_free(spec.lid, spec.lmc) {
-                    lids.take(spec.lid, spec.lmc);
+                    lids.occupy(spec.lid, spec.lmc);
                     lids.kept.insert((index, port), spec.lid);
                 }
             }
@@ -126,8 +126,8 @@ impl Lids {
         lids
     }
 
-    /// The base LID of a port, with the LMC: the one that it keeps, else the lowest free one, else
-    /// [`Lid::NONE`].
+    /// The base LID of a port, with the LMC: the LID that the port keeps, else the lowest free LID,
+    /// else [`Lid::NONE`].
     fn of(&mut self, node: usize, port: PortNum, spec: PortSpec) -> (Lid, Lmc) {
         let lmc = spec.lmc;
         if let Some(&lid) = self.kept.get(&(node, port)) {
@@ -139,7 +139,7 @@ impl Lids {
         let Some(lid) = free else {
             return (Lid::NONE, lmc);
         };
-        self.take(lid, lmc);
+        self.occupy(lid, lmc);
         while self.taken.get(usize::from(self.next)) == Some(&true) {
             self.next += 1;
         }
@@ -156,7 +156,7 @@ impl Lids {
     }
 
     /// Marks the LIDs of a port as taken.
-    fn take(&mut self, lid: Lid, lmc: Lmc) {
+    fn occupy(&mut self, lid: Lid, lmc: Lmc) {
         self.taken[lid.index()..lid.index() + usize::from(lmc.lids())].fill(true);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Component, SwitchIdx, Topology};
 
-/// The deepest level. Switches even further from the top have it too.
+/// The deepest level. Switches even further from the top have this level too.
 const DEEPEST: u8 = 254;
 
 /// For each switch, the number of hops to the nearest of the switches `from`; `None` if no path of
@@ -31,7 +31,7 @@ pub(crate) fn distances(topology: &Topology, from: &[SwitchIdx]) -> Vec<Option<u
     distances
 }
 
-/// The edge switches: those with at least `1 / share` of the hosts of the switch with the most
+/// The edge switches: switches with at least `1 / share` of the hosts of the switch with the most
 /// hosts. Aggregation nodes do not count as hosts: otherwise every spine would be an edge.
 pub(crate) fn edges(topology: &Topology, share: usize) -> Vec<SwitchIdx> {
     let hosts: Vec<usize> = topology
@@ -55,13 +55,13 @@ pub(crate) const FEW_HOSTS: usize = 4;
 /// which is next to no leaf.
 pub(crate) const HALF: usize = 2;
 
-/// Candidate sets of leaves: the switches with hosts, without those that may be spines with a few
-/// hosts. In a tree, no leaf is next to another leaf. The first set leaves out switches whose
-/// neighbours are mostly leaves. Each further set leaves out, for one number of hosts, switches
-/// next to a leaf that have at most as many hosts as it has. A candidate is valid only if the
-/// switches left out are fewer than the leaves and each is next to a leaf. Otherwise a set could
-/// leave out all leaves of a pod together with its spine, and turn the pod upside down.
-pub(crate) fn edges_apart(topology: &Topology) -> Vec<Vec<SwitchIdx>> {
+/// Candidate sets of leaves: the switches with hosts, without switches that may be spines with a
+/// few hosts. In a tree, no leaf is next to another leaf. The first set leaves out switches whose
+/// neighbours are mostly leaves. Each further set leaves out, for one number of hosts, the switches
+/// next to a leaf that have at most that number. A candidate is valid only if the switches left out
+/// are fewer than the leaves and each is next to a leaf. Otherwise a set could leave out all leaves
+/// of a pod together with its spine, and turn the pod upside down.
+pub(crate) fn leaf_candidates(topology: &Topology) -> Vec<Vec<SwitchIdx>> {
     let edges = edges(topology, ANY_HOST);
     let hosts = |switch: SwitchIdx| topology.hosts(switch);
     let neighbours = |switch: SwitchIdx| topology.groups(switch).map(|group| group.neighbour);
@@ -131,13 +131,13 @@ pub(crate) fn from_roots(topology: &Topology, roots: &[SwitchIdx]) -> Vec<u8> {
 /// switches or more, so that distances from them say little.
 pub(crate) fn farthest_from_leaves(topology: &Topology, levels: &[u8]) -> Option<Vec<SwitchIdx>> {
     let level = |switch: &SwitchIdx| levels[switch.index()];
-    let of_part = |part: &Component| {
-        let top = part.switches.iter().map(level).min();
-        let tops = part.switches.iter().copied();
+    let of_component = |component: &Component| {
+        let top = component.switches.iter().map(level).min();
+        let tops = component.switches.iter().copied();
         tops.filter(move |switch| Some(level(switch)) == top)
             .collect()
     };
-    let tops: Vec<Vec<SwitchIdx>> = topology.components().iter().map(of_part).collect();
+    let tops: Vec<Vec<SwitchIdx>> = topology.components().iter().map(of_component).collect();
     let tops = tops.concat();
     (tops.len() * 2 < topology.switch_count()).then_some(tops)
 }
@@ -153,14 +153,14 @@ pub(crate) fn centres(topology: &Topology) -> Vec<SwitchIdx> {
     topology
         .components()
         .iter()
-        .filter_map(|part| {
-            let start = *part.switches.first()?;
-            let one_end = farthest(topology, &part.switches, start);
-            let other_end = farthest(topology, &part.switches, one_end);
+        .filter_map(|component| {
+            let start = *component.switches.first()?;
+            let one_end = farthest(topology, &component.switches, start);
+            let other_end = farthest(topology, &component.switches, one_end);
             let [from_one, from_other] =
                 [one_end, other_end].map(|end| distances(topology, &[end]));
             // For a central switch, the farther of the two ends is as near as possible.
-            part.switches.iter().copied().min_by_key(|switch| {
+            component.switches.iter().copied().min_by_key(|switch| {
                 let [one, other] = [&from_one, &from_other].map(|from| from[switch.index()]);
                 (one.max(other), one.min(other), *switch)
             })
@@ -170,9 +170,10 @@ pub(crate) fn centres(topology: &Topology) -> Vec<SwitchIdx> {
 
 /// The switch of a component that is farthest from one of its switches; the lowest number breaks
 /// ties.
-fn farthest(topology: &Topology, part: &[SwitchIdx], from: SwitchIdx) -> SwitchIdx {
+fn farthest(topology: &Topology, component: &[SwitchIdx], from: SwitchIdx) -> SwitchIdx {
     let distances = distances(topology, &[from]);
-    part.iter()
+    component
+        .iter()
         .copied()
         .max_by_key(|switch| (distances[switch.index()], std::cmp::Reverse(*switch)))
         .unwrap_or(from)

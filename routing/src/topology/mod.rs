@@ -192,8 +192,8 @@ pub struct Topology {
     destination_start: Vec<u32>,
     /// The index of the destination with each LID, by LID; `NONE` if there is none.
     by_lid: Vec<u32>,
-    /// For each switch, the index in `ports` of the entry of its port 0; those of its other ports
-    /// follow.
+    /// For each switch, the index in `ports` of the entry of its port 0; the entries of its other
+    /// ports follow.
     port_start: Vec<u32>,
     /// The use of each port.
     ports: Vec<PortUse>,

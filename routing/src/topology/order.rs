@@ -22,12 +22,12 @@ impl Order {
         for switch in lifted {
             is_lifted[switch.index()] = true;
         }
-        let mut rest: Vec<SwitchIdx> = (0..levels.len() as u32)
+        let mut unlifted: Vec<SwitchIdx> = (0..levels.len() as u32)
             .map(SwitchIdx)
             .filter(|switch| !is_lifted[switch.index()])
             .collect();
-        rest.sort_by_key(|switch| (levels[switch.index()], topology.order_id(*switch)));
-        let highest_first: Vec<SwitchIdx> = lifted.iter().copied().chain(rest).collect();
+        unlifted.sort_by_key(|switch| (levels[switch.index()], topology.order_id(*switch)));
+        let highest_first: Vec<SwitchIdx> = lifted.iter().copied().chain(unlifted).collect();
         Order::listed(highest_first, levels)
     }
 

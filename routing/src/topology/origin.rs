@@ -1,4 +1,4 @@
-//! The topology from which another one was derived, and the switches at which the two differ.
+//! The topology from which another topology was derived, and the switches at which they differ.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rsm_ids::Guid;
 use super::Topology;
 
 /// The identity of a topology. Clones of a topology have the same identity; topologies that were
-/// built separately have different ones, even if they are equal.
+/// built separately have different identities, even if they are equal.
 #[derive(Clone, Debug, Default)]
 pub struct TopologyId(Arc<()>);
 

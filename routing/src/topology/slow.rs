@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Cable, HalfLink, SwitchIdx, Topology};
 
-/// The share of the switches of each of two kinds, in fourths. A slower rate between the two kinds
-/// is the fabric's design if so many switches have it: dragonflies with slower global cables, for
+/// A slower rate between two kinds of switches is the fabric's design if this many fourths of the
+/// switches of each kind have cables of that rate: dragonflies with slower global cables, for
 /// instance.
 const DESIGN_FOURTHS: usize = 3;
 
@@ -49,27 +49,27 @@ impl Topology {
         let mut by_kind = Vec::new();
         for switch in self.indices().filter(|at| is_mixed[at.index()]) {
             for group in self.groups(switch).filter(|group| group.neighbour > switch) {
-                let far = group.neighbour;
+                let neighbour = group.neighbour;
                 let mut beside: Vec<u32> = group.links.iter().map(|link| link.weight).collect();
                 beside.sort_unstable();
                 for link in group.links {
-                    let slow = |beside| self.slow_cable(switch, far, link, beside);
+                    let slow = |beside| self.slow_cable(switch, neighbour, link, beside);
                     if let Some(usual) = usual_above(&beside, link.weight) {
                         parallel.push(slow(usual));
                         continue;
                     }
                     let here = usual_above_of_kind(
                         &rates[switch.index()],
-                        kinds[far.index()],
+                        kinds[neighbour.index()],
                         link.weight,
                     );
                     let there = usual_above_of_kind(
-                        &rates[far.index()],
+                        &rates[neighbour.index()],
                         kinds[switch.index()],
                         link.weight,
                     );
                     if let (Some(here), Some(there)) = (here, there) {
-                        by_kind.push((switch, far, slow(here.min(there))));
+                        by_kind.push((switch, neighbour, slow(here.min(there))));
                     }
                 }
             }
@@ -84,14 +84,14 @@ impl Topology {
     fn slow_cable(
         &self,
         switch: SwitchIdx,
-        far: SwitchIdx,
+        neighbour: SwitchIdx,
         link: &HalfLink,
         beside: u32,
     ) -> SlowCable {
         SlowCable {
             cable: Cable {
                 a: (self.switch(switch).guid, link.port),
-                b: (self.switch(far).guid, link.peer_port),
+                b: (self.switch(neighbour).guid, link.peer_port),
             },
             rate: link.weight,
             beside,
@@ -120,7 +120,7 @@ impl Topology {
 }
 
 /// The most common rate above `rate` among the cables of a switch to switches of a kind; `None` if
-/// the faster ones are not the majority.
+/// faster cables are not the majority.
 fn usual_above_of_kind<K: Ord + Copy>(rates: &Rates<K>, kind: K, rate: u32) -> Option<u32> {
     let start = rates.partition_point(|&(of, _)| of < kind);
     let end = rates.partition_point(|&(of, _)| of <= kind);
@@ -134,7 +134,7 @@ fn usual_above_of_kind<K: Ord + Copy>(rates: &Rates<K>, kind: K, rate: u32) -> O
 }
 
 /// The most common rate above `rate` among `siblings`, which are ascending and contain `rate`;
-/// `None` if the faster ones are not the majority.
+/// `None` if faster rates are not the majority.
 fn usual_above(siblings: &[u32], rate: u32) -> Option<u32> {
     let faster = &siblings[siblings.partition_point(|&of| of <= rate)..];
     if !is_most(faster.len(), siblings.len()) {

@@ -114,7 +114,7 @@ impl Topology {
         self.links.len()
     }
 
-    /// Adds to this fabric the switches, cables and end ports that only `earlier` has, except those
+    /// Adds to this fabric the switches, cables and end ports that only `earlier` has, except parts
     /// that contradict this fabric.
     pub(crate) fn joined_with(&self, earlier: &Topology) -> Topology {
         TopologyBuilder::joined(self, earlier).with_rules(self.rules.clone())
@@ -169,7 +169,7 @@ impl Topology {
     }
 
     /// The switch and the port at the other end of a port's cable; `None` if the port leads to no
-    /// other switch. For a loop-back cable, that switch is the same one.
+    /// other switch. A loop-back cable leads to the same switch.
     pub fn peer(&self, switch: SwitchIdx, port: PortNum) -> Option<(SwitchIdx, PortNum)> {
         match self.port_use(switch, port) {
             PortUse::Link { peer, peer_port } => Some((peer, peer_port)),
@@ -232,7 +232,7 @@ impl Topology {
     /// Removes cables, each given by its end at a switch. If a cable leads to an end port, that
     /// destination is removed as well. Ports without a cable are ignored.
     pub fn without_cables(&self, ends: &[(Guid, PortNum)]) -> Topology {
-        let mut dead = vec![false; self.ports.len()];
+        let mut is_removed = vec![false; self.ports.len()];
         for &(guid, port) in ends {
             let Some(switch) = self.switch_by_guid(guid) else {
                 continue;
@@ -240,17 +240,17 @@ impl Topology {
             if port == PortNum::ZERO || port.index() >= self.port_uses(switch).len() {
                 continue;
             }
-            dead[self.port_start[switch.index()] as usize + port.index()] = true;
+            is_removed[self.port_start[switch.index()] as usize + port.index()] = true;
             if let Some((peer, peer_port)) = self.peer(switch, port) {
-                dead[self.port_start[peer.index()] as usize + peer_port.index()] = true;
+                is_removed[self.port_start[peer.index()] as usize + peer_port.index()] = true;
             }
         }
         let mut remaining = TopologyBuilder::remaining(self, |switch, port| {
-            !dead[self.port_start[switch.index()] as usize + port.index()]
+            !is_removed[self.port_start[switch.index()] as usize + port.index()]
         });
         let lost = |switch: &SwitchIdx| {
             let ports = self.port_start[switch.index()]..self.port_start[switch.index() + 1];
-            dead[ports.start as usize..ports.end as usize].contains(&true)
+            is_removed[ports.start as usize..ports.end as usize].contains(&true)
         };
         let changed = self.indices().filter(lost);
         let changed = changed.map(|switch| self.switch(switch).guid).collect();

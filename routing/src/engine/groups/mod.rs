@@ -254,7 +254,7 @@ impl Planner<'_> {
             .count();
         // Groups have no ports to the switch's own hosts, so all of these hosts are among `fixed`.
         count.fixed = fixed.len() - own;
-        table.fix(&fixed);
+        table.clear_entries_of(&fixed);
         for (group, ports) in by_group.iter().enumerate() {
             if is_used[group] {
                 table.set_group(group as u16, *ports);

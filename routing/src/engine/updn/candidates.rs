@@ -249,7 +249,7 @@ fn candidates(topology: &Topology, roots: &[SwitchIdx], unreached: Unreached) ->
     let mut found = Vec::new();
     let with_any = levels::edges(topology, ANY_HOST);
     let mut leaves = vec![with_any.clone()];
-    leaves.extend(levels::edges_apart(topology));
+    leaves.extend(levels::leaf_candidates(topology));
     leaves.extend([FEW_HOSTS, HALF].map(|share| levels::edges(topology, share)));
     for (number, leaves) in leaves.iter().enumerate() {
         if !leaves.is_empty() && (number == 0 || *leaves != with_any) {

@@ -9,7 +9,7 @@ use super::*;
 use crate::ibnetdiscover;
 use crate::netlist::{Node, NodeKind};
 
-fn made(spec: &str) -> Netlist {
+fn generated(spec: &str) -> Netlist {
     generate(spec).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -44,7 +44,7 @@ fn cables(netlist: &Netlist, one: &str, other: &str) -> usize {
 }
 
 /// The number of nodes that cables connect with the first node.
-fn reached(netlist: &Netlist) -> usize {
+fn connected_nodes(netlist: &Netlist) -> usize {
     let mut seen = vec![false; netlist.nodes().len()];
     let mut open = vec![0];
     seen[0] = true;
@@ -62,15 +62,15 @@ fn reached(netlist: &Netlist) -> usize {
 }
 
 fn assert_connected(spec: &str, netlist: &Netlist) {
-    assert_eq!(reached(netlist), netlist.nodes().len(), "{spec}");
+    assert_eq!(connected_nodes(netlist), netlist.nodes().len(), "{spec}");
 }
 
 #[test]
 fn every_example_generates_a_connected_fabric_that_is_read_back() {
     for spec in specs() {
-        let netlist = made(spec.example);
+        let netlist = generated(spec.example);
         assert_connected(spec.example, &netlist);
-        assert_eq!(netlist, made(spec.example));
+        assert_eq!(netlist, generated(spec.example));
         assert!(spec.example.starts_with(spec.name) && spec.synopsis.starts_with(spec.name));
         let mut text = Vec::new();
         ibnetdiscover::write(&netlist, &mut text).unwrap();
@@ -81,7 +81,7 @@ fn every_example_generates_a_connected_fabric_that_is_read_back() {
 
 #[test]
 fn generated_nodes_have_distinct_names_and_no_lids() {
-    let netlist = made("superpod");
+    let netlist = generated("superpod");
     let names: BTreeSet<_> = netlist
         .nodes()
         .iter()
@@ -96,7 +96,7 @@ fn generated_nodes_have_distinct_names_and_no_lids() {
 
 #[test]
 fn faults_remove_the_requested_parts() {
-    let whole = made("superpod");
+    let whole = generated("superpod");
     let between = |netlist: &Netlist| cables(netlist, "leaf", "spine");
     assert_eq!(between(&whole), 1024);
     for (faults, left) in [
@@ -107,13 +107,13 @@ fn faults_remove_the_requested_parts() {
         ("links:0%", 1024),
         ("seed=9", 1024),
     ] {
-        let netlist = made(&format!("superpod,faults={faults}"));
+        let netlist = generated(&format!("superpod,faults={faults}"));
         assert_eq!(between(&netlist), left, "{faults}");
         assert_eq!(netlist.nodes(), whole.nodes(), "{faults}");
         assert_eq!(cables(&netlist, "host", "leaf"), 1024, "{faults}");
     }
 
-    let netlist = made("superpod,faults=switches:2,seed=7");
+    let netlist = generated("superpod,faults=switches:2,seed=7");
     assert_eq!(netlist.count(NodeKind::Switch), 46);
     assert_eq!(netlist.count(NodeKind::Ca), 1024);
     let known: BTreeSet<_> = whole.nodes().iter().map(|node| node.guid).collect();
@@ -135,27 +135,27 @@ fn faults_remove_the_requested_parts() {
 
 #[test]
 fn faults_depend_only_on_their_seed_and_not_on_the_order_of_options() {
-    let one = made("superpod,faults=links:5%,switches:1,seed=1");
-    assert_eq!(one, made("superpod,faults=seed=1,switches:1,links:5%"));
-    assert!(one != made("superpod,faults=links:5%,switches:1,seed=2"));
+    let one = generated("superpod,faults=links:5%,switches:1,seed=1");
+    assert_eq!(one, generated("superpod,faults=seed=1,switches:1,links:5%"));
+    assert!(one != generated("superpod,faults=links:5%,switches:1,seed=2"));
 }
 
 #[test]
 fn options_change_the_speed_of_cables() {
-    let fast = made("ring:3,speed=ndr");
+    let fast = generated("ring:3,speed=ndr");
     assert!(
         fast.cables()
             .iter()
             .all(|cable| cable.speed == LinkSpeed::Ndr)
     );
     assert!(
-        made("ring:3")
+        generated("ring:3")
             .cables()
             .iter()
             .all(|cable| cable.speed == LinkSpeed::Hdr)
     );
     assert_eq!(
-        made("superpod,speed=HDR,faults=links:1"),
-        made("superpod:speed=HDR,su=4,faults=links:1")
+        generated("superpod,speed=HDR,faults=links:1"),
+        generated("superpod:speed=HDR,su=4,faults=links:1")
     );
 }

@@ -13,7 +13,7 @@ fn message(spec: &str) -> String {
 }
 
 #[test]
-fn errors_name_place_and_reason() {
+fn refused_specifications_name_position_and_reason() {
     let cases = [
         (
             "clos",

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::PortNum;
 
-use super::{assert_connected, cables, level, levels, made};
+use super::{assert_connected, cables, generated, level, levels};
 use crate::generate::generate;
 use crate::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, NodeKind};
 
@@ -17,9 +17,9 @@ fn port_of(netlist: &Netlist, adapter: &str) -> (String, u8) {
 
 #[test]
 fn options_for_irregularity_change_hosts_of_spines_and_leaves_and_cable_rates() {
-    let whole = made("pgft:2;18,12;1,6;1,1");
+    let whole = generated("pgft:2;18,12;1,6;1,1");
     assert_eq!(whole.count(NodeKind::Ca), 216);
-    let managed = made("pgft:2;18,12;1,6;1,1,management=2,hosts-on-spines=5x3");
+    let managed = generated("pgft:2;18,12;1,6;1,1,management=2,hosts-on-spines=5x3");
     assert_eq!(managed.count(NodeKind::Ca), 216 + 2 + 15);
     // The storage hosts are at spines 1, 3 and 5, on the ports behind those to the twelve leaves.
     assert_eq!(
@@ -34,12 +34,12 @@ fn options_for_irregularity_change_hosts_of_spines_and_leaves_and_cable_rates() 
         port_of(&managed, "mgmt-02 mlx5_0"),
         ("MF0;spine-04:MQM8700/U1".to_owned(), 13)
     );
-    let uneven = made("pgft:2;18,12;1,6;1,1,uneven=50");
+    let uneven = generated("pgft:2;18,12;1,6;1,1,uneven=50");
     assert_connected("uneven", &uneven);
     let hosts = uneven.count(NodeKind::Ca);
     assert!((108..216).contains(&hosts), "{hosts}");
-    assert_eq!(made("pgft:2;18,12;1,6;1,1,uneven=50"), uneven);
-    let mixed = made("pgft:2;18,12;1,6;1,1,slow=50,narrow=25");
+    assert_eq!(generated("pgft:2;18,12;1,6;1,1,uneven=50"), uneven);
+    let mixed = generated("pgft:2;18,12;1,6;1,1,slow=50,narrow=25");
     let at = |is: &dyn Fn(&Cable) -> bool| mixed.cables().iter().filter(|&cable| is(cable)).count();
     // There are 72 cables between switches.
     assert_eq!(at(&|cable| cable.speed == LinkSpeed::Edr), 36);
@@ -68,7 +68,7 @@ fn superpod_has_the_published_counts() {
     ];
     for (units, hosts, leaves, spines, cores) in published {
         let spec = format!("superpod:su={units}");
-        let netlist = made(&spec);
+        let netlist = generated(&spec);
         let adapters = hosts * 8;
         let counts = levels(&netlist);
         let count = |name| counts.get(name).copied().unwrap_or(0);
@@ -85,14 +85,14 @@ fn superpod_has_the_published_counts() {
         assert!(netlist.cables().iter().all(|c| c.speed == LinkSpeed::Ndr));
         assert_connected(&spec, &netlist);
     }
-    assert_eq!(made("superpod"), made("superpod:su=4"));
+    assert_eq!(generated("superpod"), generated("superpod:su=4"));
 }
 
 #[test]
 fn superpod_of_any_size_uses_every_uplink_and_core_port() {
     for units in 1..=64 {
         let spec = format!("superpod:su={units}");
-        let netlist = made(&spec);
+        let netlist = generated(&spec);
         assert_connected(&spec, &netlist);
         // The number of cables upward of each leaf and spine, and of all cables of each core.
         let mut upward: BTreeMap<usize, usize> = BTreeMap::new();
@@ -118,7 +118,7 @@ fn superpod_of_any_size_uses_every_uplink_and_core_port() {
 
 #[test]
 fn superpod_adapters_follow_their_rails() {
-    let netlist = made("superpod:su=4");
+    let netlist = generated("superpod:su=4");
     let port_of = |adapter| port_of(&netlist, adapter);
     let leaf = |name: &str| format!("MF0;{name}:MQM9700/U1");
     assert_eq!(port_of("host-001 mlx5_0"), (leaf("su-01-leaf-01"), 1));
@@ -141,7 +141,7 @@ fn superpod_adapters_follow_their_rails() {
 fn fat_trees_have_the_counts_of_the_formula() {
     for (k, height) in [(4, 1), (4, 2), (8, 3), (6, 4), (24, 3), (2, 3)] {
         let spec = format!("fat-tree:k={k},levels={height}");
-        let netlist = made(&spec);
+        let netlist = generated(&spec);
         let half = k / 2usize;
         let hosts = 2 * half.pow(height);
         assert_eq!(netlist.count(NodeKind::Ca), hosts, "{spec}");
@@ -155,14 +155,14 @@ fn fat_trees_have_the_counts_of_the_formula() {
             assert_connected(&spec, &netlist);
         }
     }
-    let netlist = made("fat-tree:k=24,levels=3");
+    let netlist = generated("fat-tree:k=24,levels=3");
     let sizes = [netlist.count(NodeKind::Ca), netlist.count(NodeKind::Switch)];
     assert_eq!(sizes, [3456, 720]);
 }
 
 #[test]
 fn pgft_has_the_counts_of_the_formula() {
-    let netlist = made("pgft:3;32,32,44;1,32,16;1,1,2");
+    let netlist = generated("pgft:3;32,32,44;1,32,16;1,1,2");
     let counts = levels(&netlist);
     assert_eq!(counts["host"], 45_056);
     assert_eq!(
@@ -174,7 +174,7 @@ fn pgft_has_the_counts_of_the_formula() {
     assert_eq!(cables(&netlist, "spine", "core"), 45_056);
 
     // The switches have 144 ports on two levels, for 1,296 hosts with 8 rails.
-    let counts = levels(&made("pgft:2;72,144;1,72;1,1,speed=XDR"));
+    let counts = levels(&generated("pgft:2;72,144;1,72;1,1,speed=XDR"));
     assert_eq!(
         [counts["host"], counts["leaf"], counts["spine"]],
         [10_368, 144, 72]
@@ -184,7 +184,7 @@ fn pgft_has_the_counts_of_the_formula() {
 #[test]
 fn pgft_children_share_their_digits_with_their_parents() {
     // Each host is connected to two leaves, and each leaf by two cables to each of two spines.
-    let netlist = made("pgft:2;3,2;2,2;1,2");
+    let netlist = generated("pgft:2;3,2;2,2;1,2");
     let counts = levels(&netlist);
     assert_eq!(
         [counts["host"], counts["leaf"], counts["spine"]],
@@ -223,12 +223,12 @@ fn tori_have_the_cables_of_their_rings() {
         ("ring:6,hosts=2", 6, 6),
         ("torus:16x16x16", 4096, 12288),
     ] {
-        let netlist = made(spec);
+        let netlist = generated(spec);
         assert_eq!(netlist.count(NodeKind::Switch), switches, "{spec}");
         assert_eq!(cables(&netlist, "switch", "switch"), between, "{spec}");
         assert_connected(spec, &netlist);
     }
-    assert_eq!(made("ring:6,hosts=2").count(NodeKind::Ca), 12);
+    assert_eq!(generated("ring:6,hosts=2").count(NodeKind::Ca), 12);
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn meshes_and_hyperx_have_the_cables_of_their_rows() {
         ("hyperx:4x4x4", 64, 288),
         ("hyperx:3x5,hosts=2", 15, 45),
     ] {
-        let netlist = made(spec);
+        let netlist = generated(spec);
         assert_eq!(netlist.count(NodeKind::Switch), switches, "{spec}");
         assert_eq!(cables(&netlist, "switch", "switch"), between, "{spec}");
         assert_connected(spec, &netlist);
@@ -250,7 +250,7 @@ fn meshes_and_hyperx_have_the_cables_of_their_rows() {
 #[test]
 fn switches_of_a_slim_fly_are_at_most_two_hops_apart() {
     for (q, degree) in [(5, 7), (13, 19)] {
-        let netlist = made(&format!("slim-fly:{q},hosts=2"));
+        let netlist = generated(&format!("slim-fly:{q},hosts=2"));
         assert_eq!(netlist.count(NodeKind::Ca), 4 * q * q);
         let switches: Vec<usize> = (0..netlist.nodes().len())
             .filter(|&node| netlist.nodes()[node].kind == NodeKind::Switch)
@@ -278,7 +278,7 @@ fn switches_of_a_slim_fly_are_at_most_two_hops_apart() {
 
 #[test]
 fn dragonfly_plus_has_the_published_counts() {
-    let netlist = made("dragonfly+:groups=23,leaves=18,spines=18,hosts=8,links=18");
+    let netlist = generated("dragonfly+:groups=23,leaves=18,spines=18,hosts=8,links=18");
     let counts = levels(&netlist);
     assert_eq!(
         [counts["host"], counts["leaf"], counts["spine"]],
@@ -301,7 +301,7 @@ fn dragonfly_groups_are_complete_and_each_two_have_equally_many_links() {
         ("dragonfly:groups=9,switches=4,hosts=2", 9, 4, 2, 1),
         ("dragonfly:groups=5,switches=3,hosts=4,links=7", 5, 3, 4, 7),
     ] {
-        let netlist = made(spec);
+        let netlist = generated(spec);
         assert_eq!(netlist.count(NodeKind::Switch), groups * switches, "{spec}");
         assert_eq!(
             netlist.count(NodeKind::Ca),
@@ -334,7 +334,7 @@ fn dragonfly_groups_are_complete_and_each_two_have_equally_many_links() {
 
 #[test]
 fn xpander_connects_each_switch_once_to_each_other_group() {
-    let netlist = made("xpander:degree=6,size=4,hosts=3,seed=2");
+    let netlist = generated("xpander:degree=6,size=4,hosts=3,seed=2");
     assert_eq!(netlist.count(NodeKind::Switch), 28);
     assert_eq!(netlist.count(NodeKind::Ca), 84);
     let mut partners: BTreeSet<(usize, usize)> = BTreeSet::new();
@@ -350,19 +350,19 @@ fn xpander_connects_each_switch_once_to_each_other_group() {
     }
     assert_eq!(partners.len(), 28 * 6);
     assert_connected("xpander", &netlist);
-    assert!(made("xpander:degree=6,size=4") != made("xpander:degree=6,size=4,seed=1"));
+    assert!(generated("xpander:degree=6,size=4") != generated("xpander:degree=6,size=4,seed=1"));
 }
 
 #[test]
 fn random_graphs_are_connected_for_any_seed() {
     for seed in 0..50 {
         let spec = format!("random:switches=40,degree=3,hosts=2,seed={seed}");
-        let netlist = made(&spec);
+        let netlist = generated(&spec);
         assert_eq!(netlist.count(NodeKind::Ca), 80);
         assert_connected(&spec, &netlist);
     }
-    assert_connected("line", &made("random:switches=9,degree=2"));
-    assert_eq!(made("random:switches=1,degree=0").nodes().len(), 2);
-    let one = made("random:switches=40,degree=3,seed=1");
-    assert!(one != made("random:switches=40,degree=3,seed=2"));
+    assert_connected("line", &generated("random:switches=9,degree=2"));
+    assert_eq!(generated("random:switches=1,degree=0").nodes().len(), 2);
+    let one = generated("random:switches=40,degree=3,seed=1");
+    assert!(one != generated("random:switches=40,degree=3,seed=2"));
 }
