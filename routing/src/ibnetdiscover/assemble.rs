@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
-use super::line::{Address, Attribute, Attributes, Header, Part, Peer, PortLine, PortRate};
+use super::line::{Address, Attribute, Attributes, Header, Peer, PortLine, PortRate, StatedPart};
 use super::{Fault, LeftOut, ParseReason, Strictness, Warning, WarningKind, check_node_count};
 use crate::netlist::{CableEnd, MAX_DESCRIPTION, NetlistError, Node, NodeKind, PortSpec};
 
@@ -65,8 +65,8 @@ impl Assembly {
         }
     }
 
-    /// Notes a line that is not part of a topology.
-    pub(super) fn noise(&mut self, line: usize) {
+    /// Records a line that is not part of a topology.
+    pub(super) fn skip_line(&mut self, line: usize) {
         if let Some(Warning {
             kind: WarningKind::Ignored { last_line },
             ..
@@ -80,8 +80,8 @@ impl Assembly {
     }
 
     /// Adds an attribute of the next node.
-    pub(super) fn attribute(&mut self, attribute: Attribute, line: usize) {
-        // A second value belongs to another node, so that the header of the first one is missing.
+    pub(super) fn add_attribute(&mut self, attribute: Attribute, line: usize) {
+        // A second value belongs to another node, so that the header of the first node is missing.
         if self.pending.attributes.has(&attribute) {
             self.drop_pending();
         }
@@ -104,7 +104,7 @@ impl Assembly {
     }
 
     /// Adds a node.
-    pub(super) fn header(&mut self, header: Header, line: usize) -> Result<(), Fault> {
+    pub(super) fn add_node(&mut self, header: Header, line: usize) -> Result<(), Fault> {
         self.end_record();
         check_node_count(self.nodes.len()).map_err(|reason| (line, reason))?;
         self.check_unique(&header)
@@ -133,7 +133,7 @@ impl Assembly {
         }
         self.current = Some(index);
         if kind == NodeKind::Switch {
-            self.state(
+            self.set_address(
                 (index, PortNum::ZERO),
                 (port_guid, header.lid, header.lmc),
                 line,
@@ -174,8 +174,8 @@ impl Assembly {
         }
     }
 
-    /// The port GUID in `switchguid=`; `None` if there is none, or if that line states the GUID of
-    /// another node.
+    /// The port GUID in `switchguid=`; `None` if there is none, or if that line does not state the
+    /// node's own GUID.
     ///
     /// Some versions of ibdiagnet print the system image GUID there, which all switches of a
     /// chassis share. The header identifies the node.
@@ -196,7 +196,7 @@ impl Assembly {
             attribute,
         };
         if attributes.system_image_guid == Some(attribute) {
-            self.note_system_image(line);
+            self.count_system_image_guid(line);
         } else if kind == NodeKind::Switch {
             self.left_out(line, LeftOut::Guid, reason);
         } else {
@@ -206,7 +206,7 @@ impl Assembly {
     }
 
     /// Counts a node with the system image GUID in place of its own.
-    fn note_system_image(&mut self, line: usize) {
+    fn count_system_image_guid(&mut self, line: usize) {
         let first = *self.system_images.get_or_insert(self.warnings.len());
         if let Some(Warning {
             kind: WarningKind::SystemImageGuid { nodes },
@@ -230,14 +230,14 @@ impl Assembly {
     }
 
     /// Adds a link, and the address of its port.
-    pub(super) fn port(&mut self, port: PortLine, line: usize) -> Result<(), Fault> {
+    pub(super) fn add_link(&mut self, port: PortLine, line: usize) -> Result<(), Fault> {
         let end = self.own_end(&port.own, line)?;
         if let Some(first) = self.links.get(&end) {
             return Err(duplicate_port(end, first.line, line));
         }
         let mut peer_lid = port.peer_lid;
         if self.nodes[end.0].kind != NodeKind::Switch {
-            self.state(end, (port.own.guid, port.own.lid, port.own.lmc), line);
+            self.set_address(end, (port.own.guid, port.own.lid, port.own.lmc), line);
             // In a line without a description, the port's own LID was read for both ends.
             peer_lid = peer_lid.filter(|lid| *lid != port.own.lid);
         }
@@ -256,7 +256,7 @@ impl Assembly {
     }
 
     /// Adds the address of a port without a cable.
-    pub(super) fn unplugged(&mut self, port: Address, line: usize) -> Result<(), Fault> {
+    pub(super) fn add_unplugged(&mut self, port: Address, line: usize) -> Result<(), Fault> {
         // The line is a comment, and may be about anything else.
         let in_node = self.current.is_some_and(|index| {
             let node = &self.nodes[index];
@@ -269,7 +269,7 @@ impl Assembly {
         if let Some(&first) = self.address_lines.get(&end) {
             return Err(duplicate_port(end, first, line));
         }
-        self.state(end, (port.guid, port.lid, port.lmc), line);
+        self.set_address(end, (port.guid, port.lid, port.lmc), line);
         Ok(())
     }
 
@@ -282,8 +282,8 @@ impl Assembly {
         Ok((index, number.map_err(|reason| (line, reason))?))
     }
 
-    /// Notes the address that a line states for an end port, unless it states none.
-    pub(super) fn state(
+    /// Records the address that a line states for an end port, unless the line states none.
+    pub(super) fn set_address(
         &mut self,
         end: CableEnd,
         (guid, lid, lmc): (Option<Guid>, Lid, Lmc),
@@ -321,11 +321,15 @@ impl Assembly {
 
     /// Leaves out a line that could not be read, with the part of the fabric that it spoils. In a
     /// strict reading, or if there are too many nodes, returns the fault as the error of the file.
-    pub(super) fn refuse_line(&mut self, (line, reason): Fault, part: Part) -> Result<(), Fault> {
+    pub(super) fn refuse_line(
+        &mut self,
+        (line, reason): Fault,
+        part: StatedPart,
+    ) -> Result<(), Fault> {
         let is_orphan = reason == ParseReason::NoHeader;
         let of_orphans = self.orphans.filter(|_| is_orphan || self.current.is_none());
         match part {
-            Part::Port => {
+            StatedPart::Port => {
                 if let Some(index) = of_orphans
                     && let Some(warning) = self.warnings.get_mut(index)
                 {
@@ -336,11 +340,11 @@ impl Assembly {
                 self.refuse_part(line, LeftOut::Lines { last_line: line }, reason)?;
                 self.orphans = is_orphan.then_some(index);
             }
-            Part::Attribute => {
+            StatedPart::Attribute => {
                 self.refuse_part(line, LeftOut::Lines { last_line: line }, reason)?;
                 self.end_record();
             }
-            Part::Node => {
+            StatedPart::Node => {
                 let index = self.warnings.len();
                 self.refuse_part(line, LeftOut::Node { last_line: line }, reason)?;
                 self.end_record();

@@ -11,7 +11,7 @@ use crate::netlist::{
     Cable, CableEnd, LinkRate, LinkSpeed, LinkWidth, Netlist, NetlistError, NodeKind,
 };
 
-/// The rate that is assumed for a link without a stated one: every port supports it.
+/// The rate that is assumed for a link without a stated rate: every port supports it.
 const SLOWEST: LinkRate = LinkRate {
     width: LinkWidth::X4,
     speed: LinkSpeed::Sdr,
@@ -47,7 +47,7 @@ impl Assembly {
     fn connect(&mut self) -> Result<Vec<Cable>, Fault> {
         let links = std::mem::take(&mut self.links);
         let mut cables = Vec::with_capacity(links.len() / 2 + 1);
-        // Ports whose link only the other end states, each with the line that does.
+        // Ports whose link only the other end states, each with the line of that end.
         let mut claimed: HashMap<CableEnd, usize> = HashMap::new();
         for (&end, link) in &links {
             let across = self.across(end, link, |there| {
@@ -62,9 +62,9 @@ impl Assembly {
                 }
                 Ok(Across::Stated(there, back)) => {
                     self.check_peer(there, link);
-                    self.note_missing_rate(link, Some(back));
+                    self.warn_of_missing_rate(link, Some(back));
                     if end <= there {
-                        self.note_loop(end, there, link.line);
+                        self.warn_of_loop(end, there, link.line);
                         cables.push(cable(end, there, self.agreed_rate(link, back)));
                     }
                 }
@@ -73,8 +73,8 @@ impl Assembly {
                     let id = self.nodes[there.0].id();
                     let port = there.1;
                     self.warn(link.line, WarningKind::OneSided { id, port });
-                    self.note_missing_rate(link, None);
-                    self.note_loop(end, there, link.line);
+                    self.warn_of_missing_rate(link, None);
+                    self.warn_of_loop(end, there, link.line);
                     cables.push(cable(end, there, rate_of(link).unwrap_or(SLOWEST)));
                 }
             }
@@ -82,8 +82,8 @@ impl Assembly {
         Ok(cables)
     }
 
-    /// Finds the other end of a link. `stated` returns the link that an end states or, if it states
-    /// none, the line of the first link that leads to it.
+    /// Finds the other end of a link. `stated` returns the link that an end states or, if the end
+    /// states none, the line of the first link that leads to the end.
     fn across<'a>(
         &self,
         end: CableEnd,
@@ -114,8 +114,9 @@ impl Assembly {
         })
     }
 
-    /// Compares the statements of a link about the port at its other end with those of that port's
-    /// node, and warns of differences. If the node states nothing, the link's statements count.
+    /// Compares the statements of a link about the port at its other end with the statements of
+    /// that port's node, and warns of differences. If the node states nothing, the link's
+    /// statements count.
     fn check_peer(&mut self, there: CableEnd, link: &Link) {
         let node = &self.nodes[there.0];
         let is_switch = node.kind == NodeKind::Switch;
@@ -129,7 +130,7 @@ impl Assembly {
         let peer_guid = link.peer_guid.filter(|guid| !of_system(guid));
         let Some(own) = node.ports.get(&end_port.1).copied() else {
             let lid = link.peer_lid.unwrap_or(Lid::NONE);
-            self.state(end_port, (peer_guid, lid, Lmc::ZERO), link.line);
+            self.set_address(end_port, (peer_guid, lid, Lmc::ZERO), link.line);
             return;
         };
         if let Some(here) = peer_guid
@@ -148,7 +149,7 @@ impl Assembly {
 
     /// Warns of a line without a readable rate, and which rate counts instead. `back` is the link
     /// that the other end states.
-    fn note_missing_rate(&mut self, link: &Link, back: Option<&Link>) {
+    fn warn_of_missing_rate(&mut self, link: &Link, back: Option<&Link>) {
         if link.rate != PortRate::Missing {
             return;
         }
@@ -161,7 +162,7 @@ impl Assembly {
     }
 
     /// Warns that both ends of a cable are at one node: no path can use it.
-    fn note_loop(&mut self, (node, port): CableEnd, (other, to): CableEnd, line: usize) {
+    fn warn_of_loop(&mut self, (node, port): CableEnd, (other, to): CableEnd, line: usize) {
         if node == other {
             let id = self.nodes[node].id();
             self.warn(line, WarningKind::Loop { id, port, to });

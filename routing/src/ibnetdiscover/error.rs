@@ -1,3 +1,5 @@
+//! The errors of topology files, each with its line and the expected form.
+
 use std::fmt;
 
 use rsm_ids::{Guid, PortNum};

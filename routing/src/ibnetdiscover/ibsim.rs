@@ -53,8 +53,8 @@ impl GuidRange {
         }
     }
 
-    /// Takes `count` GUIDs for a node and its ports, and returns the first.
-    fn take(&mut self, count: u64) -> Guid {
+    /// Allocates `count` GUIDs for a node and its ports, and returns the first.
+    fn allocate(&mut self, count: u64) -> Guid {
         let guid = Guid(self.next);
         self.next = self.next.wrapping_add(count);
         guid
@@ -112,7 +112,7 @@ pub(super) struct Settings {
     /// The widths and speeds that the ports of the next nodes enable.
     enabled: Enabled,
     /// The widths and speeds that the ports of the node being read enable.
-    of_node: Enabled,
+    enabled_of_node: Enabled,
 }
 
 impl Default for Settings {
@@ -125,7 +125,7 @@ impl Default for Settings {
             port0: None,
             attributes: Attributes::default(),
             enabled: Enabled::DEFAULT,
-            of_node: Enabled::DEFAULT,
+            enabled_of_node: Enabled::DEFAULT,
         }
     }
 }
@@ -206,7 +206,7 @@ impl Settings {
         let text = if after.is_empty() { options } else { after };
         let (lid, lmc) = address(text)?;
         let (guid, attributes) = self.take_identity(kind, num_ports);
-        self.of_node = self.enabled;
+        self.enabled_of_node = self.enabled;
         Ok(Header {
             id: (kind, guid),
             name: Some(name),
@@ -223,9 +223,9 @@ impl Settings {
     fn take_identity(&mut self, kind: NodeKind, num_ports: u8) -> (Guid, Attributes) {
         let of_ports = u64::from(num_ports) + 1;
         let guid = match kind {
-            NodeKind::Switch => self.switches.take(1),
-            NodeKind::Ca => self.adapters.take(of_ports),
-            NodeKind::Router => self.routers.take(of_ports),
+            NodeKind::Switch => self.switches.allocate(1),
+            NodeKind::Ca => self.adapters.allocate(of_ports),
+            NodeKind::Router => self.routers.allocate(of_ports),
         };
         let port0 = match kind {
             NodeKind::Switch => self.port0.take(),
@@ -286,7 +286,7 @@ impl Settings {
 
     /// The rate of a port: a stated one, else the fastest that it enables.
     fn rate(&self, options: &[u8], after: &[u8]) -> Result<PortRate, ParseReason> {
-        let mut enabled = self.of_node;
+        let mut enabled = self.enabled_of_node;
         for word in words(options).chain(words(after)) {
             enable(&mut enabled, word)?;
         }

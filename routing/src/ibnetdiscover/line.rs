@@ -55,7 +55,7 @@ impl Attributes {
         }
     }
 
-    /// Notes an attribute.
+    /// Records an attribute.
     pub(super) fn set(&mut self, attribute: Attribute) {
         match attribute {
             Attribute::VendorId(id) => self.vendor_id = Some(id),
@@ -108,25 +108,25 @@ impl Peer {
 
 /// The part of a fabric that an unreadable line states, judged by its beginning.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum StatedPart {
     Attribute,
     Node,
     Port,
 }
 
-impl Part {
+impl StatedPart {
     /// The part of a fabric that an unreadable line states.
-    pub(super) fn of(line: &[u8]) -> Part {
+    pub(super) fn of(line: &[u8]) -> StatedPart {
         let line = line.trim_ascii();
         let is_header = header_kind(&mut Cursor::new(line)).is_some();
         match line.first() {
-            Some(b'[' | b'#' | b'@') => Part::Port,
-            _ if attribute_of(line).is_some() => Part::Attribute,
+            Some(b'[' | b'#' | b'@') => StatedPart::Port,
+            _ if attribute_of(line).is_some() => StatedPart::Attribute,
             // A link whose beginning is missing: a port number follows an identifier.
-            _ if !is_header && contains(line, b"\"[") => Part::Port,
+            _ if !is_header && contains(line, b"\"[") => StatedPart::Port,
             // The line may be a header; without it, the links that follow have no node.
-            _ if is_header || line.contains(&b'"') => Part::Node,
-            _ => Part::Attribute,
+            _ if is_header || line.contains(&b'"') => StatedPart::Node,
+            _ => StatedPart::Attribute,
         }
     }
 }

@@ -50,7 +50,7 @@ pub use write::write;
 
 use assemble::Assembly;
 use format::Format;
-use line::{Line, Part};
+use line::{Line, StatedPart};
 
 /// The maximum length of a line in bytes.
 ///
@@ -75,7 +75,7 @@ pub struct Parsed {
     pub warnings: Vec<Warning>,
 }
 
-/// The treatment of lines that are unreadable or contradict others.
+/// The treatment of lines that are unreadable or contradict other lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Strictness {
     /// The first such line makes the whole file an error.
@@ -118,7 +118,7 @@ impl Strictness {
 /// ```
 ///
 /// # Errors
-/// The first line that is unreadable or contradicts another one.
+/// The first line that is unreadable or contradicts another line.
 pub fn parse(text: &[u8], name: &str) -> Result<Parsed, ParseError> {
     parse_as(text, name, Strictness::Strict)
 }
@@ -148,7 +148,7 @@ fn read(text: &[u8], strictness: Strictness) -> Result<Parsed, Fault> {
         let number = index + 1;
         last = (number, bytes);
         if let Err(fault) = read_line(&mut format, &mut assembly, number, bytes) {
-            assembly.refuse_line(fault, Part::of(bytes))?;
+            assembly.refuse_line(fault, StatedPart::of(bytes))?;
         }
     }
     let (line, bytes) = last;
@@ -177,12 +177,12 @@ fn read_line(
     }
     match format.read(bytes).map_err(|reason| (number, reason))? {
         Line::Empty => {}
-        Line::Noise => assembly.noise(number),
-        Line::Attribute(attribute) => assembly.attribute(attribute, number),
+        Line::Noise => assembly.skip_line(number),
+        Line::Attribute(attribute) => assembly.add_attribute(attribute, number),
         Line::Setting => assembly.end_record(),
-        Line::Header(header) => assembly.header(header, number)?,
-        Line::Port(port) => assembly.port(port, number)?,
-        Line::Unplugged(port) => assembly.unplugged(port, number)?,
+        Line::Header(header) => assembly.add_node(header, number)?,
+        Line::Port(port) => assembly.add_link(port, number)?,
+        Line::Unplugged(port) => assembly.add_unplugged(port, number)?,
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ pub(super) fn recognise(text: &[u8]) -> Option<Fault> {
     Some((line, ParseReason::Report { report }))
 }
 
-/// The name of the report to which a line belongs; `None` if the line is none of a known report.
+/// The name of the report to which a line belongs; `None` if it belongs to no known report.
 fn report_of(line: &[u8]) -> Option<&'static str> {
     let words: Vec<&[u8]> = words(line).take(4).collect();
     let is_number = |word: &[u8]| word.iter().all(u8::is_ascii_digit);
@@ -52,11 +52,11 @@ mod tests {
             ("Switch: 0x0000000000000100 leaf-1:\n", 1, "iblinkinfo"),
         ] {
             let error = parse(text.as_bytes(), "f").unwrap_err();
-            let said = error.to_string();
-            assert_eq!(error.line, line, "{said}");
+            let message = error.to_string();
+            assert_eq!(error.line, line, "{message}");
             assert!(
-                said.contains(name) && said.contains("`ibnetdiscover > FILE`"),
-                "{said}"
+                message.contains(name) && message.contains("`ibnetdiscover > FILE`"),
+                "{message}"
             );
         }
         let error = parse(b"just words\n", "f").unwrap_err().to_string();

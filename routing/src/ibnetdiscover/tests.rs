@@ -159,7 +159,7 @@ fn quotes_in_descriptions_need_no_escape() {
 }
 
 #[test]
-fn errors_name_place_and_reason() {
+fn malformed_lines_are_refused_with_position_and_reason() {
     let cases = [
         (
             "[1]\t\"H",

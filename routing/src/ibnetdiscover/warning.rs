@@ -1,3 +1,5 @@
+//! The remarks of the parser on lines of a topology file.
+
 use std::fmt;
 
 use rsm_ids::{Guid, Lid, PortNum};

@@ -1,3 +1,5 @@
+//! Writes netlists in the form of `ibnetdiscover`.
+
 use std::io::{self, Write};
 
 use rsm_ids::{Lid, Lmc, PortNum};

@@ -1,3 +1,5 @@
+//! The errors of files of forwarding tables, each with its line and the expected form.
+
 use std::fmt;
 
 use rsm_ids::{Guid, Lid};

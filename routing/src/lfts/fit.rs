@@ -35,7 +35,7 @@ pub struct Fit {
 /// The translation of LIDs of the file to present LIDs.
 struct Renumbering {
     /// The present LID for each unicast LID in the file; `None` if its port is unknown.
-    now: Vec<Option<Lid>>,
+    present: Vec<Option<Lid>>,
     /// The number of LIDs for which the present LID differs.
     moved: usize,
 }
@@ -50,7 +50,7 @@ impl Dump {
         let lids_of_file = self.switches.iter().flat_map(|switch| &switch.entries);
         let mut unknown: Vec<Lid> = lids_of_file
             .map(|&(lid, _)| lid)
-            .filter(|lid| renumbering.now[lid.index()].is_none())
+            .filter(|lid| renumbering.present[lid.index()].is_none())
             .collect();
         unknown.sort_unstable();
         unknown.dedup();
@@ -91,7 +91,7 @@ impl Dump {
             .map(|destination| (destination.guid, destination))
             .collect();
         let mut moved = 0;
-        let now = (0..=Lid::UNICAST_LAST.0)
+        let present = (0..=Lid::UNICAST_LAST.0)
             .map(Lid)
             .map(|lid| {
                 let holder = topology.destination_of(lid);
@@ -112,7 +112,7 @@ impl Dump {
                 Some(Lid(port.lid.0 + lid.0 % port.lmc.lids()))
             })
             .collect();
-        Renumbering { now, moved }
+        Renumbering { present, moved }
     }
 }
 
@@ -125,12 +125,12 @@ fn fill(
     fit: &mut Fit,
 ) -> Lft {
     let mut lft = Lft::new(topology.top_lid().index() + 1);
-    let renumbered = |&&(lid, _): &&(Lid, u8)| renumbering.now[lid.index()] != Some(lid);
+    let renumbered = |&&(lid, _): &&(Lid, u8)| renumbering.present[lid.index()] != Some(lid);
     // A later entry overwrites an earlier one. Unchanged LIDs come last, so that they win; among
     // several old LIDs for one present LID, the lowest wins.
     let (others, same): (Vec<_>, Vec<_>) = dumped.entries.iter().rev().partition(renumbered);
     for &(lid, port) in others.into_iter().chain(same) {
-        let Some(now) = renumbering.now[lid.index()] else {
+        let Some(new_lid) = renumbering.present[lid.index()] else {
             continue;
         };
         if PortNum(port) > PortNum(num_ports) {
@@ -140,7 +140,7 @@ fn fill(
             }
             continue;
         }
-        lft.set_entry(now, port);
+        lft.set_entry(new_lid, port);
     }
     lft
 }

@@ -83,7 +83,7 @@ pub fn parse(text: &[u8], name: &str) -> Result<Dump, ParseError> {
         let read = if bytes.len() > MAX_LINE {
             Err(ParseReason::LineTooLong { len: bytes.len() })
         } else {
-            line::read(bytes).and_then(|line| reader.take(line, lines))
+            line::read(bytes).and_then(|line| reader.add_line(line, lines))
         };
         read.map_err(|reason| ParseError {
             file: name.to_owned(),
@@ -120,15 +120,15 @@ impl Reader {
         }
     }
 
-    /// Takes one line; `number` is its number, from 1.
-    fn take(&mut self, line: Line, number: usize) -> Result<(), ParseReason> {
+    /// Adds one line; `number` is its number, from 1.
+    fn add_line(&mut self, line: Line, number: usize) -> Result<(), ParseReason> {
         match line {
             Line::Nothing => Ok(()),
-            Line::Switch(guid) => self.switch(guid, number),
+            Line::Switch(guid) => self.begin_switch(guid, number),
             Line::Entry { lid, port, owner } => {
-                self.entry(lid, port, number)?;
+                self.add_entry(lid, port, number)?;
                 match owner {
-                    Some(guid) => self.owner(lid, guid, number),
+                    Some(guid) => self.set_owner(lid, guid, number),
                     None => Ok(()),
                 }
             }
@@ -136,7 +136,7 @@ impl Reader {
     }
 
     /// Begins the table of a switch.
-    fn switch(&mut self, guid: Guid, number: usize) -> Result<(), ParseReason> {
+    fn begin_switch(&mut self, guid: Guid, number: usize) -> Result<(), ParseReason> {
         if let Some(&first_line) = self.table_lines.get(&guid) {
             return Err(ParseReason::DuplicateSwitch { guid, first_line });
         }
@@ -150,7 +150,7 @@ impl Reader {
     }
 
     /// Adds an entry to the table of the current switch.
-    fn entry(&mut self, lid: Lid, port: u8, number: usize) -> Result<(), ParseReason> {
+    fn add_entry(&mut self, lid: Lid, port: u8, number: usize) -> Result<(), ParseReason> {
         let Some(switch) = self.dump.switches.last_mut() else {
             return Err(ParseReason::NoSwitch);
         };
@@ -172,8 +172,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Notes the GUID of the port that held a LID.
-    fn owner(&mut self, lid: Lid, guid: Guid, number: usize) -> Result<(), ParseReason> {
+    /// Records the GUID of the port that held a LID.
+    fn set_owner(&mut self, lid: Lid, guid: Guid, number: usize) -> Result<(), ParseReason> {
         let first_line = &mut self.owner_lines[lid.index()];
         match self.dump.owners.insert(lid, guid) {
             None => *first_line = number,

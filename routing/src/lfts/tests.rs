@@ -72,7 +72,7 @@ fn fdbs_are_read() {
 }
 
 #[test]
-fn errors_name_line_and_remedy() {
+fn malformed_tables_are_refused_with_line_and_expected_form() {
     const HEAD: &str = "Unicast lids [0-6] of switch Lid 1 guid 0x0000000000200000 ('Switch1'):\n";
     let twice = format!("{HEAD}{HEAD}");
     let guid = "expected a GUID like `0x0002c90300001234`";

@@ -1,3 +1,5 @@
+//! The rules for netlists and the errors that name a broken one.
+
 use rsm_ids::{Guid, PortNum};
 
 use super::{MAX_DESCRIPTION, MAX_NODES, MAX_PORTS};

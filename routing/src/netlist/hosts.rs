@@ -29,7 +29,7 @@ pub fn host_name(description: &str) -> &str {
     host_of(description).unwrap_or(description)
 }
 
-/// A number of hosts and of their adapters.
+/// Counts of hosts and of their adapters.
 #[derive(Clone, Default, Debug)]
 pub struct HostTally<'a> {
     /// The names of hosts.

@@ -100,8 +100,8 @@ impl Netlist {
     /// Nodes keep their order; cables are sorted, each with its lower end first.
     ///
     /// # Errors
-    /// The first rule that a node breaks, in the given order; then the first that a cable breaks,
-    /// in sorted order.
+    /// The first rule that a node breaks, in the given order; then the first rule that a cable
+    /// breaks, in sorted order.
     pub fn new(nodes: Vec<Node>, mut cables: Vec<Cable>) -> Result<Netlist, NetlistError> {
         if nodes.len() > MAX_NODES {
             return Err(NetlistError::TooManyNodes { count: nodes.len() });

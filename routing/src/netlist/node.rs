@@ -1,3 +1,5 @@
+//! The nodes of a netlist.
+
 use std::collections::BTreeMap;
 use std::fmt;
 

@@ -81,11 +81,11 @@ pub(super) fn draw(svg: &mut Svg, links: &[PlottedLink], y: f64) {
             &label,
         );
     }
-    keys(svg, &counts, bottom + 34.0);
+    legend(svg, &counts, bottom + 34.0);
 }
 
 /// Draws the legend: a colour and the number of links for each direction.
-fn keys(svg: &mut Svg, counts: &[Bin; BINS], y: f64) {
+fn legend(svg: &mut Svg, counts: &[Bin; BINS], y: f64) {
     let mut x = LEFT;
     for direction in Direction::ALL {
         let count: usize = counts.iter().map(|bin| bin[direction as usize]).sum();

@@ -108,7 +108,7 @@ pub fn layout(switches: &[LayoutSwitch<'_>], cables: &[(u32, u32)]) -> Layout {
     place(&order, &tiers, &has_hosts, &pods)
 }
 
-/// The neighbours of each switch: those of switch `s` are `ends[starts[s]..starts[s + 1]]`.
+/// The neighbours of each switch: the neighbours of `s` are `ends[starts[s]..starts[s + 1]]`.
 struct Neighbours {
     starts: Vec<usize>,
     ends: Vec<u32>,
@@ -154,8 +154,8 @@ fn tiers(switches: &[LayoutSwitch<'_>], neighbours: &Neighbours) -> Vec<u32> {
     raw.iter().map(tier).collect()
 }
 
-/// For each switch, the greatest distance to hosts minus its own, so that leaves are in the last
-/// tier. Switches that are not connected with hosts are in the last tier as well.
+/// For each switch, the greatest distance to hosts minus the switch's own, so that leaves are in
+/// the last tier. Switches that are not connected with hosts are in the last tier as well.
 fn by_distance(switches: &[LayoutSwitch<'_>], neighbours: &Neighbours) -> Vec<u32> {
     let mut distance = vec![u32::MAX; switches.len()];
     let leaf = |index: &usize| switches[*index].has_hosts;
@@ -199,16 +199,16 @@ impl Pods {
     /// Finds the sets of switches that are connected without the top tier. Single switches are no
     /// pods of their own: all of them together form one pod, the last.
     fn find(switches: &[LayoutSwitch<'_>], tiers: &[u32], neighbours: &Neighbours) -> Pods {
-        let mut part = vec![u32::MAX; switches.len()];
-        // For each part, its size and the switch whose name comes first.
-        let mut parts: Vec<(usize, usize)> = Vec::new();
+        let mut component = vec![u32::MAX; switches.len()];
+        // For each component, its size and the switch whose name comes first.
+        let mut components: Vec<(usize, usize)> = Vec::new();
         for start in 0..switches.len() {
-            if tiers[start] == 0 || part[start] != u32::MAX {
+            if tiers[start] == 0 || component[start] != u32::MAX {
                 continue;
             }
-            let number = parts.len() as u32;
+            let number = components.len() as u32;
             let (mut stack, mut size, mut first) = (vec![start], 0, start);
-            part[start] = number;
+            component[start] = number;
             while let Some(switch) = stack.pop() {
                 size += 1;
                 if natural(switches[switch].name, switches[first].name).is_lt() {
@@ -216,29 +216,31 @@ impl Pods {
                 }
                 for &peer in neighbours.of(switch) {
                     let peer = peer as usize;
-                    if tiers[peer] > 0 && part[peer] == u32::MAX {
-                        part[peer] = number;
+                    if tiers[peer] > 0 && component[peer] == u32::MAX {
+                        component[peer] = number;
                         stack.push(peer);
                     }
                 }
             }
-            parts.push((size, first));
+            components.push((size, first));
         }
-        let mut order: Vec<usize> = (0..parts.len()).filter(|&part| parts[part].0 > 1).collect();
+        let mut order: Vec<usize> = (0..components.len())
+            .filter(|&component| components[component].0 > 1)
+            .collect();
         order.sort_by(|&a, &b| {
-            let name = |part: usize| switches[parts[part].1].name;
+            let name = |component: usize| switches[components[component].1].name;
             natural(name(a), name(b)).then(a.cmp(&b))
         });
         // Single switches share a last pod.
         let singles = order.len() as u32;
-        let mut numbers = vec![singles; parts.len()];
-        for (number, &part) in order.iter().enumerate() {
-            numbers[part] = number as u32;
+        let mut numbers = vec![singles; components.len()];
+        for (number, &component) in order.iter().enumerate() {
+            numbers[component] = number as u32;
         }
-        let any_single = parts.iter().any(|&(size, _)| size == 1);
-        let of = |part: &u32| numbers.get(*part as usize).copied().unwrap_or(0);
+        let any_single = components.iter().any(|&(size, _)| size == 1);
+        let of = |component: &u32| numbers.get(*component as usize).copied().unwrap_or(0);
         Pods {
-            of: part.iter().map(of).collect(),
+            of: component.iter().map(of).collect(),
             count: singles + u32::from(any_single),
         }
     }

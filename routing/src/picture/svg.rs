@@ -183,7 +183,7 @@ impl Svg {
         self.text_in(at, size, anchor, "", text);
     }
 
-    /// Draws a line of text in `colour`, or in the document's colour if that is empty.
+    /// Draws a line of text in `colour`, or in the document's colour if `colour` is empty.
     pub(super) fn text_in(
         &mut self,
         (x, y): (f64, f64),
