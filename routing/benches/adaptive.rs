@@ -26,7 +26,7 @@ use stopwatch::best;
 
 const RUNS: usize = 2;
 
-/// Groups that a switch holds (ARInfo GroupCap has 12 bits).
+/// The number of groups that a switch holds (ARInfo GroupCap has 12 bits).
 const CAPACITY: u16 = 4095;
 
 /// With more hosts the load over all choices takes minutes.
@@ -62,13 +62,13 @@ fn by_index(topology: &Topology) -> Topology {
     let mut order: Vec<(usize, Lid)> = Vec::new();
     for switch in topology.indices() {
         let ends = topology.destinations_of(switch).iter();
-        let by_place = ends.filter(|end| end.kind.is_host()).enumerate();
-        order.extend(by_place.map(|(place, host)| (place + 1, host.lid)));
-        let own = topology
+        let numbered = ends.filter(|end| end.kind.is_host()).enumerate();
+        order.extend(numbered.map(|(index, host)| (index + 1, host.lid)));
+        let port0 = topology
             .destinations_of(switch)
             .iter()
             .find(|end| !end.kind.is_host());
-        order.extend(own.map(|own| (0, own.lid)));
+        order.extend(port0.map(|port0| (0, port0.lid)));
     }
     order.sort_unstable();
     let mut lids = vec![Lid::NONE; topology.top_lid().index() + 1];
@@ -197,7 +197,7 @@ fn after(what: &str, before: &Topology, intact: &Planned, topology: &Topology, l
     for switch in topology.switches() {
         let at = before
             .switch_by_guid(switch.guid)
-            .expect("it was there before");
+            .expect("a switch of the intact fabric");
         tables.lfts.push(intact.routing.tables.lft(at).clone());
         groups
             .switches
@@ -235,7 +235,7 @@ fn print_load(topology: &Topology, now: &Planned) {
     };
     let (taken, quality) = best(1, || measure_adaptive(topology, held, 1));
     let Some(quality) = quality else {
-        println!("    no load: choices come back");
+        println!("    no load: choices loop");
         return;
     };
     let text = |load: ByChoice| {

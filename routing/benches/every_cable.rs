@@ -17,7 +17,7 @@ use rsm_routing::mcast::Orientation;
 use rsm_routing::topology::Topology;
 use rsm_routing::verify::{Candidate, ProvedTables, verify_changes, verify_whole};
 
-/// At most this many cables of a fabric, evenly taken from all.
+/// The maximum number of cables of a fabric, spread evenly over all.
 const CABLES: usize = 2_000;
 
 fn read(name: &str) -> Topology {

@@ -31,14 +31,14 @@ type CableEnd = (Guid, PortNum);
 
 /// "median wall (median cpu)", and the last result.
 fn median<T>(work: impl FnMut() -> T) -> (String, T) {
-    let (taken, made) = stopwatch::time(RUNS, work);
+    let (taken, result) = stopwatch::time(RUNS, work);
     let middle = |of: fn(&Taken) -> f64| {
         let mut times: Vec<f64> = taken.iter().map(of).collect();
         times.sort_by(f64::total_cmp);
         times[RUNS / 2]
     };
     let (wall, cpu) = (middle(|taken| taken.wall_ms), middle(|taken| taken.cpu_ms));
-    (format!("{wall:.2} ({cpu:.2} cpu)"), made)
+    (format!("{wall:.2} ({cpu:.2} cpu)"), result)
 }
 
 /// The order in which ports get LIDs, behind the switches and from a whole block on.
@@ -48,8 +48,7 @@ enum Layout {
     ByLeaf,
     /// The first port of every leaf, then the second of every leaf, and so on.
     ByIndex,
-    /// In an order that has nothing to do with the fabric: by a product that wraps around. There is
-    /// no seed.
+    /// In an order independent of the fabric: by a product that wraps around. There is no seed.
     Scattered,
 }
 
@@ -57,23 +56,23 @@ fn laid_out(topology: &Topology, layout: Layout) -> Topology {
     let mut ports: Vec<(usize, Lid)> = Vec::new();
     let mut lids: Vec<Lid> = (0..=topology.top_lid().0).map(Lid).collect();
     for switch in topology.indices() {
-        let (own, hosts): (Vec<_>, Vec<_>) = topology
+        let (switch_ports, hosts): (Vec<_>, Vec<_>) = topology
             .destinations_of(switch)
             .iter()
             .partition(|destination| !destination.kind.is_host());
-        for own in own {
-            lids[own.lid.index()] = Lid(switch.0 as u16 + 1);
+        for port in switch_ports {
+            lids[port.lid.index()] = Lid(switch.0 as u16 + 1);
         }
         ports.extend(
             hosts
                 .iter()
                 .enumerate()
-                .map(|(place, host)| (place, host.lid)),
+                .map(|(index, host)| (index, host.lid)),
         );
     }
     match layout {
         Layout::ByLeaf => {}
-        Layout::ByIndex => ports.sort_by_key(|&(place, _)| place),
+        Layout::ByIndex => ports.sort_by_key(|&(index, _)| index),
         Layout::Scattered => {
             let mixed = |lid: Lid| u64::from(lid.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             ports.sort_unstable_by_key(|&(_, lid)| mixed(lid));
@@ -99,7 +98,7 @@ fn laid_out(topology: &Topology, layout: Layout) -> Topology {
 /// pod's 1,024 hosts, which is one block: 2,080 with LIDs by index, and with none fewer as long as
 /// loads are even. With the LIDs of switches it cannot be under 2,769 in the mean over all middle
 /// switches: 34 LIDs (32 hosts, a leaf, a middle switch) are then to be in one block for each of
-/// 1,408 pairs of pod and turn, and 768 blocks of 64 have room for one whole such group each.
+/// 1,408 pairs of pod and slot, and 768 blocks of 64 have room for one whole such group each.
 fn faults(topology: &Topology) {
     let leaf = |switch: SwitchIdx| topology.hosts(switch) > 0;
     let next_to_leaf = |switch: SwitchIdx| {
@@ -120,8 +119,8 @@ fn faults(topology: &Topology) {
             .iter()
             .filter(|cable| wanted(at(cable.a.0)))
             .collect();
-        // Not the one whose place among its like is that of the leaf, which also carries packets to
-        // the leaf itself.
+        // Not the cable whose index is that of the leaf: it also carries packets to the leaf
+        // itself.
         found[found.len() / 2 + 5].a
     };
     let mid = middle(&next_to_leaf);
@@ -195,8 +194,8 @@ fn changes(old: &Tables, new: &Tables) -> Vec<Change> {
     changes
 }
 
-/// By change: whether packets of hosts meet it, by the new tables. The others serve packets to or
-/// from switches alone.
+/// For each change: whether packets of hosts pass its entry in the new tables. Other changes serve
+/// only packets to or from switches.
 fn carried(topology: &Topology, new: &Tables, changes: &[Change]) -> Vec<bool> {
     let leaves: Vec<SwitchIdx> = topology
         .indices()
@@ -209,7 +208,7 @@ fn carried(topology: &Topology, new: &Tables, changes: &[Change]) -> Vec<bool> {
         let mut passed = FixedBitSet::with_capacity(topology.switch_count());
         for &leaf in &leaves {
             let mut switch = leaf;
-            // Packets at a switch that was passed take the same way from there.
+            // Packets at a switch that was passed have the same path from there.
             while !passed.put(switch.index()) {
                 let entry = new.lft(switch).entry(lid);
                 match topology.peer(switch, PortNum(entry)) {
@@ -221,11 +220,11 @@ fn carried(topology: &Topology, new: &Tables, changes: &[Change]) -> Vec<bool> {
         passed
     };
     let passed: Vec<FixedBitSet> = lids.par_iter().map(of_lid).collect();
-    let meets = |change: &Change| {
-        let place = lids.partition_point(|&lid| lid < change.lid);
-        passed[place].contains(change.switch.index())
+    let is_passed = |change: &Change| {
+        let index = lids.partition_point(|&lid| lid < change.lid);
+        passed[index].contains(change.switch.index())
     };
-    changes.iter().map(meets).collect()
+    changes.iter().map(is_passed).collect()
 }
 
 /// How many blocks a step of rebalancing may write, as by default.
@@ -239,10 +238,10 @@ fn core_cable(topology: &Topology) -> CableEnd {
             .is_some_and(|switch| topology.hosts(switch) > 0)
     };
     let cables = topology.cables();
-    let mut between_others = cables
+    let mut above_leaves = cables
         .iter()
         .filter(|cable| !is_leaf(cable.a.0) && !is_leaf(cable.b.0));
-    between_others.next().expect("it has three levels").a
+    above_leaves.next().expect("it has three levels").a
 }
 
 /// Every hundredth cable between switches.
@@ -337,9 +336,9 @@ fn bench(name: &str, topology: &Topology) {
             tables: &again.tables,
             orientation: &now,
         };
-        let (taken, told) = median(|| verify_changes(&proved_before, &candidate));
-        let ways = told.expect("the order is the same").ways;
-        println!("    proof of the changes {taken}: {ways} ways");
+        let (taken, changed) = median(|| verify_changes(&proved_before, &candidate));
+        let pairs = changed.expect("the order is the same").pairs;
+        println!("    proof of the changes {taken}: {pairs} pairs");
         let back = Options {
             previous_ranking: again.ranking.clone(),
             ..Options::default()

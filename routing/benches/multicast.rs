@@ -1,4 +1,4 @@
-//! The time of multicast planning at 45,056 hosts for one link that goes and comes back: whole, and
+//! The time of multicast planning at 45,056 hosts for one link that fails and returns: whole, and
 //! from the changes.
 //!
 //! `cargo bench -p rsm-routing --bench multicast [-- SUBSTRING]` prints the best of a few runs:
@@ -82,10 +82,10 @@ fn broadcast(topology: &Topology) -> Vec<Arc<Group>> {
 /// Hosts of a group lie all over the fabric: at a stride that shares no factor with their number.
 fn many(topology: &Topology) -> Vec<Arc<Group>> {
     let hosts = hosts(topology);
-    let member = |group: usize, place: usize| hosts[(group * 16 + place) * 997 % hosts.len()];
+    let member = |group: usize, index: usize| hosts[(group * 16 + index) * 997 % hosts.len()];
     (0..2_000u16)
         .map(|number| {
-            let members = (0..16).map(|place| member(usize::from(number), place));
+            let members = (0..16).map(|index| member(usize::from(number), index));
             group(number, members.collect())
         })
         .collect()
@@ -137,8 +137,8 @@ fn measure(name: &str, bed: &Bed, groups: &[Arc<Group>]) {
         let broken = Bed::new(bed.topology.without_cables(&[end]), ranking);
         let gone = plan(&broken, groups, &first);
         let events = [
-            ("goes", bed, &broken, &first),
-            ("comes", &broken, bed, &gone),
+            ("fails", bed, &broken, &first),
+            ("returns", &broken, bed, &gone),
         ];
         for (event, before, after, held) in events {
             let label = format!("{name}: a {what} {event}");

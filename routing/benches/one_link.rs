@@ -1,4 +1,4 @@
-//! The time of planning after one cable, part by part: the topology, routes by difference, the
+//! The time of planning after one cable, step by step: the topology, routes by difference, the
 //! tables, the order of switches, the proof of the difference, and the stages from the tables
 //! before to those after.
 //!
@@ -29,10 +29,10 @@ const RUNS: usize = 25;
 
 /// The median of `runs` runs in milliseconds, and the last result.
 fn median<T>(runs: usize, work: impl FnMut() -> T) -> (f64, T) {
-    let (taken, made) = stopwatch::time(runs, work);
+    let (taken, result) = stopwatch::time(runs, work);
     let mut times: Vec<f64> = taken.iter().map(|taken| taken.wall_ms).collect();
     times.sort_by(f64::total_cmp);
-    (times[runs / 2], made)
+    (times[runs / 2], result)
 }
 
 /// Proved routes.
@@ -51,7 +51,7 @@ impl Proved {
     }
 }
 
-/// Plans `topology` after `before`, each part `runs` times, and prints the time of each.
+/// Plans `topology` after `before`, each step `runs` times, and prints the time of each.
 fn follow(name: &str, before: &Proved, topology: Topology, runs: usize) -> Proved {
     let options = Options {
         previous_ranking: before.routing.ranking.clone(),
@@ -96,8 +96,8 @@ fn follow(name: &str, before: &Proved, topology: Topology, runs: usize) -> Prove
     let stages = stages.expect("both follow the order");
     println!(
         "  {name}: replan {replanned:.2}, with tables {routed:.2}, order {ordered:.2}, proof {proved:.2}, stages {staged:.2}; \
-         {entries} entries, {} ways, {} stages",
-        changed.ways,
+         {entries} entries, {} pairs, {} stages",
+        changed.pairs,
         stages.tables.len(),
     );
     Proved {
@@ -135,8 +135,8 @@ fn faults(topology: &Topology) -> [(&'static str, (Guid, PortNum)); 3] {
                 found.map(move |(port, _)| (guid, PortNum(port)))
             })
             .collect();
-        // Not the cable whose place among its like is that of the leaf, which also carries packets
-        // to the leaf itself.
+        // Not the cable whose index is that of the leaf: it also carries packets to the leaf
+        // itself.
         found[found.len() / 2 + 5]
     };
     let links = |leaf: bool| {

@@ -35,26 +35,26 @@ pub(crate) fn cpu_ms() -> f64 {
 /// The time of each of `runs` runs, and the result of the last one. The result of an earlier run is
 /// dropped before the next begins.
 pub(crate) fn time<T>(runs: usize, mut work: impl FnMut() -> T) -> (Vec<Taken>, T) {
-    let (mut taken, mut made) = (Vec::with_capacity(runs), None);
+    let (mut taken, mut result) = (Vec::with_capacity(runs), None);
     for _ in 0..runs {
-        drop(made.take());
+        drop(result.take());
         let (start, cpu) = (Instant::now(), cpu_ms());
-        made = Some(black_box(work()));
+        result = Some(black_box(work()));
         taken.push(Taken {
             wall_ms: start.elapsed().as_secs_f64() * 1e3,
             cpu_ms: cpu_ms() - cpu,
         });
     }
-    (taken, made.expect("at least one run"))
+    (taken, result.expect("at least one run"))
 }
 
 /// The best of each, of `runs` runs.
 pub(crate) fn best<T>(runs: usize, work: impl FnMut() -> T) -> (Taken, T) {
-    let (taken, made) = time(runs, work);
+    let (taken, result) = time(runs, work);
     let least = |of: fn(&Taken) -> f64| taken.iter().map(of).fold(f64::INFINITY, f64::min);
     let best = Taken {
         wall_ms: least(|taken| taken.wall_ms),
         cpu_ms: least(|taken| taken.cpu_ms),
     };
-    (best, made)
+    (best, result)
 }

@@ -17,7 +17,7 @@ use rsm_routing::tables::Tables;
 use rsm_routing::topology::{EndpointKind, PortUse, SwitchIdx, Topology};
 use rsm_routing::verify::{Held, SetReport, Witness, verify, verify_sets};
 
-/// Groups that a switch of these tests holds, more than there are leaves.
+/// The number of groups that a switch of these tests holds: more than there are leaves.
 pub(crate) const MANY: u16 = 1000;
 
 pub(crate) fn routed(kind: EngineKind, topology: &Topology, earlier: Option<&Ranking>) -> Routing {
@@ -61,7 +61,7 @@ pub(crate) fn checked(topology: &Topology, tables: &Tables, groups: &AdaptiveTab
     )
 }
 
-/// The report that [`verify_sets`] should make, by following every choice on its own.
+/// The report that [`verify_sets`] should make, by following every choice.
 #[derive(Debug, PartialEq, Eq)]
 struct Expected {
     pairs: [u64; 3],
@@ -140,23 +140,23 @@ fn brute_force(topology: &Topology, tables: &Tables, groups: &AdaptiveTables) ->
     found
 }
 
-/// Hops of the longest sequence of choices; `None` where some sequence does not arrive. `under` are
+/// Hops of the longest sequence of choices; `None` where some sequence does not arrive. `path` are
 /// the switches before.
-fn longest(steps: &Steps, at: usize, under: &mut Vec<usize>, loops: &mut bool) -> Option<u32> {
-    if under.contains(&at) {
+fn longest(steps: &Steps, at: usize, path: &mut Vec<usize>, loops: &mut bool) -> Option<u32> {
+    if path.contains(&at) {
         *loops = true;
         return None;
     }
-    under.push(at);
+    path.push(at);
     let mut hops = Some(0);
     for (_, next) in steps.range((at, 0)..=(at, 255)) {
-        let further = next.and_then(|next| longest(steps, next, under, loops));
+        let further = next.and_then(|next| longest(steps, next, path, loops));
         hops = match (hops, further) {
             (Some(hops), Some(further)) => Some(hops.max(further + 1)),
             _ => None,
         };
     }
-    under.pop();
+    path.pop();
     hops
 }
 
@@ -176,12 +176,12 @@ fn count_pairs(
             hops
         })
         .collect();
-    let part = topology.component_of(destination.switch);
+    let component = topology.component_of(destination.switch);
     for source in topology.destinations() {
         if source.guid == destination.guid {
             continue;
         }
-        let outcome = if topology.component_of(source.switch) != part {
+        let outcome = if topology.component_of(source.switch) != component {
             2
         } else {
             usize::from(outcomes[source.switch.index()].is_none())
@@ -197,13 +197,13 @@ fn count_pairs(
 }
 
 fn has_cycle(waits: &BTreeSet<[(usize, u8); 2]>) -> bool {
-    let mut left = waits.clone();
+    let mut remaining = waits.clone();
     loop {
-        let waited_for: BTreeSet<_> = left.iter().map(|&[_, to]| to).collect();
-        let before = left.len();
-        left.retain(|[from, _]| waited_for.contains(from));
-        if left.is_empty() || left.len() == before {
-            return !left.is_empty();
+        let waited_for: BTreeSet<_> = remaining.iter().map(|&[_, to]| to).collect();
+        let before = remaining.len();
+        remaining.retain(|[from, _]| waited_for.contains(from));
+        if remaining.is_empty() || remaining.len() == before {
+            return !remaining.is_empty();
         }
     }
 }
@@ -321,7 +321,7 @@ proptest! {
 fn a_detour_to_one_of_two_leaves_that_share_a_group_keeps_its_port() {
     // A tree of two pods, each of a leaf and two spines, with broken cables. Core 7 has no cable to
     // the pod of leaf 3: it reaches that leaf through spine 2 and core 6. Spines 1 and 2 lead down
-    // to leaf 0, the other leaf of the group. Spine 1 has no way to leaf 3 but back.
+    // to leaf 0, the other leaf of the group. Spine 1 has no path to leaf 3 but back.
     let mut fabric = common::Fabric::new();
     fabric.switches(8);
     let pods = [(0, 1), (0, 2), (3, 4), (3, 5)];
@@ -332,9 +332,9 @@ fn a_detour_to_one_of_two_leaves_that_share_a_group_keeps_its_port() {
     let [near, far] = [0, 3].map(|leaf| fabric.host(leaf));
     let topology = fabric.build();
     let routing = routed(EngineKind::FabricTree, &topology, None);
-    let one_beside_the_empty = [2; 8];
+    let one_group_besides_the_empty = [2; 8];
     let none = GroupIds::default();
-    let groups = planned(&topology, &routing, &one_beside_the_empty, &none);
+    let groups = planned(&topology, &routing, &one_group_besides_the_empty, &none);
     assert_eq!((groups.leaves, groups.groups), (2, 1));
     assert_sound(&topology, &routing, &groups);
     let core = &groups.tables.switches[7];
@@ -371,7 +371,7 @@ fn at_leaves_of_a_tree_every_port_up_is_in_the_group() {
 }
 
 #[test]
-fn a_far_slower_link_takes_no_adaptive_traffic_beside_others() {
+fn a_far_slower_link_carries_no_adaptive_traffic() {
     let mut fabric = common::Fabric::new();
     let leaves = fabric.switches(2);
     let spines = fabric.switches(2);
@@ -429,7 +429,7 @@ fn a_credit_loop_over_sets_is_found_and_named() {
 }
 
 #[test]
-fn an_entry_with_a_group_that_is_not_there_is_found() {
+fn an_entry_with_an_absent_group_is_found() {
     let topology = pgft(&[2, 2], &[1, 2], &[1, 1], 0);
     let routing = routed(EngineKind::FabricTree, &topology, None);
     let mut groups = with_groups(&topology, &routing).tables;
@@ -496,7 +496,7 @@ fn one_lost_link_changes_the_groups_of_its_leaf_alone_and_no_entry() {
         "{blocks:?}"
     );
 
-    // Back again, all is as before.
+    // The repair restores all groups.
     let back = routed(EngineKind::FabricTree, &topology, next.ranking.as_ref());
     let capacities = vec![MANY; topology.switch_count()];
     let mended = planned(&topology, &back, &capacities, &after.ids);
@@ -504,7 +504,7 @@ fn one_lost_link_changes_the_groups_of_its_leaf_alone_and_no_entry() {
 }
 
 #[test]
-fn a_leaf_that_is_away_gets_its_group_back() {
+fn an_absent_leaf_gets_its_group_back_when_it_returns() {
     let topology = pgft(&[2, 4], &[1, 2], &[1, 1], 0);
     let first = routed(EngineKind::FabricTree, &topology, None);
     let before = with_groups(&topology, &first);

@@ -1,4 +1,4 @@
-//! Load under adaptive routing: as good and as bad as switches may choose.
+//! Load under adaptive routing, for the best and the worst choices of switches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,20 +56,26 @@ impl Fabric<'_> {
         }
     }
 
-    /// Adds equal shares of `amount`.
-    fn spread(&self, at: SwitchIdx, to: &Destination, amount: f64, on: &mut BTreeMap<Link, f64>) {
+    /// Adds `amount` to `loads`, in equal shares of the links at each switch.
+    fn spread(
+        &self,
+        at: SwitchIdx,
+        to: &Destination,
+        amount: f64,
+        loads: &mut BTreeMap<Link, f64>,
+    ) {
         if at == to.switch {
             return;
         }
         let links = self.links(at, to.lid);
         let share = amount / links.len() as f64;
         for (link, next) in links {
-            *on.entry(link).or_default() += share;
-            self.spread(next, to, share, on);
+            *loads.entry(link).or_default() += share;
+            self.spread(next, to, share, loads);
         }
     }
 
-    /// The fullest link chosen badly, and spread evenly.
+    /// The load of the fullest link if switches choose badly, and if they spread evenly.
     fn fullest(&self, pairs: &[(&Destination, &Destination)]) -> (f64, f64) {
         let (mut badly, mut evenly) = (BTreeMap::<Link, f64>::new(), BTreeMap::new());
         for (from, to) in pairs {
@@ -105,8 +111,8 @@ proptest! {
 
         let (mut badly, mut evenly) = (0f64, 0f64);
         for distance in 1..hosts.len() {
-            let to = |place: usize| hosts[(place + distance) % hosts.len()];
-            let pairs: Vec<_> = (0..hosts.len()).map(|place| (hosts[place], to(place))).collect();
+            let to = |index: usize| hosts[(index + distance) % hosts.len()];
+            let pairs: Vec<_> = (0..hosts.len()).map(|index| (hosts[index], to(index))).collect();
             let fullest = fabric.fullest(&pairs);
             (badly, evenly) = (badly.max(fullest.0), evenly.max(fullest.1));
         }
@@ -152,7 +158,7 @@ fn on_an_intact_tree_good_choices_share_no_link_and_bad_ones_fill_one() {
 }
 
 #[test]
-fn loads_are_by_the_rate_of_links() {
+fn loads_are_relative_to_link_rates() {
     let netlist = generate("pgft:2;3,5;1,3;1,1,slow=50").unwrap();
     let topology = Topology::from_netlist(&netlist).unwrap();
     let routing = routed(EngineKind::FabricTree, &topology, None);
@@ -171,7 +177,7 @@ fn loads_are_by_the_rate_of_links() {
 }
 
 #[test]
-fn good_choices_avoid_what_a_broken_link_makes_routes_share() {
+fn good_choices_avoid_links_that_routes_share_after_a_fault() {
     let topology = pgft(&[4, 4], &[1, 4], &[1, 1], 0);
     let whole = routed(EngineKind::FabricTree, &topology, None);
     let leaf = topology
@@ -195,7 +201,7 @@ fn good_choices_avoid_what_a_broken_link_makes_routes_share() {
 }
 
 #[test]
-fn load_of_choices_that_come_back_has_no_number() {
+fn load_of_looping_choices_is_not_measured() {
     let topology = crate::common::ring(4);
     let routing = routed(EngineKind::UpDn, &topology, None);
     let mut groups = with_groups(&topology, &routing).tables;

@@ -1,5 +1,5 @@
-//! While groups change, and while switches do without a link: no loop and no credit loop, at no
-//! moment and for no choice.
+//! No loop and no credit loop, at any moment and for any choice, while groups change and while
+//! links are missing.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,12 @@ impl State {
 }
 
 /// The phases from routes and groups of one fabric to those of another with the same switches.
-fn way(topology: &Topology, old: &State, new: &Routing, groups: &AdaptiveTables) -> Vec<Phase> {
+fn push_phases(
+    topology: &Topology,
+    old: &State,
+    new: &Routing,
+    groups: &AdaptiveTables,
+) -> Vec<Phase> {
     let ranking = new.ranking.as_ref().unwrap();
     let orientation = rsm_routing::mcast::Orientation::of(topology, ranking).unwrap();
     let is_above = |high: SwitchIdx, low: SwitchIdx| orientation.is_above(high, low);
@@ -85,21 +90,21 @@ fn writes(from: &State, to: &State) -> Vec<Write> {
     writes
 }
 
-fn apply(now: &mut State, to: &State, write: Write) {
+fn write_block(current: &mut State, to: &State, write: Write) {
     match write {
         Write::Table(switch, block) => {
-            now.tables.lfts[switch].set_block(block, to.tables.lfts[switch].block(block));
+            current.tables.lfts[switch].set_block(block, to.tables.lfts[switch].block(block));
         }
         Write::Entries(switch, block) => {
             for lid in (block * 16..block * 16 + 16).map(|lid| Lid(lid as u16)) {
                 let group = to.groups.switches[switch].group_of(lid);
-                now.groups.switches[switch].set_entry(lid, group);
+                current.groups.switches[switch].set_entry(lid, group);
             }
         }
         Write::Groups(switch, block) => {
             for group in [2 * block, 2 * block + 1] {
                 let ports = to.groups.switches[switch].group(group);
-                now.groups.switches[switch].set_group(group, ports);
+                current.groups.switches[switch].set_group(group, ports);
             }
         }
     }
@@ -114,26 +119,26 @@ fn assert_safe_prefixes(topology: &Topology, old: &State, phases: &[Phase], seed
         seed ^= seed << 17;
         (seed % count as u64) as usize
     };
-    let mut now = old.clone();
+    let mut current = old.clone();
     for phase in phases {
         let to = State {
             tables: phase.tables.clone(),
             groups: phase.adaptive.clone(),
         };
-        let report = verify_mixture_of_sets(topology, now.held(), to.held());
+        let report = verify_mixture_of_sets(topology, current.held(), to.held());
         assert!(
             report.keeps_moving(),
             "{:?}: {:?}",
             phase.kind,
             report.witnesses
         );
-        let mut writes = writes(&now, &to);
-        for place in (1..writes.len()).rev() {
-            writes.swap(place, below(place + 1));
+        let mut writes = writes(&current, &to);
+        for index in (1..writes.len()).rev() {
+            writes.swap(index, below(index + 1));
         }
         for write in writes {
-            apply(&mut now, &to, write);
-            let report = verify_sets(topology, now.held());
+            write_block(&mut current, &to, write);
+            let report = verify_sets(topology, current.held());
             assert!(
                 report.keeps_moving(),
                 "{:?}: {:?}",
@@ -141,7 +146,7 @@ fn assert_safe_prefixes(topology: &Topology, old: &State, phases: &[Phase], seed
                 report.witnesses
             );
         }
-        assert_eq!(now, to, "{:?}", phase.kind);
+        assert_eq!(current, to, "{:?}", phase.kind);
     }
 }
 
@@ -165,16 +170,16 @@ fn assert_safe_push(whole: &Topology, cut: &[usize], kind: EngineKind, seed: u64
         tables: before.tables.clone(),
         groups: groups.tables.clone(),
     };
-    let there = way(&broken, &old, &during, &fewer.tables);
+    let there = push_phases(&broken, &old, &during, &fewer.tables);
     assert_safe_prefixes(&broken, &old, &there, seed);
-    let now = State {
+    let current = State {
         tables: during.tables.clone(),
         groups: fewer.tables.clone(),
     };
     let after = routed(kind, whole, during.ranking.as_ref());
     let mended = planned(whole, &after, &capacities, &fewer.ids);
-    let back = way(whole, &now, &after, &mended.tables);
-    assert_safe_prefixes(whole, &now, &back, seed);
+    let back = push_phases(whole, &current, &after, &mended.tables);
+    assert_safe_prefixes(whole, &current, &back, seed);
     there.len() + back.len()
 }
 
@@ -257,12 +262,12 @@ fn groups_that_change_at_once_may_close_a_loop_and_the_proof_says_so() {
     // The phases take the entries out of their groups first.
     let tables = [other.tables.clone()];
     let held = (&clockwise.tables, &clockwise.groups);
-    let way = proved_phases(&topology, held, &tables, &other.groups).unwrap();
-    assert_safe_prefixes(&topology, &clockwise, &way, 3);
+    let push_phases = proved_phases(&topology, held, &tables, &other.groups).unwrap();
+    assert_safe_prefixes(&topology, &clockwise, &push_phases, 3);
 }
 
-/// Pairs of hosts whose packets arrive whatever is chosen.
-fn lost_with(topology: &Topology, held: Held<'_>, gone: &[(Guid, PortNum)]) -> SetReport {
+/// The report for a fabric that has lost some cables, before any table changes.
+fn report_without(topology: &Topology, held: Held<'_>, gone: &[(Guid, PortNum)]) -> SetReport {
     let broken = topology.without_cables(gone);
     let (tables, groups) = recovered(&broken, held);
     checked(&broken, &tables, &groups)
@@ -272,7 +277,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn after_any_two_failures_switches_that_take_other_ports_close_no_loop(
+    fn after_any_two_failures_switches_that_use_other_ports_close_no_loop(
         plan in prop_oneof![random::broken_tree(), random::any_graph()],
         cut in proptest::collection::vec(any::<usize>(), 1..3),
         is_tree in any::<bool>(),
@@ -285,7 +290,7 @@ proptest! {
         let groups = with_groups(&topology, &routing).tables;
         let held = Held { tables: &routing.tables, adaptive: &groups };
         let gone: Vec<_> = cut.iter().map(|&cut| cables[cut % cables.len()].a).collect();
-        let report = lost_with(&topology, held, &gone);
+        let report = report_without(&topology, held, &gone);
         prop_assert!(report.keeps_moving(), "{:?}", report.witnesses);
     }
 
@@ -324,8 +329,8 @@ fn a_lost_link_up_costs_no_pair_and_a_lost_link_down_does() {
         tables: &routing.tables,
         adaptive: &groups,
     };
-    // Up from leaf and middle switches there are others, and the links to cores are double; from a
-    // middle switch down to a leaf there is one.
+    // Up from leaf and middle switches there are several links, and the links to cores are double;
+    // from a middle switch down to a leaf there is one.
     let down_to_leaves = 18;
     let found = recovery(&topology, held);
     assert_eq!(
@@ -344,7 +349,7 @@ fn a_lost_link_up_costs_no_pair_and_a_lost_link_down_does() {
     assert!(!cuts_off_a_host(&topology, held, high.a));
     let low = cables.iter().find(|cable| is_leaf(cable.a.0)).unwrap();
     assert!(cuts_off_a_host(&topology, held, low.a));
-    assert!(lost_with(&topology, held, &[low.a]).keeps_moving());
+    assert!(report_without(&topology, held, &[low.a]).keeps_moving());
 }
 
 /// Whether a switch has no port left for some host elsewhere once a cable has gone.

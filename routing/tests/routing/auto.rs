@@ -42,14 +42,14 @@ fn fullest(topology: &Topology, routing: &Routing) -> f64 {
     loads.fold(0.0, f64::max)
 }
 
-/// Checks that no candidate's fullest link is lighter by more than the larger repairs are worth.
+/// Checks that no candidate's fullest link is lighter by more than a tenth.
 fn assert_lightest(topology: &Topology, auto: &Routing) {
-    let own = fullest(topology, auto);
+    let load = fullest(topology, auto);
     for engine in CANDIDATES {
         if let Ok(other) = route(engine, topology, &Options::default(), None) {
-            let other = fullest(topology, &other);
+            let other_load = fullest(topology, &other);
             assert!(
-                own <= other * 1.1 + 1e-9,
+                load <= other_load * 1.1 + 1e-9,
                 "{} against {engine}",
                 auto.reason
             );
@@ -107,8 +107,8 @@ fn random_graphs_get_routes_of_nue_that_follow_an_order_of_the_switches() {
         assert_sound_on_lanes(&topology, &auto);
         assert_eq!(auto.engine, "nue", "{}", auto.reason);
         let order = Orientation::of(&topology, auto.ranking.as_ref().unwrap()).unwrap();
-        let turns = Dependencies::of(&topology, &auto.tables);
-        assert!(turns.follows(|high, low| order.is_above(high, low)));
+        let dependencies = Dependencies::of(&topology, &auto.tables);
+        assert!(dependencies.follows(|high, low| order.is_above(high, low)));
         let settings = Settings {
             seed: 1,
             ..Settings::default()
@@ -178,13 +178,13 @@ fn a_large_fabric_gets_nue_where_its_fullest_link_is_far_lighter() {
 }
 
 #[test]
-fn a_torus_stays_with_the_engine_of_small_repairs() {
+fn a_torus_gets_the_engine_of_small_repairs() {
     let auto = chosen(&generated("torus:6x6x6"), None);
     assert_eq!(auto.engine, "fabric-tree", "{}", auto.reason);
 }
 
 #[test]
-fn with_adaptive_routing_nue_is_not_chosen_and_its_choice_does_not_stay() {
+fn with_adaptive_routing_nue_is_not_chosen_and_an_earlier_choice_of_it_is_dropped() {
     let topology = generated("random:switches=60,degree=6,hosts=4");
     let first = chosen(&topology, None);
     assert_eq!(first.engine, "nue");
@@ -228,12 +228,12 @@ fn no_fault_changes_the_engine() {
     }
     assert!(
         would_change > 0,
-        "no fault of these puts the choice to the test"
+        "none of these faults would change the engine"
     );
 }
 
 #[test]
-fn a_fabric_that_grows_is_judged_anew() {
+fn a_fabric_that_grows_causes_a_new_choice() {
     let mut changed = 0;
     for seed in 0..12 {
         let whole = random_graph(seed);
@@ -257,7 +257,7 @@ fn a_fabric_that_grows_is_judged_anew() {
 }
 
 #[test]
-fn other_roots_are_judged_anew() {
+fn other_roots_cause_a_new_choice() {
     let topology = generated("torus:9x5,hosts=2");
     let first = chosen(&topology, None);
     let with_root = |roots: Vec<Guid>, earlier: &Routing| {

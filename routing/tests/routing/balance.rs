@@ -54,13 +54,13 @@ fn an_uneven_tree_whose_fullest_leaf_cannot_be_relieved_keeps_the_closed_form() 
     assert!(!routing.reason.contains("taken off"), "{}", routing.reason);
     let quality = quality(&topology, &routing);
     assert!(quality.shift.max <= 2, "{:?}", quality.shift);
-    // A full leaf has as many ways up as hosts, and these have nearly all hosts to send to.
+    // A full leaf has as many links up as hosts, which send to nearly all hosts.
     let hosts = quality.hosts as u64;
     assert!(quality.paths.max * 20 <= hosts * 21, "{:?}", quality.paths);
 }
 
 #[test]
-fn an_uneven_leaf_is_relieved_to_what_its_ways_up_allow() {
+fn an_uneven_leaf_is_relieved_to_what_its_links_up_allow() {
     let netlist = generate("pgft:2;18,12;1,18;1,1,uneven=40").unwrap();
     let topology = Topology::from_netlist(&netlist).unwrap();
     let routing = routed(EngineKind::FabricTree, &topology, None);
@@ -90,7 +90,7 @@ fn moves_off_full_links_keep_neighbouring_destinations_on_different_links() {
 /// The engine weighs relief of the fullest link against shifts: this leaf of 18 hosts has 464
 /// paths on its fullest link and 3.15 flows in shifts where only the link counts.
 #[test]
-fn relief_that_costs_shifts_more_than_it_wins_is_left() {
+fn relief_that_costs_shifts_more_than_it_gains_is_skipped() {
     let netlist = generate("pgft:2;18,24;1,12;1,1,uneven=60").unwrap();
     let topology = Topology::from_netlist(&netlist).unwrap();
     let routing = routed(EngineKind::FabricTree, &topology, None);
@@ -109,7 +109,7 @@ fn one_cable_at_a_hundredth_of_the_rate_carries_next_to_nothing_and_ranks_stay()
                 (cable.width, cable.speed) = (LinkWidth::X1, LinkSpeed::Sdr);
             }
         });
-        // Two destinations meet on one of three ways in place of four; one engine relieves it.
+        // Two destinations meet on one of three links instead of four; one engine relieves it.
         for (kind, most) in [(EngineKind::FabricTree, 1.7), (EngineKind::UpDn, 2.5)] {
             let routing = routed(kind, &topology, None);
             assert_sound(&topology, &routing.tables);
@@ -124,21 +124,21 @@ fn one_cable_at_a_hundredth_of_the_rate_carries_next_to_nothing_and_ranks_stay()
 }
 
 #[test]
-fn ways_of_two_rates_carry_by_their_rates_in_both_directions() {
+fn links_of_two_rates_carry_load_by_rate_in_both_directions() {
     let mut fabric = Fabric::new();
     let leaves = fabric.switches(6);
     let spines = fabric.switches(4);
-    for (place, &leaf) in leaves.iter().enumerate() {
+    for (index, &leaf) in leaves.iter().enumerate() {
         fabric.hosts(leaf, 12);
         for (number, &spine) in spines.iter().enumerate() {
-            let is_slow = place == 0 && number % 2 == 0;
+            let is_slow = index == 0 && number % 2 == 0;
             fabric.link_of_rate(leaf, spine, if is_slow { 100 } else { 200 });
         }
     }
     let topology = fabric.build();
     let routing = routed(EngineKind::FabricTree, &topology, None);
     assert_sound(&topology, &routing.tables);
-    // The leaf with slow ways has 600 of 200 for the packets of 12 hosts from and to 60.
+    // The links of the slow leaf have a total rate of 600, for packets of 12 hosts from and to 60.
     let least = 12 * 60 * 200 / 600;
     let worst = &quality(&topology, &routing).worst[0];
     let load = worst.paths * 200 / u64::from(worst.rate);
@@ -180,24 +180,24 @@ fn a_slow_cable_takes_over_when_the_fast_ones_beside_it_are_gone() {
 fn base_entries(topology: &Topology, tables: &Tables) -> Vec<(Guid, Guid, u8)> {
     let hosts = || topology.destinations().iter().filter(|d| d.kind.is_host());
     let of_switch = |switch| {
-        let own = topology.switch(switch).guid;
+        let guid = topology.switch(switch).guid;
         let entry = move |host: &Destination| tables.lft(switch).entry(host.lid);
-        hosts().map(move |host| (own, host.guid, entry(host)))
+        hosts().map(move |host| (guid, host.guid, entry(host)))
     };
     let mut entries: Vec<_> = topology.indices().flat_map(of_switch).collect();
     entries.sort_unstable();
     entries
 }
 
-/// Leaves with hosts and cables in no order.
-fn crooked(lmc: u8) -> Topology {
+/// A tree whose leaves have different numbers of hosts and cables.
+fn irregular(lmc: u8) -> Topology {
     let mut fabric = Fabric::with_lmc(lmc);
     let spines = fabric.switches(5);
     for (number, hosts) in [2, 11, 5, 8, 3, 9, 12, 4, 7, 10].into_iter().enumerate() {
         let leaf = fabric.switches(1)[0];
         fabric.hosts(leaf, hosts);
-        for (place, &spine) in spines.iter().enumerate() {
-            for _ in 0..1 + (number * place) % 3 {
+        for (index, &spine) in spines.iter().enumerate() {
+            for _ in 0..1 + (number * index) % 3 {
                 fabric.link(leaf, spine);
             }
         }
@@ -206,12 +206,12 @@ fn crooked(lmc: u8) -> Topology {
 }
 
 #[test]
-fn base_lids_are_levelled_as_with_lmc_0_and_further_lids_take_other_ways() {
-    let first = crooked(0);
+fn base_lids_are_levelled_as_with_lmc_0_and_further_lids_use_other_links() {
+    let first = irregular(0);
     let plain = routed(EngineKind::FabricTree, &first, None);
     assert!(plain.reason.contains("taken off"), "{}", plain.reason);
     for lmc in [1, 2] {
-        let topology = crooked(lmc);
+        let topology = irregular(lmc);
         let tables = routed(EngineKind::FabricTree, &topology, None).tables;
         assert_sound(&topology, &tables);
         assert_eq!(
@@ -234,7 +234,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn base_lids_have_the_same_ways_with_any_lmc(plan in random::any_fabric()) {
+    fn base_lids_have_the_same_entries_with_any_lmc(plan in random::any_fabric()) {
         for kind in [EngineKind::FabricTree, EngineKind::UpDn, EngineKind::MinHop] {
             let of_lmc = |lmc: u8| {
                 let plan = random::Plan { lmc, ..plan.clone() };

@@ -1,4 +1,5 @@
-//! A start of `fabric-tree` while cables of a regular tree are missing: as if they had been seen.
+//! A start of `fabric-tree` while cables of a regular tree are missing: the tables are those of a
+//! repair.
 
 use std::collections::BTreeMap;
 
@@ -29,16 +30,16 @@ fn routed(topology: &Topology, earlier: Option<&Ranking>) -> Routing {
 
 /// A start on `broken`, which is `whole` without some cables, has the tables of a repair, and the
 /// return of the cables has those of the whole fabric.
-fn assert_starts_as_repaired(whole: &Topology, broken: &Topology, place: &str) {
+fn assert_starts_as_repaired(whole: &Topology, broken: &Topology, case: &str) {
     let before = routed(whole, None);
     let repaired = routed(broken, before.ranking.as_ref());
     let started = routed(broken, None);
     assert_sound_on_lanes(broken, &started);
     let blocks = started.tables.blocks_changed(&repaired.tables);
-    assert_eq!(blocks, 0, "{place}: {}", started.reason);
+    assert_eq!(blocks, 0, "{case}: {}", started.reason);
     let back = routed(whole, started.ranking.as_ref());
-    assert_eq!(back.tables, before.tables, "{place}");
-    assert!(!misses_parts(back.ranking.as_ref().unwrap()), "{place}");
+    assert_eq!(back.tables, before.tables, "{case}");
+    assert!(!misses_parts(back.ranking.as_ref().unwrap()), "{case}");
 }
 
 #[test]
@@ -109,7 +110,7 @@ fn tables_that_differ_in_most_entries_are_not_kept() {
     let broken = fail(generate("superpod:su=1").unwrap(), "links=1,seed=3").unwrap();
     let broken = Topology::from_netlist(&broken).unwrap();
     let started = routed(&broken, None);
-    // Each host has the way of the next one.
+    // Each host has the entries of the next one.
     let mut other = started.tables.clone();
     for (other, started) in other.lfts.iter_mut().zip(&started.tables.lfts) {
         for lid in 1..broken.top_lid().0 {
@@ -147,8 +148,8 @@ fn a_tree_that_is_built_with_fewer_cables_lacks_none() {
     let (leaves, spines) = (fabric.switches(6), fabric.switches(4));
     for &leaf in &leaves {
         fabric.hosts(leaf, 7);
-        for (place, &spine) in spines.iter().enumerate() {
-            for _ in 0..if place < 3 { 2 } else { 1 } {
+        for (index, &spine) in spines.iter().enumerate() {
+            for _ in 0..if index < 3 { 2 } else { 1 } {
                 fabric.link(leaf, spine);
             }
         }
@@ -171,7 +172,7 @@ fn a_tree_that_is_built_with_fewer_cables_lacks_none() {
 }
 
 #[test]
-fn a_cable_that_comes_in_another_port_replaces_the_one_that_was_inferred() {
+fn a_cable_that_appears_in_another_port_replaces_the_inferred_one() {
     let whole = pgft(&[8, 6], &[1, 8], &[1, 1], 0);
     let cable = whole.cables()[11];
     let broken = whole.without_cables(&[cable.a]);

@@ -1,6 +1,6 @@
 //! Fabrics to try engines and proofs on.
 
-#![allow(dead_code, reason = "benches share it, and use parts of it")]
+#![allow(dead_code, reason = "benches share this module, and use some of it")]
 
 use std::collections::BTreeMap;
 
@@ -26,8 +26,8 @@ pub(crate) fn followed(routing: &Routing) -> Vec<Guid> {
     routing.ranking.as_ref().unwrap().followed()
 }
 
-/// Whether packets from a switch to a destination are packets between two switches that carry
-/// nothing: these pairs have a path only where detours of others pass.
+/// Whether packets from a switch to a destination are packets between two switches without end
+/// ports: these pairs have a path only where detours of other pairs pass.
 pub(crate) fn carries_nothing(topology: &Topology, from: SwitchIdx, to: &Destination) -> bool {
     let is_bare = |switch| topology.destinations_of(switch).len() == 1;
     is_bare(from) && to.kind == EndpointKind::Switch0 && is_bare(to.switch)
@@ -199,7 +199,7 @@ pub(crate) fn ring(count: usize) -> Topology {
 pub(crate) fn grid(dimensions: &[(usize, bool)], hosts: usize, missing: &[usize]) -> Topology {
     let count = dimensions.iter().map(|(size, _)| size).product();
     let mut fabric = Fabric::new();
-    // GUIDs in another order than places.
+    // The order of GUIDs differs from that of positions.
     let switches: Vec<Option<usize>> = (0..count)
         .map(|number| {
             let guid = Guid(0x1000 + (number as u64 * 7919) % 10_007);
@@ -260,15 +260,15 @@ pub(crate) fn rebuilt_with(
     let mut keys = Vec::new();
     for index in topology.indices() {
         let switch = topology.switch(index);
-        let of_it = topology.destinations_of(index);
+        let ends = topology.destinations_of(index);
         let key = keep(index).then(|| {
-            let own = of_it.iter().find(|d| d.port == PortNum::ZERO).unwrap();
+            let own = ends.iter().find(|d| d.port == PortNum::ZERO).unwrap();
             let (ports, cap) = (switch.num_ports, switch.linear_fdb_cap);
             let (lid, lmc) = lids(own);
             let key = builder
                 .add_switch(switch.guid, ports, lid, lmc, cap)
                 .unwrap();
-            for end in of_it.iter().filter(|d| d.port != PortNum::ZERO) {
+            for end in ends.iter().filter(|d| d.port != PortNum::ZERO) {
                 let (lid, lmc) = lids(end);
                 builder
                     .add_endport(key, end.port, end.guid, lid, lmc, end.kind)
@@ -311,8 +311,8 @@ pub(crate) fn swapped(
     let mut keys = Vec::new();
     for index in topology.indices() {
         let switch = topology.switch(index);
-        let mut of_it = topology.destinations_of(index).iter();
-        let own = of_it.find(|d| d.port == PortNum::ZERO).unwrap();
+        let mut ends = topology.destinations_of(index).iter();
+        let own = ends.find(|d| d.port == PortNum::ZERO).unwrap();
         let (ports, cap) = (switch.num_ports, switch.linear_fdb_cap);
         let key = builder.add_switch(switch.guid, ports, own.lid, own.lmc, cap);
         keys.push(key.unwrap());
@@ -349,7 +349,7 @@ pub(crate) fn with_host(
     let switch = topology.switch_by_guid(at.0).unwrap();
     let ends = topology.destinations_of(switch).iter();
     let own = ends.clone().find(|end| end.port == PortNum::ZERO).unwrap();
-    let part = |port, guid, lid, lmc, kind| EndPart {
+    let end_part = |port, guid, lid, lmc, kind| EndPart {
         port,
         guid,
         lid,
@@ -357,9 +357,9 @@ pub(crate) fn with_host(
         further: rsm_routing::topology::FurtherLids::default(),
         kind,
     };
-    let others = ends.filter(|end| end.port != PortNum::ZERO);
-    let others = others.map(|end| part(end.port, end.guid, end.lid, end.lmc, end.kind));
-    let new = part(at.1, guid, lid, Lmc::ZERO, EndpointKind::Ca);
+    let kept = ends.filter(|end| end.port != PortNum::ZERO);
+    let kept = kept.map(|end| end_part(end.port, end.guid, end.lid, end.lmc, end.kind));
+    let new = end_part(at.1, guid, lid, Lmc::ZERO, EndpointKind::Ca);
     let cables = topology.groups(switch).flat_map(|group| {
         let peer = topology.switch(group.neighbour).guid;
         group.links.iter().map(move |link| CableEnd {
@@ -373,7 +373,7 @@ pub(crate) fn with_host(
         lid: own.lid,
         lmc: own.lmc,
         cables: cables.collect(),
-        ends: others.chain([new]).collect(),
+        ends: kept.chain([new]).collect(),
     };
     changes.insert(at.0, Some(switch_part));
     topology.follow(&changes).unwrap()

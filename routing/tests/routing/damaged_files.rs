@@ -1,4 +1,4 @@
-//! Files of fabrics with any damage: cut off, with other bytes, with lines in other places.
+//! Files of fabrics with any damage: cut off, with other bytes, with moved lines.
 
 use proptest::prelude::*;
 use rsm_routing::ibnetdiscover::{Strictness, WarningKind, parse, parse_as, write};
@@ -49,7 +49,7 @@ fn a_file_cut_off_at_any_byte_is_read_or_refused() {
         for len in 0..=text.len() {
             let cut = &text.as_bytes()[..len];
             assert_readings_are_sound(cut).unwrap_or_else(|error| panic!("{len}: {error}"));
-            // Of a shorter file there are never more nodes or cables.
+            // A shorter file never has more nodes or cables.
             if let Ok(parsed) = parse_as(cut, "cut", Strictness::Lenient) {
                 let count = |kind| parsed.netlist.count(kind);
                 assert!(count(NodeKind::Switch) <= whole.netlist.count(NodeKind::Switch));

@@ -20,14 +20,14 @@ fn routed(topology: &Topology, earlier: Option<&Ranking>, connect_roots: bool) -
     route(EngineKind::FabricTree, topology, &options, None).unwrap()
 }
 
-/// Every pair with an end port is reached, without a loop, by the order that the routes name.
+/// Checks that every pair with an end port is reached, without a loop, in the order of the routes.
 fn assert_sound(topology: &Topology, routing: &Routing) -> Report {
     let report = verify(topology, &routing.tables);
     assert!(report.loop_free && report.credit_loop_free);
     assert_eq!(report.unreachable_pairs, 0, "{:?}", report.witnesses);
     let order = Orientation::of(topology, routing.ranking.as_ref().unwrap()).unwrap();
-    let turns = Dependencies::of(topology, &routing.tables);
-    assert!(turns.follows(|high, low| order.is_above(high, low)));
+    let dependencies = Dependencies::of(topology, &routing.tables);
+    assert!(dependencies.follows(|high, low| order.is_above(high, low)));
     report
 }
 
@@ -60,7 +60,7 @@ fn switches_that_carry_nothing_have_paths_on_request() {
     let with = routed(&topology, None, true);
     let report = assert_sound(&topology, &with);
     assert_eq!(report.switch_pairs.unreachable, 0);
-    // No entry that was there is another one.
+    // No earlier entry changes.
     for switch in topology.indices() {
         for to in topology.destinations() {
             let [before, after] = [&without, &with].map(|routing| routing.tables.lft(switch));
@@ -75,14 +75,14 @@ fn whichever_cable_a_tree_loses_the_routes_follow_the_change() {
     for connect_roots in [false, true] {
         let whole = three_levels();
         let first = routed(&whole, None, connect_roots);
-        let mut turned = 0;
+        let mut reordered = 0;
         for cable in whole.cables() {
             let broken = whole.without_cables(&[cable.a]);
             let during = routed(&broken, first.ranking.as_ref(), connect_roots);
             let report = assert_sound(&broken, &during);
             assert!(!connect_roots || report.switch_pairs.unreachable == 0);
             assert_eq!(during.whole(), None, "{cable:?}");
-            turned += usize::from(followed(&during) != followed(&first));
+            reordered += usize::from(followed(&during) != followed(&first));
             let unprepared = during.ranking.clone().map(Ranking::unprepared);
             let anew = routed(&broken, unprepared.as_ref(), connect_roots);
             assert_eq!(anew.tables, during.tables, "{cable:?}");
@@ -91,8 +91,11 @@ fn whichever_cable_a_tree_loses_the_routes_follow_the_change() {
             assert_eq!(back.tables, first.tables);
             assert_eq!(followed(&back), followed(&first));
         }
-        // Only a cable above the apex asks for another one.
-        assert!(turned > 0 && turned < whole.link_count() / 4, "{turned}");
+        // Only the loss of a cable above the apex requires another order.
+        assert!(
+            reordered > 0 && reordered < whole.link_count() / 4,
+            "{reordered}"
+        );
     }
 }
 
@@ -108,8 +111,9 @@ fn two_cables_lost_anywhere_leave_every_end_port_reached() {
             let both = broken.without_cables(&[other.a]);
             let next = routed(&both, during.ranking.as_ref(), false);
             assert_sound(&both, &next);
-            let whole = next.ranking.clone().map(Ranking::unprepared);
-            assert_eq!(routed(&both, whole.as_ref(), false).tables, next.tables);
+            let unprepared = next.ranking.clone().map(Ranking::unprepared);
+            let anew = routed(&both, unprepared.as_ref(), false);
+            assert_eq!(anew.tables, next.tables);
         }
     }
 }
@@ -168,8 +172,8 @@ fn fullest(spec: &str) -> u64 {
         .max
 }
 
-/// Only what passes between two spines with hosts goes by a leaf: the tree stays a tree. `more` are
-/// the packets of other hosts to those on one spine that no table keeps off some link.
+/// Only packets between two spines with hosts pass a leaf. `more` is the number of paths of other
+/// hosts to those on one spine that no table keeps off some link.
 #[test]
 fn hosts_on_spines_cost_the_other_links_little() {
     for (regular, irregular, more) in [

@@ -12,7 +12,7 @@ use rsm_routing::tables::{NO_PATH, Tables};
 use rsm_routing::topology::{EndpointKind, PortUse, Topology, TopologyBuilder};
 use rsm_routing::verify::{Report, mixture_is_acyclic, stages, verify};
 
-/// Engines that take shortest or up*/down* paths, ranks or not.
+/// Engines that use shortest or up*/down* paths, with or without ranks.
 const ON_ANY_TREE: [EngineKind; 3] = [EngineKind::Auto, EngineKind::MinHop, EngineKind::UpDn];
 
 fn routed(kind: EngineKind, topology: &Topology) -> Routing {
@@ -29,8 +29,7 @@ fn assert_sound(topology: &Topology, tables: &Tables) -> Report {
     report
 }
 
-/// Every entry names port 0, the destination's own port, or a link to another switch; and switches
-/// have one for every destination of their part, as far as `report` says that pairs are reached.
+/// Checks that every entry names port 0, the destination's own port, or a link to another switch.
 fn assert_entries_exist(topology: &Topology, tables: &Tables) {
     for switch in topology.indices() {
         let lft = tables.lft(switch);
@@ -54,7 +53,7 @@ fn assert_entries_exist(topology: &Topology, tables: &Tables) {
 }
 
 #[test]
-fn two_leaves_and_two_spines_are_routed_by_the_book() {
+fn two_leaves_and_two_spines_get_the_expected_entries() {
     // Leaves 0 and 1 with two hosts each, spines 2 and 3. LIDs 1..=4 are the switches', 5..=8 the
     // hosts'.
     let mut fabric = Fabric::new();
@@ -133,7 +132,7 @@ fn aggregation_nodes_on_every_switch_cost_no_balance() {
 }
 
 #[test]
-fn a_host_on_a_spine_does_not_turn_the_tree_over() {
+fn a_host_on_a_spine_does_not_turn_the_tree_upside_down() {
     let mut fabric = Fabric::new();
     let leaves = fabric.switches(8);
     let spines = fabric.switches(4);
@@ -170,7 +169,7 @@ fn a_slow_link_carries_less() {
 }
 
 #[test]
-fn lids_of_one_port_take_different_ways() {
+fn lids_of_one_port_use_different_links() {
     let topology = pgft(&[2, 4], &[1, 4], &[1, 1], 2);
     for kind in [EngineKind::MinHop, EngineKind::UpDn, EngineKind::FabricTree] {
         let tables = routed(kind, &topology).tables;
@@ -353,7 +352,7 @@ fn one_dead_cable_changes_little_and_its_return_restores_all() {
 }
 
 #[test]
-fn a_switch_that_reboots_comes_back_to_its_place() {
+fn absent_switches_stay_in_the_ranking() {
     let topology = pgft(&[4, 4], &[1, 4], &[1, 1], 0);
     let before = routed(EngineKind::UpDn, &topology);
     let ranking = before.ranking.clone().unwrap();

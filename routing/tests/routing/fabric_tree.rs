@@ -21,12 +21,12 @@ fn routed(topology: &Topology, earlier: Option<&Ranking>) -> Routing {
     routed_as(topology, earlier, &Options::default())
 }
 
-/// The same with the categories and numbers of `said`.
-fn routed_as(topology: &Topology, earlier: Option<&Ranking>, said: &Options) -> Routing {
+/// The same with the categories and numbers of `base`.
+fn routed_as(topology: &Topology, earlier: Option<&Ranking>, base: &Options) -> Routing {
     let with = |ranking: Option<Ranking>| {
         let options = Options {
             previous_ranking: ranking,
-            ..said.clone()
+            ..base.clone()
         };
         route(EngineKind::FabricTree, topology, &options, None).unwrap()
     };
@@ -80,7 +80,7 @@ fn worst_shift(topology: &Topology, tables: &Tables) -> usize {
     worst_shift_of(topology, tables, &hosts)
 }
 
-/// The same for some hosts, in the order that they stand in.
+/// The same for some hosts, in the given order.
 fn worst_shift_of(topology: &Topology, tables: &Tables, hosts: &[(Lid, SwitchIdx)]) -> usize {
     let mut worst = 0;
     for step in 1..hosts.len() {
@@ -118,8 +118,8 @@ fn shifts_do_not_meet_on_full_trees() {
 }
 
 #[test]
-fn several_ways_down_share_packets_to_a_leaf() {
-    // Every core is cabled to every spine of a pod, so that four ways lead down to each leaf.
+fn several_paths_down_share_packets_to_a_leaf() {
+    // Every core is cabled to every spine of a pod, so that four paths lead down to each leaf.
     let mut fabric = Fabric::new();
     let cores = fabric.switches(4);
     for _ in 0..4 {
@@ -168,7 +168,7 @@ fn where_the_closed_form_is_uneven_the_fullest_links_are_relieved() {
         fullest * 4 <= least * 5,
         "{fullest} paths on a link, at best {least}"
     );
-    // Moved entries have as good a place as any: only those that lost it move again, and come back.
+    // Moved entries count like any other: only those that lost their path move again, and return.
     let broken = topology.without_cables(&[topology.cables()[7].a]);
     let during = routed(&broken, routing.ranking.as_ref());
     assert_sound(&broken, &during.tables);
@@ -198,8 +198,8 @@ fn two_meet_at_most_when_one_link_is_gone() {
     }
 }
 
-/// An entry may change only where packets that follow the tables in force from there would be lost,
-/// and go only where none has to arrive.
+/// Checks that an entry changes only where packets that follow the old tables from there would be
+/// lost, and is removed only where none has to arrive.
 fn assert_least_change(topology: &Topology, old: &Tables, new: &Tables) {
     for switch in topology.indices() {
         for destination in topology.destinations() {
@@ -242,32 +242,32 @@ fn a_lost_link_moves_only_entries_through_it_and_its_return_restores_every_table
         let before = routed(topology, None);
         let cables = topology.cables();
         for cable in cables.iter().step_by(cables.len() / 5) {
-            let place = format!("tree {number}, {cable:?}");
+            let case = format!("tree {number}, {cable:?}");
             let broken = topology.without_cables(&[cable.a]);
             let during = routed(&broken, before.ranking.as_ref());
-            assert_ne!(during.tables, before.tables, "{place}");
+            assert_ne!(during.tables, before.tables, "{case}");
             let ends = [cable.a, cable.b]
                 .map(|(guid, port)| (topology.switch_by_guid(guid).unwrap(), port));
             for switch in topology.indices() {
                 let (old, new) = (before.tables.lft(switch), during.tables.lft(switch));
                 for lid in topology.destinations().iter().flat_map(|one| one.lids()) {
-                    // Only a detour of others needs an entry where none was.
+                    // Only a detour of other switches needs an entry where none was.
                     assert!(
                         old.entry(lid) == new.entry(lid)
                             || old.entry(lid) == NO_PATH
                             || passes(topology, &before.tables, (switch, lid), &ends),
-                        "{place}: {switch:?} {lid:?}"
+                        "{case}: {switch:?} {lid:?}"
                     );
                 }
             }
             let after = routed(topology, during.ranking.as_ref());
-            assert_eq!(after.tables, before.tables, "{place}");
+            assert_eq!(after.tables, before.tables, "{case}");
         }
     }
 }
 
 #[test]
-fn one_dead_switch_is_gone_around_and_comes_back_to_its_place() {
+fn a_dead_switch_is_bypassed_and_its_return_restores_every_table() {
     for topology in &full_trees() {
         let before = routed(topology, None);
         for gone in topology.indices().step_by(7) {
@@ -387,11 +387,11 @@ fn ports_that_are_given_numbers_are_spread_in_their_order() {
     };
     let hosts: Vec<(Lid, SwitchIdx)> = order.iter().map(place).collect();
     let tables = |numbers: BTreeMap<Guid, u32>| {
-        let said = Options {
+        let base = Options {
             numbers: numbers.into(),
             ..Options::default()
         };
-        routed_as(&topology, None, &said).tables
+        routed_as(&topology, None, &base).tables
     };
     let unordered = tables(BTreeMap::new());
     let ordered = tables(order.iter().copied().zip(0..).collect());
@@ -413,7 +413,7 @@ fn ports_that_are_given_numbers_are_spread_in_their_order() {
 }
 
 #[test]
-fn a_slow_link_carries_less_and_a_slow_way_up_too() {
+fn a_slow_link_up_carries_less() {
     let mut fabric = Fabric::new();
     let leaves = fabric.switches(4);
     let spines = fabric.switches(4);
@@ -455,7 +455,7 @@ fn a_cable_within_a_rank_and_a_pod_upside_down_do_no_harm() {
         }
     }
     fabric.link(spines[0], spines[1]);
-    // A pod that hangs by its leaves, which have hosts, off the spines' hosts' place.
+    // Switches with hosts that hang below two leaves.
     let below = fabric.switches(3);
     for &switch in &below {
         fabric.host(switch);
@@ -488,7 +488,7 @@ fn auto_chooses_fabric_tree_where_switches_have_ranks() {
 
 /// Categories and numbers for some destinations, by the bits of `seed`; none at all for an even
 /// one.
-fn said_of(topology: &Topology, seed: u64) -> Options {
+fn random_options(topology: &Topology, seed: u64) -> Options {
     if seed.is_multiple_of(2) {
         return Options::default();
     }
@@ -514,24 +514,24 @@ fn said_of(topology: &Topology, seed: u64) -> Options {
 /// No packet turns up after going down, by the order that the routes name.
 fn assert_follows(topology: &Topology, routing: &Routing) {
     let order = Orientation::of(topology, routing.ranking.as_ref().unwrap()).unwrap();
-    let turns = Dependencies::of(topology, &routing.tables);
-    assert!(turns.follows(|high, low| order.is_above(high, low)));
+    let dependencies = Dependencies::of(topology, &routing.tables);
+    assert!(dependencies.follows(|high, low| order.is_above(high, low)));
 }
 
 proptest! {
     #[test]
-    fn tables_are_sound_on_any_fabric(plan in random::any_fabric(), said in any::<u64>()) {
+    fn tables_are_sound_on_any_fabric(plan in random::any_fabric(), seed in any::<u64>()) {
         let topology = plan.build();
-        let said = said_of(&topology, said);
-        assert_sound(&topology, &routed_as(&topology, None, &said).tables);
+        let base = random_options(&topology, seed);
+        assert_sound(&topology, &routed_as(&topology, None, &base).tables);
     }
 
-    /// Faults and repairs in any order: sound on the way, with the least change, and only missing
-    /// parts count.
+    /// Faults and repairs in any order: tables are sound at each step and depend only on what is
+    /// missing.
     #[test]
     fn faults_and_repairs_restore_the_first_tables(
         plan in random::any_fabric(),
-        said in any::<u64>(),
+        seed in any::<u64>(),
         steps in prop::collection::vec(
             (prop::collection::vec(any::<prop::sample::Index>(), 0..4), any::<bool>(), any::<prop::sample::Index>()),
             1..6,
@@ -540,8 +540,8 @@ proptest! {
         let whole = plan.build();
         let cables = whole.cables();
         prop_assume!(!cables.is_empty());
-        let said = said_of(&whole, said);
-        let routed = |topology: &Topology, earlier: Option<&Ranking>| routed_as(topology, earlier, &said);
+        let base = random_options(&whole, seed);
+        let routed = |topology: &Topology, earlier: Option<&Ranking>| routed_as(topology, earlier, &base);
         let first = routed(&whole, None);
         let mut now = (whole.clone(), first.clone());
         for (dead, kill, switch) in steps {

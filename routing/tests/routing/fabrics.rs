@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::print_stdout,
-    reason = "what the engines make of each fabric is worth reading with --nocapture"
+    reason = "the figures of each fabric are readable with --nocapture"
 )]
 
 use std::path::Path;
@@ -65,7 +65,7 @@ fn real_fabrics_are_routed_completely() {
             "{name}: shortest paths have {:.2} hops on average, and load {} at most",
             shortest.average_hops, shortest.load.max
         );
-        // On trees, and these are trees mostly, going up and down costs next to nothing.
+        // On trees, as most of these are, paths up and down are hardly longer.
         assert!(
             report.average_hops <= shortest.average_hops * 1.25,
             "{name}: {} against {}",

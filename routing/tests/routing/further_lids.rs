@@ -32,7 +32,7 @@ fn leaves(topology: &Topology) -> impl Iterator<Item = SwitchIdx> {
     topology.indices().filter(|&leaf| topology.hosts(leaf) > 0)
 }
 
-/// The ports by which packets from a switch to a LID leave switches, with these.
+/// The switches and output ports of packets from a switch to a LID.
 fn path(topology: &Topology, tables: &Tables, from: SwitchIdx, to: &Destination, lid: Lid) -> Path {
     let mut path = Path::new();
     let mut at = from;
@@ -54,8 +54,8 @@ fn distinct(topology: &Topology, tables: &Tables, from: SwitchIdx, to: &Destinat
     paths.collect::<BTreeSet<Path>>().len()
 }
 
-/// The paths of all pairs of hosts on the fullest link by its rate, where packets go to the LIDs
-/// this far from the base LIDs.
+/// The paths of all pairs of hosts on the fullest link, if packets go to the LIDs at `offset` from
+/// the base LIDs.
 fn fullest(topology: &Topology, tables: &Tables, offset: u16) -> u64 {
     let mut load = std::collections::BTreeMap::<(SwitchIdx, u8), u64>::new();
     for to in hosts(topology) {
@@ -83,15 +83,15 @@ fn damaged(spec: &str, faults: &str, lmc: u8) -> (Topology, Topology) {
 fn with_lmc(topology: &Topology, lmc: u8) -> Topology {
     let lmc = Lmc::new(lmc).unwrap();
     let lids = |end: &Destination| {
-        let own = if end.kind.is_host() { lmc } else { Lmc::ZERO };
-        (Lid(end.lid.0 * lmc.lids()), own)
+        let end_lmc = if end.kind.is_host() { lmc } else { Lmc::ZERO };
+        (Lid(end.lid.0 * lmc.lids()), end_lmc)
     };
     common::rebuilt_with(topology, |_| true, lids)
 }
 
 /// The number of paths from a leaf to another one of a tree without parallel cables, whose switches
 /// of level `i` have `up[i]` cables up, where the two meet `levels` above the leaves.
-fn ways(up: &[usize], levels: usize) -> usize {
+fn path_count(up: &[usize], levels: usize) -> usize {
     up[..levels].iter().product()
 }
 
@@ -118,7 +118,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn lids_have_as_many_paths_as_there_are(
+    fn lids_use_as_many_paths_as_exist(
         below in proptest::collection::vec(2usize..4, 2..4),
         above in proptest::collection::vec(1usize..6, 3),
         lmc in 0u8..6,
@@ -132,7 +132,7 @@ proptest! {
             for host in hosts(&topology) {
                 for leaf in leaves(&topology).filter(|&leaf| leaf != host.switch) {
                     let meets = path(&topology, &tables, leaf, host, host.lid).len() / 2;
-                    let expected = ways(up, meets).min(1 << lmc);
+                    let expected = path_count(up, meets).min(1 << lmc);
                     let found = distinct(&topology, &tables, leaf, host);
                     prop_assert_eq!(found, expected, "{:?}: {:?} to {:?}", kind, leaf, host);
                 }
@@ -186,7 +186,7 @@ fn a_start_without_some_cables_relieves_links_for_each_lid() {
 }
 
 #[test]
-fn rebalancing_relieves_links_for_each_lid_and_all_entries_go_back() {
+fn rebalancing_relieves_links_for_each_lid_and_a_repair_restores_all_entries() {
     for (spec, faults) in [
         ("fat-tree:k=8,levels=3", "links=5%,seed=1"),
         ("fat-tree:k=8,levels=3", "links=2%,seed=1"),

@@ -19,7 +19,7 @@ fn routed(kind: EngineKind, topology: &Topology) -> Routing {
     route(kind, topology, &Options::default(), None).unwrap()
 }
 
-/// Routes the rest of a torus that was routed before.
+/// Routes what remains of a torus that was routed before.
 fn rerouted(topology: &Topology, before: &Routing) -> Routing {
     let options = Options {
         previous_coordinates: before.coordinates.clone(),
@@ -77,7 +77,7 @@ fn tori_are_recognised_and_routed_on_shortest_paths() {
             rows.iter().filter(|&&row| row == RowCables::Ring).count(),
             rings
         );
-        // A dateline takes a lane, and turns back from another dimension one more.
+        // Datelines need a further lane, and turns back from another dimension one more.
         let lanes = 1 + u8::from(rings > 0) + u8::from(rows.len() > 1);
         assert_eq!(routing.lanes.vls(), lanes, "{sizes:?}");
         assert_eq!(routing.lanes.needs_levels(), rings > 0);
@@ -85,7 +85,7 @@ fn tori_are_recognised_and_routed_on_shortest_paths() {
 }
 
 #[test]
-fn load_is_alike_on_all_links_of_a_torus() {
+fn load_is_even_on_all_links_of_a_torus() {
     let topology = torus(&[6, 6], &[]);
     let report = assert_sound(&topology, &routed(EngineKind::Torus, &topology));
     assert!(
@@ -171,7 +171,7 @@ fn a_switch_that_fails_changes_no_service_level() {
                 levels(&topology, &after, &topology),
                 levels(&whole, &before, &topology)
             );
-            // And back.
+            // The repair restores everything.
             let again = rerouted(&whole, &after);
             assert_eq!(
                 (&again.tables, &again.lanes),
@@ -201,7 +201,7 @@ fn a_fault_leaves_levels_and_lanes_as_they_were() {
 }
 
 #[test]
-fn a_new_lid_comes_in_any_order_on_the_lanes_of_a_torus() {
+fn a_new_lid_may_reach_switches_in_any_order_on_the_lanes_of_a_torus() {
     let topology = torus(&[5, 6], &[]);
     let routing = routed(EngineKind::Torus, &topology);
     let lid = topology.destinations_of(topology.indices().nth(7).unwrap())[1].lid;
@@ -235,19 +235,19 @@ fn a_torus_is_recognised_without_one_of_its_switches() {
 }
 
 #[test]
-fn a_new_switch_takes_the_place_that_its_links_fit() {
+fn a_new_switch_gets_the_coordinates_that_its_links_fit() {
     let whole = torus(&[5, 6], &[]);
     let before = routed(EngineKind::Torus, &whole);
-    let mut known = Coordinates::clone(before.coordinates.as_ref().unwrap());
-    let place = known.places.remove(&whole.switches()[11].guid).unwrap();
+    let mut earlier = Coordinates::clone(before.coordinates.as_ref().unwrap());
+    let coordinates = earlier.places.remove(&whole.switches()[11].guid).unwrap();
     let options = Options {
-        previous_coordinates: Some(Arc::new(known)),
+        previous_coordinates: Some(Arc::new(earlier)),
         ..Options::default()
     };
     let after = route(EngineKind::Torus, &whole, &options, None).unwrap();
     assert_eq!(
         after.coordinates.unwrap().places[&whole.switches()[11].guid],
-        place
+        coordinates
     );
     assert_eq!(after.tables, before.tables);
 }
@@ -269,7 +269,7 @@ fn faults_without_a_detour_are_routed_by_nue() {
 }
 
 #[test]
-fn a_torus_takes_only_the_lanes_that_links_have() {
+fn a_torus_uses_only_the_lanes_that_links_have() {
     let whole = torus(&[5, 5], &[]);
     let with_vls = |topology: &Topology, vls, before: Option<&Routing>| {
         let options = Options {
@@ -286,7 +286,7 @@ fn a_torus_takes_only_the_lanes_that_links_have() {
     let before = with_vls(&whole, 2, None).unwrap();
     assert_sound(&whole, &before);
     assert_eq!(before.lanes.vls(), 2);
-    // A ring that is cut goes round the other way; turns around a switch have no lane.
+    // Paths on a cut ring go round the other way; turns around a switch have no lane.
     let cut = whole.without_cables(&[whole.cables()[0].a]);
     let after = with_vls(&cut, 2, Some(&before)).unwrap();
     assert_sound(&cut, &after);
@@ -302,7 +302,7 @@ fn a_torus_takes_only_the_lanes_that_links_have() {
 }
 
 #[test]
-fn a_name_that_is_none_is_answered_with_all_names() {
+fn an_unknown_engine_is_refused_with_all_names() {
     let error: UnknownEngine = "toru".parse::<EngineKind>().unwrap_err();
     let text = error.to_string();
     for kind in EngineKind::ALL {
@@ -337,7 +337,7 @@ proptest! {
     }
 }
 
-/// The routes of `dor` on what is left of a HyperX that was routed before; they must be its own.
+/// Routes what is left of a HyperX by `dor`, and checks that no other engine is used instead.
 fn dor_around(topology: &Topology, before: &Routing) -> Routing {
     let options = Options {
         previous_coordinates: before.coordinates.clone(),
@@ -369,7 +369,7 @@ fn a_hyperx_is_routed_by_dor_with_one_hop_in_each_dimension() {
 }
 
 #[test]
-fn auto_takes_dor_on_a_hyperx_where_all_links_have_the_same_load() {
+fn auto_chooses_dor_on_a_hyperx_where_all_links_have_the_same_load() {
     let topology = generated("hyperx:4x4x4,hosts=4");
     let routing = routed(EngineKind::Auto, &topology);
     assert!(

@@ -40,7 +40,7 @@ fn with_hosts(topology: &Topology, switch: Guid, hosts: u8) -> Topology {
 /// The GUID of a switch of a rank of a tree of three.
 fn of_rank(topology: &Topology, routing: &Routing, rank: u8) -> Guid {
     let mut ranks = ranks(topology, routing).into_iter();
-    ranks.find(|(_, own)| *own == rank).unwrap().0
+    ranks.find(|(_, found)| *found == rank).unwrap().0
 }
 
 /// Checks that hosts on a switch of `rank` leave the ranks of all other switches.
@@ -60,7 +60,7 @@ fn assert_others_keep_ranks(engine: EngineKind, whole: &Topology, rank: u8, host
 }
 
 #[test]
-fn five_hosts_on_a_middle_switch_of_eight_pods_turn_no_pod_over() {
+fn five_hosts_on_a_middle_switch_of_eight_pods_turn_no_pod_upside_down() {
     let whole = pods(8, 2, 1);
     assert_others_keep_ranks(EngineKind::FabricTree, &whole, 1, 5);
 }
@@ -68,7 +68,7 @@ fn five_hosts_on_a_middle_switch_of_eight_pods_turn_no_pod_over() {
 /// Planes with a single top are not among these: hosts on a middle switch there give its top a rank
 /// of its own, below a switch that joins all planes.
 #[test]
-fn hosts_on_middle_switches_and_tops_leave_the_ranks_of_others() {
+fn hosts_on_middle_switches_and_tops_keep_the_ranks_of_other_switches() {
     for pod_count in [4, 5, 6, 8, 9, 12] {
         let whole = pods(pod_count, 2 + pod_count % 3, 1 + pod_count % 2);
         for hosts in 1..=6 {
@@ -88,7 +88,7 @@ fn five_hosts_on_a_middle_switch_cost_shifts_no_more_than_their_own_links() {
     let routing = routed(EngineKind::FabricTree, &topology);
     assert_sound_on_lanes(&topology, &routing);
     let quality = measure(&topology, &routing.tables, &Settings::default());
-    // 6.2 without these hosts, 12.1 with their pod turned over.
+    // 6.2 without these hosts, 12.1 with their pod upside down.
     let mean = quality.shift.mean;
     assert!(mean <= 10.5, "{mean}: {}", routing.reason);
 }

@@ -96,7 +96,7 @@ proptest! {
         prop_assert!(parsed.is_ok(), "{}", parsed.unwrap_err());
         let parsed = parsed.unwrap();
         prop_assert_eq!(parsed.netlist, netlist);
-        // A cable of a node to itself is said, and read as it is.
+        // A cable of a node to itself causes a warning, and is read as it is.
         let mut warnings = parsed.warnings;
         warnings.retain(|warning| !matches!(warning.kind, WarningKind::Loop { .. }));
         prop_assert_eq!(warnings, []);

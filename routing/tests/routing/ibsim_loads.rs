@@ -4,7 +4,7 @@
 //! Without `ibsim` (Debian: ibsim-utils) the tests say so and pass, unless `RSM_REQUIRE_PEERS` is
 //! `1`.
 
-#![expect(clippy::print_stderr, reason = "what is skipped is said")]
+#![expect(clippy::print_stderr, reason = "skipped tests are reported")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -24,7 +24,7 @@ const IBSIM: &str = "/usr/bin/ibsim";
 /// A connected port as both programs name it: node, port, node, port.
 type Link = (String, String, String, String);
 
-fn ibsim_is_there() -> bool {
+fn has_ibsim() -> bool {
     if Path::new(IBSIM).exists() {
         return true;
     }
@@ -85,18 +85,18 @@ fn dumped(output: &str) -> BTreeSet<Link> {
     links
 }
 
-fn assert_loads(what: &str, netlist: &Netlist) {
+fn assert_loads(name: &str, netlist: &Netlist) {
     let mut text = Vec::new();
     write(netlist, &mut text).unwrap();
-    let (stdout, stderr) = dump(what, &text);
-    assert_eq!(stderr, "", "{what}");
+    let (stdout, stderr) = dump(name, &text);
+    assert_eq!(stderr, "", "{name}");
     let (here, there) = (links(netlist), dumped(&stdout));
     let difference: Vec<_> = here.symmetric_difference(&there).take(5).collect();
-    assert!(difference.is_empty(), "{what}: {difference:?}");
+    assert!(difference.is_empty(), "{name}: {difference:?}");
 }
 
 /// The dump by ibsim of a fabric that it simulates, and its warnings.
-fn dump(what: &str, text: &[u8]) -> (String, String) {
+fn dump(name: &str, text: &[u8]) -> (String, String) {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let unique = format!(
         "rsm-{}-{}",
@@ -117,7 +117,7 @@ fn dump(what: &str, text: &[u8]) -> (String, String) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // One that has stopped early says why, and that counts, not that it does not listen.
+    // If ibsim has stopped early, its own message counts, not the failure of this write.
     let console = child
         .stdin
         .take()
@@ -127,18 +127,18 @@ fn dump(what: &str, text: &[u8]) -> (String, String) {
 
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{what}: {stderr}");
-    assert!(matches!(console, Some(Ok(()))), "{what}: {console:?}");
+    assert!(output.status.success(), "{name}: {stderr}");
+    assert!(matches!(console, Some(Ok(()))), "{name}: {console:?}");
     assert!(
         stdout.contains("Network simulator ready"),
-        "{what}: {stdout}"
+        "{name}: {stdout}"
     );
     (stdout, stderr)
 }
 
 #[test]
 fn ibsim_loads_generated_fabrics() {
-    if !ibsim_is_there() {
+    if !has_ibsim() {
         return;
     }
     let examples = specs().map(|spec| spec.example.to_owned());
@@ -160,7 +160,7 @@ fn ibsim_loads_generated_fabrics() {
 
 #[test]
 fn ibsim_loads_every_speed_it_knows() {
-    if !ibsim_is_there() {
+    if !has_ibsim() {
         return;
     }
     for speed in LinkSpeed::ALL
@@ -174,7 +174,7 @@ fn ibsim_loads_every_speed_it_knows() {
 
 #[test]
 fn ibsim_loads_real_fabrics_that_have_been_read_and_written() {
-    if !ibsim_is_there() {
+    if !has_ibsim() {
         return;
     }
     for file in [
@@ -260,7 +260,7 @@ fn stated(netlist: &Netlist) -> Simulated {
 
 #[test]
 fn nets_are_read_as_ibsim_simulates_them() {
-    if !ibsim_is_there() {
+    if !has_ibsim() {
         return;
     }
     let mut nets = vec![("NET".to_owned(), super::ibsim_nets::NET.as_bytes().to_vec())];

@@ -4,7 +4,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::ibnetdiscover::{Strictness, parse, parse_as};
 use rsm_routing::netlist::{Netlist, NodeKind};
 
-/// A netlist with everything that rsm and ibsim read alike.
+/// A netlist with everything that rsm and ibsim read in the same way.
 pub(crate) const NET: &str = "\
 # Net configuration file
 Switch\t8 \"Switch1\"
@@ -96,7 +96,7 @@ fn nodes_have_the_guids_that_ibsim_gives_them() {
 }
 
 #[test]
-fn links_go_by_names_and_take_the_rate_that_both_ends_enable() {
+fn links_are_by_name_and_have_the_rate_that_both_ends_enable() {
     assert_eq!(
         cables(&net(NET)),
         [
@@ -111,7 +111,7 @@ fn links_go_by_names_and_take_the_rate_that_both_ends_enable() {
 }
 
 #[test]
-fn attributes_of_a_net_hold_as_in_ibsim() {
+fn attributes_of_a_net_apply_as_in_ibsim() {
     let netlist = net(NET);
     let nodes = netlist.nodes();
     let identity = |index: usize| {
@@ -132,7 +132,7 @@ fn attributes_of_a_net_hold_as_in_ibsim() {
 }
 
 #[test]
-fn port_guids_of_a_net_count() {
+fn port_guids_of_a_net_are_read() {
     let text =
         "switchguid=0x10(11)\nSwitch 4 \"S\"\n[1] \"H\"[1](99)\n\nCa 1 \"H\"\n[1](99) \"S\"[1]\n";
     let netlist = net(text);
@@ -141,14 +141,14 @@ fn port_guids_of_a_net_count() {
 }
 
 #[test]
-fn names_in_place_of_guids_make_a_net() {
+fn a_file_with_names_instead_of_guids_is_read_as_a_net() {
     let named = "Switch 4 \"S-leaf\"\n[1] \"H-1\"[1]\n\nCa 1 \"H-1\"\n[1] \"S-leaf\"[1]\n";
     assert_eq!(net(named).nodes()[0].guid, Guid(0x20_0000));
-    // As ever: short GUIDs, and no other identifier.
+    // Short GUIDs and no other identifiers: no net.
     let short =
         "Switch 4 \"S-a0\" # \"leaf\"\n[1] \"H-1\"[1] # \"host\" lid 0 4xHDR\nCa 1 \"H-1\"\n";
     assert_eq!(net(short).nodes()[0].guid, Guid(0xa0));
-    // One GUID as tools print it makes the other name a mistake.
+    // Beside a GUID as tools print it, a name is a mistake.
     let mixed = "Switch 4 \"S-0002c90300001234\"\nCa 1 \"host\"\n";
     assert!(
         refusal(mixed).starts_with("net:2: `\\\"host\\\"`"),
@@ -158,7 +158,7 @@ fn names_in_place_of_guids_make_a_net() {
 }
 
 #[test]
-fn lines_of_a_net_that_cannot_be_followed_are_refused_by_name() {
+fn unsupported_lines_of_a_net_are_refused_with_what_is_expected() {
     let cases = [
         (
             "include \"other.net\"",

@@ -23,7 +23,7 @@ fn minhop(topology: &Topology) -> Tables {
         .tables
 }
 
-/// Whether the way from one switch to another crosses the link between the last and the first.
+/// Whether the path from one switch to another crosses the link between the last and the first.
 fn crosses(topology: &Topology, tables: &Tables, from: SwitchIdx, to: SwitchIdx) -> bool {
     let last = SwitchIdx(topology.switch_count() as u32 - 1);
     let lid = topology.destinations_of(to)[0].lid;
@@ -72,17 +72,17 @@ fn one_lane_too_few_is_found_and_named() {
     assert_eq!(channels.len(), 7);
     assert!(channels.iter().all(|channel| channel.vl == 0));
     assert_eq!(channels[0].switch, Guid(0x1000));
-    // Each is followed by the one that packets take next.
-    for (place, channel) in channels.iter().enumerate() {
+    // Each is followed by the next channel of the packets.
+    for (index, channel) in channels.iter().enumerate() {
         let switch = topology.switch_by_guid(channel.switch).unwrap();
         let (next, _) = topology.peer(switch, channel.port).unwrap();
-        let after = &channels[(place + 1) % channels.len()];
+        let after = &channels[(index + 1) % channels.len()];
         assert_eq!(topology.switch(next).guid, after.switch);
     }
 }
 
 #[test]
-fn a_lane_by_the_ports_of_a_switch_counts() {
+fn lanes_mapped_by_ports_alone_leave_the_cycle_of_a_ring() {
     // VL 1 from the link between the last and the first on: kind 1 are the two ports of the first.
     let topology = ring(6);
     let tables = minhop(&topology);
@@ -96,14 +96,14 @@ fn a_lane_by_the_ports_of_a_switch_counts() {
     let row = |input, _| lane(input);
     let mapping = Mapping::new(&topology, 2, kind, row);
     let lanes = Lanes::new(ServiceLevels::Any, mapping, 2);
-    // One hop after the dateline the lane is forgotten, and the cycle closed again.
+    // One hop after the dateline, packets are on the first lane again, and the cycle is closed.
     let report = verify_lanes(&topology, &tables, &lanes);
     assert!(!report.cycle.is_empty());
     assert!(!lanes.needs_levels());
 }
 
 #[test]
-fn a_lane_that_is_not_claimed_is_found() {
+fn a_lane_beyond_the_declared_ones_is_found() {
     let topology = ring(3);
     let tables = minhop(&topology);
     let mut row: Row = [0; 16];
@@ -112,11 +112,11 @@ fn a_lane_that_is_not_claimed_is_found() {
     let lanes = Lanes::new(ServiceLevels::Any, mapping.clone(), 1);
     let report = verify_on_lanes(&topology, &tables, &lanes).report;
     assert!(!report.credit_loop_free);
-    let off = report
+    let is_off_lanes = report
         .witnesses
         .iter()
         .any(|witness| matches!(witness, Witness::OffLanes { channel } if channel.vl == 15));
-    assert!(off, "{:?}", report.witnesses);
+    assert!(is_off_lanes, "{:?}", report.witnesses);
     // No packet uses SL 9.
     let levels = ServiceLevels::ByDestination(vec![0; 3]);
     assert!(verify_lanes(&topology, &tables, &Lanes::new(levels, mapping, 1)).is_sound());
@@ -147,7 +147,7 @@ proptest! {
 
     #[test]
     fn a_lane_for_each_destination_needs_no_other_proof(plan in random::any_fabric()) {
-        // Up to 14 switches: the paths to one are a tree, for any other paths.
+        // The paths to one switch are a tree, and on a lane of their own they close no cycle.
         let topology = plan.build();
         prop_assume!(topology.switch_count() <= 15);
         let tables = minhop(&topology);
@@ -189,14 +189,14 @@ fn followed(
         let mut open = Vec::new();
         for from in topology.indices() {
             let levels = |level: Option<u8>| level.map_or(0..16, |level| level..level + 1);
-            let own = levels(lanes.level(from, destination.switch));
+            let requests = levels(lanes.level(from, destination.switch));
             let answers = match lanes.levels() {
                 ServiceLevels::ByPair(_) => levels(lanes.level(destination.switch, from)),
                 _ => 0..0,
             };
             for (port, leads_to) in topology.port_uses(from).iter().enumerate() {
                 if matches!(leads_to, PortUse::Destination(_)) {
-                    let levels = own.clone().chain(answers.clone());
+                    let levels = requests.clone().chain(answers.clone());
                     open.extend(levels.map(|level| (from, PortNum(port as u8), level)));
                 }
             }
@@ -221,13 +221,13 @@ fn followed(
 
 /// Whether no channel waits for itself, directly or not.
 fn is_acyclic(waits: &BTreeSet<(OnLane, OnLane)>) -> bool {
-    let mut left = waits.clone();
+    let mut remaining = waits.clone();
     loop {
-        let waiting: BTreeSet<OnLane> = left.iter().map(|&(held, _)| held).collect();
-        let before = left.len();
-        left.retain(|(_, wanted)| waiting.contains(wanted));
-        if left.len() == before {
-            return left.is_empty();
+        let waiting: BTreeSet<OnLane> = remaining.iter().map(|&(held, _)| held).collect();
+        let before = remaining.len();
+        remaining.retain(|(_, wanted)| waiting.contains(wanted));
+        if remaining.len() == before {
+            return remaining.is_empty();
         }
     }
 }
@@ -285,9 +285,9 @@ proptest! {
         let old = minhop(&topology);
         let mut new = old.clone();
         let lids = usize::from(topology.top_lid().0) + 1;
-        for (place, &byte) in bytes.iter().enumerate() {
-            let switch = place * 7 % topology.switch_count();
-            new.lfts[switch].set_entry(rsm_ids::Lid((place * 13 % lids) as u16), byte % 9);
+        for (index, &byte) in bytes.iter().enumerate() {
+            let switch = index * 7 % topology.switch_count();
+            new.lfts[switch].set_entry(rsm_ids::Lid((index * 13 % lids) as u16), byte % 9);
         }
         let lanes = any_lanes(&topology, vls, vls + more, kind, seed >> 16);
         let report = verify_lanes(&topology, &new, &lanes);
@@ -298,8 +298,8 @@ proptest! {
             let switch = topology.switch_by_guid(channel.switch).unwrap();
             (switch, channel.port, channel.vl)
         };
-        for (place, held) in report.cycle.iter().enumerate() {
-            let wanted = &report.cycle[(place + 1) % report.cycle.len()];
+        for (index, held) in report.cycle.iter().enumerate() {
+            let wanted = &report.cycle[(index + 1) % report.cycle.len()];
             prop_assert!(waits.contains(&(on_lane(held), on_lane(wanted))));
         }
         let (mixed, astray) = followed(&topology, &[&old, &new], &lanes);

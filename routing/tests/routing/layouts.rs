@@ -16,15 +16,15 @@ use crate::common::{Fabric, assert_sound_on_lanes};
 /// The size of a dimension, and whether it is a ring.
 type Shape = [(usize, bool); 3];
 
-/// The place of the switch `number` of a grid, with the last dimension running fastest.
-fn place(shape: &Shape, number: usize) -> [usize; 3] {
+/// The coordinates of the switch `number` of a grid, with the last dimension running fastest.
+fn coordinates(shape: &Shape, number: usize) -> [usize; 3] {
     let [_, (y, _), (z, _)] = *shape;
     [number / z / y, number / z % y, number % z]
 }
 
-fn number(shape: &Shape, place: [usize; 3]) -> usize {
+fn number(shape: &Shape, coordinates: [usize; 3]) -> usize {
     let [_, (y, _), (z, _)] = *shape;
-    (place[0] * y + place[1]) * z + place[2]
+    (coordinates[0] * y + coordinates[1]) * z + coordinates[2]
 }
 
 fn count(shape: &Shape) -> usize {
@@ -45,7 +45,7 @@ fn grid(shape: &Shape, guid: impl Fn(usize) -> Guid, missing: &[usize]) -> Topol
     }
     for from in numbers {
         for (dimension, &(size, wraps)) in shape.iter().enumerate() {
-            let mut next = place(shape, from);
+            let mut next = coordinates(shape, from);
             next[dimension] += 1;
             if next[dimension] == size && !(wraps && size > 2) {
                 continue;
@@ -62,9 +62,9 @@ fn grid(shape: &Shape, guid: impl Fn(usize) -> Guid, missing: &[usize]) -> Topol
 /// The neighbour of a switch in a dimension; `None` at the end of a row.
 fn neighbour(shape: &Shape, from: usize, dimension: usize, is_up: bool) -> Option<usize> {
     let (size, wraps) = shape[dimension];
-    let mut at = place(shape, from);
-    let ends = if is_up { size - 1 } else { 0 };
-    if size == 1 || (at[dimension] == ends && !(wraps && size > 2)) {
+    let mut at = coordinates(shape, from);
+    let end = if is_up { size - 1 } else { 0 };
+    if size == 1 || (at[dimension] == end && !(wraps && size > 2)) {
         return None;
     }
     at[dimension] = (at[dimension] + if is_up { 1 } else { size - 1 }) % size;
@@ -93,11 +93,11 @@ fn seed(
     for (dimension, (axis, keeps)) in axes.into_iter().enumerate() {
         let both =
             [true, false].map(|is_up| (is_up, neighbour(shape, switch, axis, is_up == keeps)));
-        let there = both
+        let present = both
             .into_iter()
             .filter_map(|(is_up, to)| Some((is_up, to?)));
         let most = if shape[axis] == (4, true) { 2 } else { 1 };
-        links.extend(there.take(most).map(|(is_up, to)| SeedLink {
+        links.extend(present.take(most).map(|(is_up, to)| SeedLink {
             dimension,
             is_up,
             to: guid(to),
@@ -125,8 +125,8 @@ fn places(routing: &Routing) -> &BTreeMap<Guid, Vec<u16>> {
     &routing.coordinates.as_ref().unwrap().places
 }
 
-/// In another order than places.
-fn mixed(number: usize) -> Guid {
+/// The GUID of a switch, in another order than the numbers.
+fn guid_of(number: usize) -> Guid {
     Guid(0x1000 + (number as u64 * 7919) % 10_007)
 }
 
@@ -139,13 +139,13 @@ fn layout_at(switch: [usize; 3], datelines: [i32; 3]) -> TorusLayout {
     let switch = number(&FLAT, switch);
     TorusLayout {
         dimensions: dimensions(&FLAT, TURNED),
-        seeds: vec![seed(&FLAT, mixed, TURNED, switch, datelines)],
+        seeds: vec![seed(&FLAT, guid_of, TURNED, switch, datelines)],
     }
 }
 
 #[test]
 fn layout_decides_order_directions_and_datelines() {
-    let topology = grid(&FLAT, mixed, &[]);
+    let topology = grid(&FLAT, guid_of, &[]);
     let routing = routed(&topology, &layout_at([0, 2, 3], [-1, 2, 0]), None);
     assert!(
         routing
@@ -155,14 +155,14 @@ fn layout_decides_order_directions_and_datelines() {
         routing.reason
     );
     for switch in 0..count(&FLAT) {
-        let [_, y, x] = place(&FLAT, switch);
+        let [_, y, x] = coordinates(&FLAT, switch);
         // X falls from the seed on, and its origin is one before it; that of Y is two further on.
         let x = (3 - x as i32 + 1).rem_euclid(6) as u16;
         let y = (y as i32 - 2 - 2).rem_euclid(5) as u16;
-        assert_eq!(places(&routing)[&mixed(switch)], [x, y], "{switch}");
+        assert_eq!(places(&routing)[&guid_of(switch)], [x, y], "{switch}");
     }
     // Each of the two datelines is a bit of the service level, that of X the first.
-    let index = |at: [usize; 3]| topology.switch_by_guid(mixed(number(&FLAT, at))).unwrap();
+    let index = |at: [usize; 3]| topology.switch_by_guid(guid_of(number(&FLAT, at))).unwrap();
     let level = |from, to| routing.lanes.level(index(from), index(to));
     // Places of X: 5 and 0 (numbers 5 and 4 of the grid); of Y: 4 and 0 (numbers 3 and 4).
     assert_eq!(level([0, 0, 5], [0, 0, 4]), Some(0b01));
@@ -174,17 +174,17 @@ fn layout_decides_order_directions_and_datelines() {
 #[test]
 fn every_seed_of_a_layout_gives_the_same_places() {
     let first = layout_at([0, 2, 3], [0, 0, 0]);
-    let topology = grid(&FLAT, mixed, &[]);
+    let topology = grid(&FLAT, guid_of, &[]);
     let before = routed(&topology, &first, None);
     // At X 3 - 5 = 4 (modulo 6) and Y 4 - 2 = 2 of the first seed: as far the other way back.
     let second = number(&FLAT, [0, 4, 5]);
     let mut both = first.clone();
     both.seeds
-        .push(seed(&FLAT, mixed, TURNED, second, [-4, -2, 0]));
-    let without_first = grid(&FLAT, mixed, &[number(&FLAT, [0, 2, 3])]);
+        .push(seed(&FLAT, guid_of, TURNED, second, [-4, -2, 0]));
+    let without_first = grid(&FLAT, guid_of, &[number(&FLAT, [0, 2, 3])]);
     let after = routed(&without_first, &both, None);
-    for (switch, place) in places(&after) {
-        assert_eq!(Some(place), places(&before).get(switch));
+    for (switch, coordinates) in places(&after) {
+        assert_eq!(Some(coordinates), places(&before).get(switch));
     }
     assert!(
         after.reason.contains("laid out as its file says"),
@@ -199,26 +199,26 @@ fn a_seed_that_contradicts_the_first_is_named() {
     let switch = number(&FLAT, [0, 4, 5]);
     layout
         .seeds
-        .push(seed(&FLAT, mixed, TURNED, switch, [-4, -1, 0]));
-    let topology = grid(&FLAT, mixed, &[]);
+        .push(seed(&FLAT, guid_of, TURNED, switch, [-4, -1, 0]));
+    let topology = grid(&FLAT, guid_of, &[]);
     let routing = routed(&topology, &layout, None);
     let misfit = layout.check(routing.coordinates.as_ref().unwrap());
     let expected = LayoutMisfit::Dateline {
-        switch: mixed(switch),
+        switch: guid_of(switch),
     };
     assert_eq!(misfit, Err(expected));
 }
 
 #[test]
 fn misfits_are_named_and_the_fabric_is_routed_by_its_cables() {
-    let topology = grid(&FLAT, mixed, &[]);
+    let topology = grid(&FLAT, guid_of, &[]);
     let good = layout_at([0, 2, 3], [0, 0, 0]);
     let changed = |change: &dyn Fn(&mut TorusLayout)| {
         let mut layout = good.clone();
         change(&mut layout);
         layout
     };
-    let far = mixed(number(&FLAT, [0, 0, 0]));
+    let far = guid_of(number(&FLAT, [0, 0, 0]));
     for (layout, expected) in [
         (
             changed(&|layout| layout.dimensions[1].size = 6),
@@ -286,10 +286,10 @@ fn the_rings_of_four_of_the_manual_have_two_dimensions_and_fit() {
 
 #[test]
 fn places_in_use_outlive_the_switches_of_the_seed_and_another_file_begins_anew() {
-    let topology = grid(&FLAT, mixed, &[]);
+    let topology = grid(&FLAT, guid_of, &[]);
     let layout = layout_at([0, 2, 3], [1, 2, 0]);
     let before = routed(&topology, &layout, None);
-    let broken = grid(&FLAT, mixed, &[number(&FLAT, [0, 2, 3])]);
+    let broken = grid(&FLAT, guid_of, &[number(&FLAT, [0, 2, 3])]);
     let during = routed(&broken, &layout, Some(&before));
     assert_eq!(places(&during), places(&before));
     for from in broken.indices() {
@@ -299,7 +299,7 @@ fn places_in_use_outlive_the_switches_of_the_seed_and_another_file_begins_anew()
             assert_eq!(during.lanes.level(from, to), before.lanes.level(a, b));
         }
     }
-    // Without the places of before, a layout of another order makes others.
+    // Without the earlier places, a layout with another order of dimensions gives others.
     let straight = TorusLayout {
         dimensions: dimensions(&FLAT, [(0, true), (1, true), (2, true)]),
         seeds: Vec::new(),
@@ -338,9 +338,9 @@ proptest! {
         };
         let routing = routed(&grid(&shape, guid, &[]), &layout, None);
         prop_assert!(routing.reason.contains("laid out as its file says"), "{}", routing.reason);
-        let origin = place(&shape, switch);
+        let origin = coordinates(&shape, switch);
         for number in 0..count(&shape) {
-            let here = place(&shape, number);
+            let here = coordinates(&shape, number);
             let found = &places(&routing)[&guid(number)];
             let mut next = 0;
             for (dimension, (axis, keeps)) in axes.into_iter().enumerate() {
@@ -350,9 +350,9 @@ proptest! {
                     // Two dimensions of two.
                     (4, true) => next += 2,
                     (_, true) => {
-                        let way = here[axis] as i32 - origin[axis] as i32;
-                        let way = if keeps { way } else { -way };
-                        let expected = (way - datelines[dimension]).rem_euclid(size as i32);
+                        let distance = here[axis] as i32 - origin[axis] as i32;
+                        let distance = if keeps { distance } else { -distance };
+                        let expected = (distance - datelines[dimension]).rem_euclid(size as i32);
                         prop_assert_eq!(i32::from(found[next]), expected);
                         next += 1;
                     }

@@ -31,7 +31,7 @@ fn on_a_full_tree_of_two_rates_packets_of_a_shift_have_cables_to_themselves() {
 /// Four leaves under two spines; a switch with hosts behind one of them, and one behind another
 /// switch that is behind two of them.
 #[test]
-fn leaves_behind_leaves_stand_below_them_and_take_no_detours() {
+fn leaves_behind_leaves_rank_below_them_and_need_no_detours() {
     let mut fabric = Fabric::new();
     let (spines, leaves) = (fabric.switches(2), fabric.switches(4));
     for &leaf in &leaves {

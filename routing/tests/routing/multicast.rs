@@ -115,7 +115,7 @@ impl Bed {
             assert!(report.credit_loop_free, "{:?}", report.witnesses);
             assert!(
                 self.is_free_together(trees),
-                "the shorter proof says more than the longer"
+                "the report accepts a cycle of waiting channels"
             );
         }
         let tables = trees.tables(self.topology.switch_count());
@@ -149,7 +149,7 @@ pub(crate) fn flood(
     let mut done = 0;
     while let Some(&(switch, entry)) = queue.get(done) {
         done += 1;
-        assert!(done <= topology.switch_count(), "it goes on for ever");
+        assert!(done <= topology.switch_count(), "the packet loops");
         for port in mask(switch).ports().filter(|&port| port != entry) {
             match topology.peer(switch, port) {
                 Some(next) => queue.push(next),
@@ -229,7 +229,7 @@ fn members_of_one_switch_need_no_other() {
 }
 
 #[test]
-fn multicast_lids_take_the_top_switches_in_turns() {
+fn multicast_lids_use_the_top_switches_in_turn() {
     let bed = Bed::ranked(tree());
     let all = hosts(&bed.topology);
     let groups: Vec<_> = (0..24)
@@ -260,13 +260,13 @@ fn send_only_members_receive_nothing() {
     }
     let trees = bed.plan(&[group(MLID, members)], &Trees::default());
     bed.assert_sound(&trees);
-    // The ways left lead to the only member that receives.
+    // The remaining links lead to the only member that receives.
     let tree = &trees.by_mlid[&MLID];
     assert!(tree.masks.iter().all(|(_, mask)| mask.ports().count() == 1));
 }
 
 #[test]
-fn a_join_adds_a_branch_and_a_leave_takes_it_away() {
+fn a_join_adds_a_branch_and_a_leave_removes_it() {
     let bed = Bed::ranked(tree());
     let hosts = hosts(&bed.topology);
     let pod = hosts.len() / 3;
@@ -322,18 +322,17 @@ fn a_broken_link_moves_only_trees_that_use_it() {
         let new = &trees.by_mlid[mlid];
         if old.mask(leaf).contains(broken) {
             moved += 1;
-            // The leaf, the switch it hung on and the one it hangs on now, and the way up from
-            // there.
+            // The leaf, its old and its new switch above, and the switches above that one.
             assert!((2..=5).contains(&changed(old, new).len()));
         } else {
-            assert_eq!(old, new, "{mlid:?} had nothing to do with it");
+            assert_eq!(old, new, "{mlid:?} does not use the link");
         }
     }
     assert!((1..12).contains(&moved), "{moved}");
 }
 
 #[test]
-fn switches_without_multicast_are_passed_by() {
+fn switches_without_multicast_are_avoided() {
     let topology = tree();
     let tops: Vec<SwitchIdx> = topology
         .indices()
@@ -345,9 +344,9 @@ fn switches_without_multicast_are_passed_by() {
         })
         .collect();
     let mut capacities = vec![ROOM; topology.switch_count()];
-    // Of six on top all but the last cannot, or not for this multicast LID.
-    for (place, top) in tops[..5].iter().enumerate() {
-        capacities[top.index()] = [0, 1][place % 2];
+    // Of six top switches all but the last cannot, or not for this multicast LID.
+    for (index, top) in tops[..5].iter().enumerate() {
+        capacities[top.index()] = [0, 1][index % 2];
     }
     let bed = Bed::new(topology, EngineKind::UpDn, &capacities);
     let trees = bed.plan(
@@ -391,7 +390,7 @@ fn lids_that_are_not_multicast_have_no_tree() {
 
 #[test]
 fn a_ring_by_minhop_gets_a_tree_where_it_has_no_order() {
-    // The shortest ways round a ring of five form a credit loop, also without the tree.
+    // The shortest paths round a ring of five form a credit loop, also without the tree.
     let topology = ring(5);
     let capacities = vec![ROOM; topology.switch_count()];
     let bed = Bed::new(topology, EngineKind::MinHop, &capacities);
@@ -402,7 +401,7 @@ fn a_ring_by_minhop_gets_a_tree_where_it_has_no_order() {
     assert!(!report.credit_loop_free);
 }
 
-/// Shortest ways that close no cycle, and go down and up again by the guessed order.
+/// Shortest paths that close no cycle, and go down and up again by the guessed order.
 #[test]
 fn a_tree_is_searched_for_where_routes_have_another_order() {
     // Three switches in a line, the lowest in the middle: no switch is above both ends.
@@ -442,7 +441,7 @@ fn faults_planted_in_masks_are_found() {
     let leaf = leaf.unwrap();
     let at = tree.masks[leaf].0;
 
-    // A way into the tree is cut.
+    // A link into the tree is cut.
     let report = planted(&|tree| tree.masks[leaf].1 = PortMask::EMPTY);
     assert!(report.unreached > 0);
     assert!(matches!(
@@ -479,7 +478,7 @@ fn faults_planted_in_masks_are_found() {
 }
 
 #[test]
-fn a_tree_against_the_order_is_a_credit_loop_with_unicast() {
+fn a_tree_against_the_order_closes_a_credit_loop_with_unicast() {
     // A ring whose tree turns at the bottom, where unicast never turns: together a credit loop.
     let bed = Bed::ranked(ring(6));
     let trees = bed.plan(&[group(MLID, hosts(&bed.topology))], &Trees::default());
@@ -492,7 +491,7 @@ fn a_tree_against_the_order_is_a_credit_loop_with_unicast() {
         .indices()
         .map(|switch| {
             let links = bed.topology.groups(switch).flat_map(|group| group.links);
-            let own = hosts(&bed.topology)
+            let local = hosts(&bed.topology)
                 .into_iter()
                 .filter(|host| host.switch == switch)
                 .map(|host| host.port);
@@ -502,7 +501,7 @@ fn a_tree_against_the_order_is_a_credit_loop_with_unicast() {
                 let cut = bed.topology.groups(top).next().unwrap().neighbour;
                 (switch, peer) != (top, cut) && (switch, peer) != (cut, top)
             });
-            (switch, ports.chain(own).collect())
+            (switch, ports.chain(local).collect())
         })
         .collect();
     assert!(tree.mask(bottom).ports().count() == 3);
@@ -515,7 +514,7 @@ fn a_tree_against_the_order_is_a_credit_loop_with_unicast() {
     assert!(!report.credit_loop_free);
 }
 
-/// Members as places among the destinations, each with whether it receives.
+/// Members as indices of destinations, each with whether it receives.
 type Choice = Vec<(prop::sample::Index, bool)>;
 
 fn choices() -> impl Strategy<Value = Vec<Choice>> {
@@ -531,7 +530,7 @@ fn groups(topology: &Topology, choices: &[Choice]) -> Vec<Arc<Group>> {
         .map(|(choice, offset)| {
             let members = choice
                 .iter()
-                .map(|(place, receives)| member(topology, place.index(count), *receives));
+                .map(|(drawn, receives)| member(topology, drawn.index(count), *receives));
             group(Lid(0xC000 + offset), members)
         })
         .collect()

@@ -26,7 +26,7 @@ type Members = BTreeMap<Guid, bool>;
 struct Subnet {
     kind: EngineKind,
     whole: Topology,
-    /// MulticastFDBCap of switches, in turns of their GUIDs.
+    /// MulticastFDBCap of switches, by their GUID modulo the number of capacities.
     capacities: Vec<u16>,
     dead_cables: BTreeSet<(Guid, PortNum)>,
     dead_switches: BTreeSet<Guid>,
@@ -89,11 +89,10 @@ impl Subnet {
 
     fn groups_on(&self, topology: &Topology) -> Vec<Arc<Group>> {
         let ends = topology.destinations().iter();
-        let places: BTreeMap<Guid, _> =
-            ends.map(|end| (end.guid, (end.switch, end.port))).collect();
+        let ports: BTreeMap<Guid, _> = ends.map(|end| (end.guid, (end.switch, end.port))).collect();
         let group = |(&mlid, members): (&Lid, &Members)| {
             let members = members.iter().filter_map(|(guid, &receives)| {
-                let &(switch, port) = places.get(guid)?;
+                let &(switch, port) = ports.get(guid)?;
                 Some(Member {
                     switch,
                     port,
@@ -132,7 +131,7 @@ impl Subnet {
             .collect();
         let basis =
             MulticastBasis::new(&topology, &capacities, orientation.clone(), unicast_follows);
-        let whole = |basis: &MulticastBasis| {
+        let plan_anew = |basis: &MulticastBasis| {
             let job = Job {
                 topology: &topology,
                 routing: &routing,
@@ -142,12 +141,12 @@ impl Subnet {
             };
             plan(&job)
         };
-        let trees = whole(&basis);
+        let trees = plan_anew(&basis);
         let tables = trees.tables(topology.switch_count());
-        let verify = |trees: &Trees, looked_at: Option<&BTreeSet<Lid>>| {
+        let verify = |trees: &Trees, examined: Option<&BTreeSet<Lid>>| {
             let order = unicast_follows.then_some(&orientation);
             let routes = (&routing.tables, &routing.lanes);
-            verify_multicast(&topology, routes, order, trees, looked_at)
+            verify_multicast(&topology, routes, order, trees, examined)
         };
         let report = verify(&trees, None);
         assert!(report.loop_free && report.unreached == 0 && report.strays == 0);
@@ -164,7 +163,7 @@ impl Subnet {
                     unicast_follows,
                 )?;
                 // The followed basis gives the same trees as one made as a whole.
-                assert_eq!(whole(&basis), trees);
+                assert_eq!(plan_anew(&basis), trees);
                 let earlier = Earlier::new(&planned.trees, &planned.tables, &delta);
                 let before = earlier.clone();
                 let held_otherwise = held_otherwise(&held, &earlier.tables);
@@ -190,7 +189,7 @@ impl Subnet {
                 .map(|(s, t)| (s.guid, Mft::clone(t))),
         );
         self.ranking = routing.ranking;
-        let (told, basis, trees, tables) = match followed {
+        let (concerned, basis, trees, tables) = match followed {
             Ok((basis, followed)) => (
                 Ok(followed.concerned),
                 basis,
@@ -205,7 +204,7 @@ impl Subnet {
             trees,
             tables,
         });
-        told
+        concerned
     }
 
     /// The ports of hosts and switches that can be members.
@@ -249,12 +248,12 @@ fn held_otherwise(held: &[&Mft], planned: &[Arc<Mft>]) -> BTreeSet<Lid> {
 /// Unchanged trees and tables are shared with `before`.
 fn assert_shared(before: &Earlier, after: &Followed) {
     for (mlid, tree) in &after.trees.by_mlid {
-        if let Some(known) = before.trees.by_mlid.get(mlid) {
-            assert_eq!(Arc::ptr_eq(known, tree), known == tree);
+        if let Some(old) = before.trees.by_mlid.get(mlid) {
+            assert_eq!(Arc::ptr_eq(old, tree), old == tree);
         }
     }
-    for (known, table) in before.tables.iter().zip(&after.tables) {
-        assert_eq!(Arc::ptr_eq(known, table), known == table);
+    for (old, table) in before.tables.iter().zip(&after.tables) {
+        assert_eq!(Arc::ptr_eq(old, table), old == table);
     }
 }
 
@@ -267,9 +266,9 @@ fn tree() -> Subnet {
         subnet.join(0, host, true);
     }
     for number in 1..9 {
-        for place in 0..4 {
-            let host = hosts[(usize::from(number) * 4 + place) * 7 % hosts.len()];
-            subnet.join(number, host, place > 0);
+        for index in 0..4 {
+            let host = hosts[(usize::from(number) * 4 + index) * 7 % hosts.len()];
+            subnet.join(number, host, index > 0);
         }
     }
     assert!(subnet.step().is_err());
@@ -284,13 +283,13 @@ fn hosts(topology: &Topology) -> Vec<Guid> {
 }
 
 #[test]
-fn nothing_is_planned_where_nothing_changes() {
+fn no_group_is_planned_without_a_change() {
     let mut subnet = tree();
     assert_eq!(subnet.step(), Ok(BTreeSet::new()));
 }
 
 #[test]
-fn links_that_go_and_come_back_concern_trees_that_use_them() {
+fn links_that_fail_and_return_concern_trees_that_use_them() {
     let mut subnet = tree();
     let groups = subnet.groups.len();
     let mut planned = 0;
@@ -308,7 +307,7 @@ fn links_that_go_and_come_back_concern_trees_that_use_them() {
 }
 
 #[test]
-fn switches_and_hosts_that_go_and_come_back_are_followed() {
+fn switches_and_hosts_that_fail_and_return_are_followed() {
     let mut subnet = tree();
     let switches = subnet.whole.switches().iter();
     let switches: Vec<Guid> = switches.map(|switch| switch.guid).collect();
@@ -328,13 +327,13 @@ fn switches_and_hosts_that_go_and_come_back_are_followed() {
     for end in ends {
         let at = (subnet.whole.switch(end.switch).guid, end.port);
         let members = subnet.groups.values();
-        let of = members
+        let group_count = members
             .filter(|members| members.contains_key(&end.guid))
             .count();
         for _ in 0..2 {
             subnet.toggle_cable(at);
             let planned = subnet.step().expect("a host is followed");
-            assert_eq!(planned.len(), of);
+            assert_eq!(planned.len(), group_count);
         }
     }
 }
@@ -369,11 +368,11 @@ fn joins_and_leaves_concern_their_groups() {
 /// A change of a subnet.
 #[derive(Clone, Debug)]
 enum Event {
-    /// A cable between switches goes, or comes back.
+    /// A cable between switches fails, or returns.
     Cable(Index),
-    /// A host's or a switch's own cable goes, or comes back; port 0 has none.
+    /// A host's or a switch's own cable fails, or returns; port 0 has none.
     End(Index),
-    /// A switch goes, or comes back; whether its table is empty then.
+    /// A switch fails, or returns; whether its table is empty then.
     Switch(Index, bool),
     Join(u16, Index, bool),
     Leave(u16, Index),
@@ -400,7 +399,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 impl Subnet {
-    fn happen(&mut self, fabric: &mut random::Plan, event: &Event) {
+    fn perform(&mut self, fabric: &mut random::Plan, event: &Event) {
         let ends = self.ends();
         match *event {
             Event::Cable(at) => {
@@ -478,7 +477,7 @@ proptest! {
         let _first = subnet.step();
         for together in &events {
             for event in together {
-                subnet.happen(&mut fabric, event);
+                subnet.perform(&mut fabric, event);
             }
             if let Err(why) = subnet.step() {
                 prop_assert!([

@@ -1,5 +1,5 @@
 //! Multicast beside routes that need several lanes: each member gets each packet once, and no
-//! cycle of (link, lane) closes, by a search that knows nothing of the library's.
+//! cycle of (link, lane) closes, by a search independent of the library's.
 
 use crate::common;
 use crate::multicast::{flood, group, hosts, member};
@@ -115,7 +115,7 @@ impl Bed {
             }
             (at, input) = (next, entry);
         }
-        panic!("packets to {to:?} go round for ever");
+        panic!("packets to {to:?} loop");
     }
 
     /// Sends a packet from every port at every switch that forwards to a multicast LID, on each of
@@ -143,7 +143,7 @@ impl Bed {
         let mut done = 0;
         while let Some(&((at, input), held)) = queue.get(done) {
             done += 1;
-            assert!(done <= self.topology.switch_count(), "it goes on for ever");
+            assert!(done <= self.topology.switch_count(), "the packet loops");
             for output in tree.mask(at).ports().filter(|&output| output != input) {
                 if let Some(next) = self.topology.peer(at, output) {
                     let channel = (at, output, self.lane(at, input, output, level));
@@ -192,18 +192,18 @@ impl Bed {
 
 /// Whether no channel waits for itself: removes those that wait for none, until none is left.
 fn is_acyclic(waits: &Waits) -> bool {
-    let mut left = waits.clone();
+    let mut remaining = waits.clone();
     loop {
-        let idle: BTreeSet<Channel> = left
+        let idle: BTreeSet<Channel> = remaining
             .iter()
             .filter(|(_, wanted)| wanted.is_empty())
             .map(|(&channel, _)| channel)
             .collect();
         if idle.is_empty() {
-            return left.is_empty();
+            return remaining.is_empty();
         }
-        left.retain(|channel, _| !idle.contains(channel));
-        for wanted in left.values_mut() {
+        remaining.retain(|channel, _| !idle.contains(channel));
+        for wanted in remaining.values_mut() {
             wanted.retain(|channel| !idle.contains(channel));
         }
     }
@@ -286,7 +286,7 @@ fn depth(topology: &Topology, tree: &Tree, from: SwitchIdx) -> usize {
 }
 
 #[test]
-fn levels_that_switches_map_alike_share_one_tree() {
+fn levels_with_equal_mappings_share_one_tree() {
     let bed = Bed::torus(&[5, 5]);
     // Two rings: bits 0 and 1 of a service level.
     let trees = bed.plan(&on_levels(&[1, 5, 13, 2], &hosts(&bed.topology)));
@@ -318,17 +318,17 @@ fn a_tree_across_the_dateline_is_refused_with_the_cycle() {
     // All links of the ring but one far from the dateline, on the lane of packets that cross none.
     let bed = Bed::torus(&[8]);
     let places = &bed.routing.coordinates.as_ref().unwrap().places;
-    let place = |switch: SwitchIdx| places[&bed.topology.switch(switch).guid][0];
+    let coordinate = |switch: SwitchIdx| places[&bed.topology.switch(switch).guid][0];
     let all = group(Lid(0xC000), hosts(&bed.topology));
     let masks = bed.topology.indices().map(|switch| {
         let links = bed.topology.groups(switch).flat_map(|group| {
-            let ends = [place(switch), place(group.neighbour)];
+            let ends = [coordinate(switch), coordinate(group.neighbour)];
             let is_cut = ends == [3, 4] || ends == [4, 3];
             group.links.iter().filter(move |_| !is_cut)
         });
-        let own = all.members.iter().filter(|member| member.switch == switch);
-        let own = own.map(|member| member.port);
-        (switch, links.map(|link| link.port).chain(own).collect())
+        let local = all.members.iter().filter(|member| member.switch == switch);
+        let local = local.map(|member| member.port);
+        (switch, links.map(|link| link.port).chain(local).collect())
     });
     let masks: Vec<(SwitchIdx, PortMask)> = masks.collect();
     let tree = |levels| Tree {
@@ -399,7 +399,7 @@ fn tori() -> impl Strategy<
     (sizes, cables, switches)
 }
 
-/// The torus without what failed, routed as the rest of the whole; `None` where it is in parts.
+/// The torus without what failed, routed as the rest of the whole; `None` if it is not connected.
 fn broken(
     (sizes, cables, switches): (
         Vec<usize>,
@@ -418,11 +418,12 @@ fn broken(
         .iter()
         .map(|cable| all[cable.index(all.len())].a)
         .collect();
-    let left = without_switches(&whole.topology.without_cables(&ends), &gone);
-    (left.components().len() == 1).then(|| Bed::new(left, EngineKind::Torus, Some(&whole.routing)))
+    let remaining = without_switches(&whole.topology.without_cables(&ends), &gone);
+    (remaining.components().len() == 1)
+        .then(|| Bed::new(remaining, EngineKind::Torus, Some(&whole.routing)))
 }
 
-/// By group: members as places among the destinations, each with whether it receives; and the
+/// By group: members as indices of destinations, each with whether it receives; and the
 /// service level.
 type Choice = (Vec<(prop::sample::Index, bool)>, u8);
 
@@ -437,7 +438,7 @@ fn chosen(topology: &Topology, choices: &[Choice]) -> Vec<Arc<Group>> {
     let group = |((members, level), offset): (&Choice, u16)| {
         let members = members.iter();
         let members =
-            members.map(|(place, receives)| member(topology, place.index(count), *receives));
+            members.map(|(drawn, receives)| member(topology, drawn.index(count), *receives));
         let group = group(Lid(0xC000 + offset), members);
         Arc::new(Group {
             levels: 1 << level,

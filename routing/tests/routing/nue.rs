@@ -104,8 +104,8 @@ fn rerouted(topology: &Topology, before: &Routing) -> Routing {
 
 fn assert_follows(topology: &Topology, routing: &Routing, order: &Ranking) {
     let order = Orientation::of(topology, order).unwrap();
-    let turns = Dependencies::of(topology, &routing.tables);
-    assert!(turns.follows(|high, low| order.is_above(high, low)));
+    let dependencies = Dependencies::of(topology, &routing.tables);
+    assert!(dependencies.follows(|high, low| order.is_above(high, low)));
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn the_order_of_the_switches_outlives_faults_and_repairs() {
         assert_follows(&broken, &next, &followed);
         if followed.switches == order.switches {
             kept += 1;
-            // Old and new tables stand side by side.
+            // During the change both old and new tables are in use.
             assert_follows(&topology, &whole, &followed);
             assert_eq!(rerouted(&topology, &next), whole);
         }
@@ -182,7 +182,7 @@ fn a_tree_does_not_get_the_order_of_nue() {
     }
 }
 
-/// Paths on the fullest link over those on the mean one.
+/// The paths on the fullest link over the mean of all links.
 fn imbalance(topology: &Topology, routing: &Routing) -> f64 {
     let links = link_uses(topology, &routing.tables);
     let paths = |link: &LinkUse| link.paths as f64;
@@ -208,7 +208,7 @@ fn hosts_of_one_switch_are_reached_by_different_paths() {
 }
 
 #[test]
-fn graphs_without_structure_are_shared_within_few_times_the_mean() {
+fn links_of_irregular_graphs_carry_few_times_the_mean_at_most() {
     for seed in 1..5 {
         let spec = format!("random:switches=100,degree=8,hosts=4,seed={seed}");
         let topology = generated(&spec);

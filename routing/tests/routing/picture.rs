@@ -1,4 +1,4 @@
-//! Pictures: a golden one, and none breaks for any fabric and any names of nodes.
+//! Pictures: a golden one, and well-formed ones for any fabric and any names of nodes.
 
 use crate::common;
 use crate::random;
@@ -24,8 +24,8 @@ fn drawn(topology: &Topology, name: &dyn Fn(Guid) -> String) -> String {
     })
 }
 
-/// Checks that tags nest, attributes are quoted and nothing but the five entities is referred to,
-/// and gives how many elements there are.
+/// Checks that tags nest, attributes are quoted and nothing but the five entities is referred to;
+/// returns the number of elements.
 fn assert_well_formed(text: &str) -> usize {
     let mut open: Vec<&str> = Vec::new();
     let mut elements = 0;

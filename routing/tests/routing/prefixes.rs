@@ -1,5 +1,5 @@
-//! While a fabric changes from one set of tables to another, switch by switch and block by block,
-//! with answers in any order: no loop and no credit loop, at no moment.
+//! No loop and no credit loop, at any moment, while a fabric changes from one set of tables to
+//! another, switch by switch and block by block, with answers in any order.
 
 use crate::common;
 use crate::random;
@@ -50,7 +50,7 @@ impl Random {
     }
 }
 
-/// Writes the blocks of every stage in a random order, and looks at the fabric now and then.
+/// Writes the blocks of every stage in a random order, and verifies the fabric now and then.
 fn replay(topology: &Topology, old: &Tables, stages: &[Tables], seed: u64) {
     let mut random = Random(seed | 1);
     let mut now = old.clone();
@@ -59,8 +59,8 @@ fn replay(topology: &Topology, old: &Tables, stages: &[Tables], seed: u64) {
             .flat_map(|switch| (0..stage.lfts[switch].blocks()).map(move |block| (switch, block)))
             .filter(|&(switch, block)| !stage.lfts[switch].block_eq(&now.lfts[switch], block))
             .collect();
-        for place in (1..writes.len()).rev() {
-            writes.swap(place, random.below(place + 1));
+        for index in (1..writes.len()).rev() {
+            writes.swap(index, random.below(index + 1));
         }
         let every = writes.len() / 4 + 1;
         for (count, (switch, block)) in writes.into_iter().enumerate() {
@@ -75,8 +75,8 @@ fn replay(topology: &Topology, old: &Tables, stages: &[Tables], seed: u64) {
     }
 }
 
-/// With any mixture of two consecutive stages in the switches, packets that arrived at first
-/// arrive.
+/// Checks that packets that arrived at first still arrive with any mixture of two consecutive
+/// stages in the switches.
 fn assert_delivery_kept(topology: &Topology, old: &Tables, stages: &[Tables], seed: u64) {
     let mut random = Random(seed | 1);
     let mut before = old;
@@ -104,8 +104,8 @@ fn assert_delivery_kept(topology: &Topology, old: &Tables, stages: &[Tables], se
     }
 }
 
-/// The way to new tables, in all of its prefixes.
-fn assert_safe_way(
+/// Checks the change to new tables, in all of its prefixes.
+fn assert_safe_change(
     (before, old): (&Topology, &Routing),
     (after, new): (&Topology, &Routing),
     seed: u64,
@@ -142,7 +142,7 @@ fn assert_safe_way(
 }
 
 #[test]
-fn trees_lose_and_regain_links_and_switches() {
+fn changes_are_safe_while_trees_lose_and_regain_links_and_switches() {
     for (m, w, p) in [
         ([4, 4, 4], [1, 4, 4], [1, 1, 1]),
         ([4, 4, 3], [1, 4, 2], [1, 1, 2]),
@@ -162,12 +162,12 @@ fn trees_lose_and_regain_links_and_switches() {
                 broken = without_switches(&broken, &[switch]);
             }
             let during = routed(EngineKind::FabricTree, &broken, first.ranking.as_ref());
-            assert_safe_way((&whole, &first), (&broken, &during), seed);
+            assert_safe_change((&whole, &first), (&broken, &during), seed);
             let other = whole.without_cables(&gone[..gone.len() / 2]);
             let between = routed(EngineKind::FabricTree, &other, during.ranking.as_ref());
-            assert_safe_way((&broken, &during), (&other, &between), seed);
+            assert_safe_change((&broken, &during), (&other, &between), seed);
             let after = routed(EngineKind::FabricTree, &whole, between.ranking.as_ref());
-            assert_safe_way((&other, &between), (&whole, &after), seed);
+            assert_safe_change((&other, &between), (&whole, &after), seed);
             assert_eq!(after.tables, first.tables);
         }
     }
@@ -216,7 +216,8 @@ fn path(topology: &Topology, tables: &Tables, from: SwitchIdx, lid: Lid) -> Opti
     Some(passed)
 }
 
-/// The way to new tables while links become Active as soon as they may, in all of its prefixes.
+/// Checks the change to new tables, in all of its prefixes, while links become Active as soon as
+/// they may.
 fn assert_safe_opening(
     topology: &Topology,
     old: &Tables,
@@ -255,14 +256,16 @@ fn assert_safe_opening(
             .filter(|&(switch, block)| !stage.lfts[switch].block_eq(&now.lfts[switch], block))
             .collect();
         // Switch by switch, so that some of them hold all of a stage while others hold none of it.
-        let turns: Vec<usize> = topology.indices().map(|_| random.below(1 << 20)).collect();
-        writes.sort_by_key(|&(switch, _)| turns[switch]);
+        let switch_order: Vec<usize> = topology.indices().map(|_| random.below(1 << 20)).collect();
+        writes.sort_by_key(|&(switch, _)| switch_order[switch]);
         for at in 0..=writes.len() {
             if let Some((switch, block)) = at.checked_sub(1).map(|last| writes[last]) {
                 now.lfts[switch].set_block(block, stage.lfts[switch].block(block));
             }
             let held_to = |switch: SwitchIdx| {
-                let of_stage = writes[at..].iter().all(|&(left, _)| left != switch.index());
+                let of_stage = writes[at..]
+                    .iter()
+                    .all(|&(unwritten, _)| unwritten != switch.index());
                 number > cuts || number == cuts && of_stage
             };
             let lets_open = |switch: SwitchIdx| {
@@ -294,8 +297,8 @@ fn assert_safe_opening(
             }
             // A cycle of the first tables lasts until a stage cuts it.
             let is_excused = !began_sound && number < cuts;
-            let told = (&report.witnesses, number, at);
-            assert!(is_sound || is_excused, "{told:?}");
+            let state = (&report.witnesses, number, at);
+            assert!(is_sound || is_excused, "{state:?}");
         }
     }
     assert_eq!(now, new.tables);
@@ -398,7 +401,7 @@ proptest! {
     }
 
     #[test]
-    fn any_fabric_loses_and_regains_parts(
+    fn changes_are_safe_while_any_fabric_loses_and_regains_cables_and_switches(
         plan in random::any_fabric(),
         dead in prop::collection::vec(any::<prop::sample::Index>(), 1..5),
         switch in any::<Option<prop::sample::Index>>(),
@@ -415,9 +418,9 @@ proptest! {
             broken = without_switches(&broken, &[gone]);
         }
         let during = routed(kind, &broken, first.ranking.as_ref());
-        assert_safe_way((&whole, &first), (&broken, &during), seed);
+        assert_safe_change((&whole, &first), (&broken, &during), seed);
         let after = routed(kind, &whole, during.ranking.as_ref());
-        assert_safe_way((&broken, &during), (&whole, &after), seed);
+        assert_safe_change((&broken, &during), (&whole, &after), seed);
     }
 
     #[test]
@@ -459,7 +462,7 @@ proptest! {
     }
 
     #[test]
-    fn links_become_active_while_tables_come(
+    fn changes_are_safe_while_links_become_active(
         plan in random::any_fabric(),
         idle in prop::collection::vec(any::<prop::sample::Index>(), 1..4),
         dark in prop::collection::vec(any::<prop::sample::Index>(), 0..3),
@@ -493,8 +496,8 @@ proptest! {
         let mut old = held(&broken, &during.tables, &whole);
         for (number, guid) in dark.iter().enumerate() {
             let switch = whole.switch_by_guid(*guid).unwrap();
-            let left = if number % 2 == 0 { &first } else { &other };
-            old.lfts[switch.index()] = left.tables.lft(switch).clone();
+            let earlier = if number % 2 == 0 { &first } else { &other };
+            old.lfts[switch.index()] = earlier.tables.lft(switch).clone();
         }
         let end = |switch: SwitchIdx, port: PortNum| {
             let here = (whole.switch(switch).guid, port);

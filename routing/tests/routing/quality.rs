@@ -27,26 +27,26 @@ fn measured(topology: &Topology, tables: &Tables) -> Quality {
     measure(topology, tables, &Settings::default())
 }
 
-/// The way of a packet, as (switch, port) of each link, or `None` where it does not arrive.
-fn way(
+/// The path of a packet, as (switch, port) of each link, or `None` if it does not arrive.
+fn path(
     topology: &Topology,
     tables: &Tables,
     from: &Destination,
     to: &Destination,
 ) -> Option<Vec<(Guid, PortNum)>> {
     let mut at = from.switch;
-    let mut way = Vec::new();
+    let mut path = Vec::new();
     loop {
         let byte = tables
             .lfts
             .get(at.index())
             .map_or(NO_PATH, |lft| lft.entry(to.lid));
         if at == to.switch {
-            return (byte == to.port.0).then_some(way);
+            return (byte == to.port.0).then_some(path);
         }
         match topology.port_use(at, PortNum(byte)) {
-            PortUse::Link { peer, .. } if way.len() <= topology.switch_count() => {
-                way.push((topology.switch(at).guid, PortNum(byte)));
+            PortUse::Link { peer, .. } if path.len() <= topology.switch_count() => {
+                path.push((topology.switch(at).guid, PortNum(byte)));
                 at = peer;
             }
             _ => return None,
@@ -54,8 +54,8 @@ fn way(
     }
 }
 
-/// Two leaves with two hosts each below two spines, and tables in which `spine` says over which one
-/// each host is sent to.
+/// Two leaves with two hosts each below two spines, and tables in which packets to each host pass
+/// the spine of that number in `spine`.
 fn two_by_two(spine: [usize; 4]) -> (Topology, Tables) {
     let mut fabric = Fabric::new();
     let switches = fabric.switches(4);
@@ -136,7 +136,7 @@ fn everything_over_one_spine_shows_in_every_figure() {
 }
 
 #[test]
-fn rails_run_their_patterns_apart() {
+fn patterns_run_in_each_rail_separately() {
     let (topology, tables) = two_by_two([0, 0, 1, 1]);
     // The first host of each leaf is rail 0, the second rail 1; switches have none.
     let mut rails = vec![None; topology.destinations().len()];
@@ -233,7 +233,7 @@ fn a_loop_and_a_hole_lose_their_pairs_and_nothing_else() {
 }
 
 #[test]
-fn hosts_of_a_subtree_stand_together() {
+fn hosts_of_a_subtree_are_consecutive() {
     // GUIDs alternate between two pods of two leaves each.
     let mut fabric = Fabric::new();
     let leaves = fabric.switches(4);
@@ -286,13 +286,13 @@ fn a_sampled_shift_reports_its_sample() {
 fn the_number_of_threads_does_not_change_figures() {
     let topology = pgft(&[4, 4, 6], &[1, 4, 4], &[1, 1, 1], 0);
     let tables = routed(EngineKind::UpDn, &topology);
-    let judge_with = |threads| {
+    let measured_with = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         pool.unwrap().install(|| measured(&topology, &tables))
     };
-    let one = judge_with(1);
-    assert_eq!(one, judge_with(2));
-    assert_eq!(one, judge_with(5));
+    let one = measured_with(1);
+    assert_eq!(one, measured_with(2));
+    assert_eq!(one, measured_with(5));
 }
 
 /// Checks a figure against packets that are followed one at a time.
@@ -300,27 +300,27 @@ fn assert_as_followed(topology: &Topology, tables: &Tables) {
     let hosts: Vec<_> = topological_order(topology).collect();
     let mut on_link = BTreeMap::<_, (u64, BTreeSet<Guid>, BTreeSet<Guid>)>::new();
     let (mut lost, mut hops) = (0, 0);
-    let ways: Vec<Vec<_>> = hosts
+    let routes: Vec<Vec<_>> = hosts
         .iter()
         .map(|from| {
             hosts
                 .iter()
-                .map(|to| way(topology, tables, from, to))
+                .map(|to| path(topology, tables, from, to))
                 .collect()
         })
         .collect();
-    for (from, ways) in hosts.iter().zip(&ways) {
-        for (to, way) in hosts
+    for (from, routes) in hosts.iter().zip(&routes) {
+        for (to, path) in hosts
             .iter()
-            .zip(ways)
+            .zip(routes)
             .filter(|(to, _)| to.guid != from.guid)
         {
-            let Some(way) = way else {
+            let Some(path) = path else {
                 lost += 1;
                 continue;
             };
-            hops += way.len() as u64;
-            for link in way {
+            hops += path.len() as u64;
+            for link in path {
                 let (paths, sources, destinations) = on_link.entry(*link).or_default();
                 *paths += 1;
                 sources.insert(from.guid);
@@ -358,7 +358,7 @@ fn assert_as_followed(topology: &Topology, tables: &Tables) {
     for distance in 1..count {
         let mut load = BTreeMap::<_, u32>::new();
         for from in 0..count {
-            for link in ways[from][(from + distance) % count].iter().flatten() {
+            for link in routes[from][(from + distance) % count].iter().flatten() {
                 *load.entry(link).or_default() += 1;
             }
         }
@@ -392,9 +392,9 @@ proptest! {
         let topology = plan.build();
         let mut tables = routed(EngineKind::UpDn, &topology);
         let lids = usize::from(topology.top_lid().0) + 1;
-        for (place, &byte) in bytes.iter().enumerate() {
-            let switch = place * 7 % topology.switch_count();
-            let lid = Lid((place * 13 % lids) as u16);
+        for (index, &byte) in bytes.iter().enumerate() {
+            let switch = index * 7 % topology.switch_count();
+            let lid = Lid((index * 13 % lids) as u16);
             // Small numbers are ports that exist: wrong turns and cycles.
             tables.lfts[switch].set_entry(lid, if small { byte % 8 } else { byte });
         }

@@ -48,7 +48,7 @@ fn kind() -> impl Strategy<Value = EndpointKind> {
     ]
 }
 
-/// Any graph: sparse ones fall into parts, and have loop-backs.
+/// Any graph: sparse ones are not connected, and have loop-backs.
 pub(crate) fn any_graph() -> impl Strategy<Value = Plan> {
     (1usize..14).prop_flat_map(|switches| {
         let rate = prop_oneof![3 => Just(100u32), 1 => Just(25), 1 => Just(400)];
@@ -64,7 +64,7 @@ pub(crate) fn any_graph() -> impl Strategy<Value = Plan> {
     })
 }
 
-/// Pods of leaves, with three hosts each, below spines of their own, with so many parallel links;
+/// Pods of leaves, with three hosts each, below spines of their own, with `parallel` cables each;
 /// several pods meet in as many switches above as a pod has spines.
 pub(crate) fn tree(leaves: usize, spines: usize, pods: usize, parallel: usize) -> Plan {
     let mut links = Vec::new();
@@ -111,7 +111,7 @@ pub(crate) fn broken_tree() -> impl Strategy<Value = Plan> {
             }
             ports.extend(
                 odd.iter()
-                    .map(|place| (place.index(switches), EndpointKind::Ca)),
+                    .map(|drawn| (drawn.index(switches), EndpointKind::Ca)),
             );
             if nodes {
                 ports.extend((0..switches).map(|switch| (switch, EndpointKind::AggregationNode)));

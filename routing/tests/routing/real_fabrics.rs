@@ -1,9 +1,9 @@
 //! Files that `ibnetdiscover` printed on real fabrics: read without change of meaning, written and
-//! read again without loss, and survived under any mutilation.
+//! read again without loss, and read or refused after any damage.
 //!
 //! The files are not part of this repository; without them the tests say so and pass.
 
-#![expect(clippy::print_stderr, reason = "what is skipped is said")]
+#![expect(clippy::print_stderr, reason = "skipped files are reported")]
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,8 +19,8 @@ use rsm_routing::quality::{Settings, measure};
 use rsm_routing::topology::Topology;
 use rsm_routing::verify::verify;
 
-/// A file, and how many nodes and cables it is known to have.
-struct Known {
+/// A file, and how many nodes and cables it has.
+struct Expected {
     file: &'static str,
     switches: usize,
     cas: usize,
@@ -30,11 +30,11 @@ struct Known {
     dangling: usize,
 }
 
-const fn known(
+const fn expected(
     file: &'static str,
     [switches, cas, aggregation_nodes, cables, dangling]: [usize; 5],
-) -> Known {
-    Known {
+) -> Expected {
+    Expected {
         file,
         switches,
         cas,
@@ -44,23 +44,23 @@ const fn known(
     }
 }
 
-const FILES: [Known; 13] = [
-    known("nvidia-selene-compute.txt", [666, 4341, 666, 12852, 0]),
-    known("nvidia-selene-storage.txt", [160, 1247, 0, 3286, 0]),
-    known(
+const FILES: [Expected; 13] = [
+    expected("nvidia-selene-compute.txt", [666, 4341, 666, 12852, 0]),
+    expected("nvidia-selene-storage.txt", [160, 1247, 0, 3286, 0]),
+    expected(
         "nvidia-sat11-director-puttylog.txt",
         [400, 2328, 0, 8723, 0],
     ),
-    known("nvidia-ufmlab-small.txt", [2, 13, 1, 16, 0]),
-    known("nvidia-dgx-ndr-p1.txt", [40, 582, 40, 1114, 0]),
-    known("nvidia-dgx-ndr-p1.hdr.txt", [40, 582, 40, 1114, 0]),
-    known("tartu-rocket-qdr-fdr10.txt", [8, 144, 0, 192, 0]),
-    known("superbench-faked-hdr-full.txt", [8, 10, 0, 17, 1]),
-    known("ibtopotool-1-manpage-voltaire-sdr.txt", [2, 4, 0, 7, 0]),
-    known("ibtopotool-2-ibm-anafa.txt", [1, 2, 0, 2, 0]),
-    known("ibtopotool-3-nvidia-mixed.txt", [2, 6, 0, 10, 0]),
-    known("ibtopotool-4-oracle-sun.txt", [1, 1, 0, 1, 0]),
-    known("synthetic-oddities.txt", [2, 9, 1, 13, 0]),
+    expected("nvidia-ufmlab-small.txt", [2, 13, 1, 16, 0]),
+    expected("nvidia-dgx-ndr-p1.txt", [40, 582, 40, 1114, 0]),
+    expected("nvidia-dgx-ndr-p1.hdr.txt", [40, 582, 40, 1114, 0]),
+    expected("tartu-rocket-qdr-fdr10.txt", [8, 144, 0, 192, 0]),
+    expected("superbench-faked-hdr-full.txt", [8, 10, 0, 17, 1]),
+    expected("ibtopotool-1-manpage-voltaire-sdr.txt", [2, 4, 0, 7, 0]),
+    expected("ibtopotool-2-ibm-anafa.txt", [1, 2, 0, 2, 0]),
+    expected("ibtopotool-3-nvidia-mixed.txt", [2, 6, 0, 10, 0]),
+    expected("ibtopotool-4-oracle-sun.txt", [1, 1, 0, 1, 0]),
+    expected("synthetic-oddities.txt", [2, 9, 1, 13, 0]),
 ];
 
 fn bytes(file: &str) -> Option<Vec<u8>> {
@@ -88,9 +88,9 @@ fn written(netlist: &Netlist) -> Vec<u8> {
 }
 
 #[test]
-fn every_file_has_its_known_counts() {
-    for known in &FILES {
-        let Some(Parsed { netlist, warnings }) = fabric(known.file) else {
+fn every_file_has_its_expected_counts() {
+    for expected in &FILES {
+        let Some(Parsed { netlist, warnings }) = fabric(expected.file) else {
             continue;
         };
         let aggregation_nodes = netlist
@@ -111,14 +111,14 @@ fn every_file_has_its_known_counts() {
                 dangling,
             ],
             [
-                known.switches,
-                known.cas,
-                known.aggregation_nodes,
-                known.cables,
-                known.dangling
+                expected.switches,
+                expected.cas,
+                expected.aggregation_nodes,
+                expected.cables,
+                expected.dangling
             ],
             "{}: {:?}",
-            known.file,
+            expected.file,
             &warnings[..warnings.len().min(5)]
         );
     }
@@ -126,17 +126,17 @@ fn every_file_has_its_known_counts() {
 
 #[test]
 fn every_file_survives_writing_and_reading() {
-    for known in &FILES {
-        let Some(Parsed { netlist, .. }) = fabric(known.file) else {
+    for expected in &FILES {
+        let Some(Parsed { netlist, .. }) = fabric(expected.file) else {
             continue;
         };
         let text = written(&netlist);
         let again = parse(&text, "written").unwrap_or_else(|error| panic!("{error}"));
-        assert!(again.netlist == netlist, "{}", known.file);
+        assert!(again.netlist == netlist, "{}", expected.file);
         let mut warnings = again.warnings;
         warnings.retain(|warning| !matches!(warning.kind, WarningKind::Loop { .. }));
-        assert_eq!(warnings, [], "{}", known.file);
-        assert!(written(&again.netlist) == text, "{}", known.file);
+        assert_eq!(warnings, [], "{}", expected.file);
+        assert!(written(&again.netlist) == text, "{}", expected.file);
     }
 }
 
@@ -222,23 +222,23 @@ fn assert_sound(file: &str, topology: &Topology, routing: &Routing) {
 }
 
 #[test]
-fn every_fabric_is_routed_as_a_tree_and_mended_without_a_trace() {
-    for known in &FILES {
-        let Some(Parsed { netlist, .. }) = fabric(known.file) else {
+fn every_fabric_is_routed_as_a_tree_and_a_repair_restores_its_tables() {
+    for expected in &FILES {
+        let Some(Parsed { netlist, .. }) = fabric(expected.file) else {
             continue;
         };
         let topology = Topology::from_netlist(&netlist).unwrap();
         let auto = route(EngineKind::Auto, &topology, &Options::default(), None).unwrap();
-        if known.switches > 2 {
+        if expected.switches > 2 {
             assert_eq!(
                 auto.engine, "fabric-tree",
                 "{}: {}",
-                known.file, auto.reason
+                expected.file, auto.reason
             );
         }
-        assert_sound(known.file, &topology, &auto);
+        assert_sound(expected.file, &topology, &auto);
         let tree = route(EngineKind::FabricTree, &topology, &Options::default(), None).unwrap();
-        assert_sound(known.file, &topology, &tree);
+        assert_sound(expected.file, &topology, &tree);
         // One cable in fifty, and every one of a switch.
         let cables = topology.cables();
         let mut gone: Vec<_> = cables.iter().step_by(50).map(|cable| cable.a).collect();
@@ -254,19 +254,19 @@ fn every_fabric_is_routed_as_a_tree_and_mended_without_a_trace() {
             ..Options::default()
         };
         let during = route(EngineKind::FabricTree, &broken, &options, None).unwrap();
-        assert_sound(known.file, &broken, &during);
+        assert_sound(expected.file, &broken, &during);
         let options = Options {
             previous_ranking: during.ranking,
             ..Options::default()
         };
         let after = route(EngineKind::FabricTree, &topology, &options, None).unwrap();
-        assert!(after.tables == tree.tables, "{}", known.file);
+        assert!(after.tables == tree.tables, "{}", expected.file);
     }
 }
 
-/// A way to spoil a file.
+/// A damage to a file.
 #[derive(Clone, Debug)]
-enum Spoil {
+enum Damage {
     Overwrite(usize, u8),
     Insert(usize, Vec<u8>),
     Remove(usize, usize),
@@ -275,7 +275,7 @@ enum Spoil {
     Truncate(usize),
 }
 
-fn spoil() -> impl Strategy<Value = Spoil> {
+fn damage() -> impl Strategy<Value = Damage> {
     let at = any::<usize>;
     let token = prop::sample::select(vec![
         "\"",
@@ -301,50 +301,50 @@ fn spoil() -> impl Strategy<Value = Spoil> {
         "4x",
     ]);
     prop_oneof![
-        (at(), any::<u8>()).prop_map(|(at, byte)| Spoil::Overwrite(at, byte)),
-        (at(), token).prop_map(|(at, token)| Spoil::Insert(at, token.into())),
+        (at(), any::<u8>()).prop_map(|(at, byte)| Damage::Overwrite(at, byte)),
+        (at(), token).prop_map(|(at, token)| Damage::Insert(at, token.into())),
         (at(), prop::collection::vec(any::<u8>(), 1..40))
-            .prop_map(|(at, bytes)| Spoil::Insert(at, bytes)),
-        (at(), 1..200usize).prop_map(|(at, len)| Spoil::Remove(at, len)),
-        (at(), 1..200usize).prop_map(|(at, len)| Spoil::Repeat(at, len)),
-        (at(), at()).prop_map(|(one, other)| Spoil::Swap(one, other)),
-        at().prop_map(Spoil::Truncate),
+            .prop_map(|(at, bytes)| Damage::Insert(at, bytes)),
+        (at(), 1..200usize).prop_map(|(at, len)| Damage::Remove(at, len)),
+        (at(), 1..200usize).prop_map(|(at, len)| Damage::Repeat(at, len)),
+        (at(), at()).prop_map(|(one, other)| Damage::Swap(one, other)),
+        at().prop_map(Damage::Truncate),
     ]
 }
 
-fn apply(text: &mut Vec<u8>, spoil: Spoil) {
+fn add_damage(text: &mut Vec<u8>, damage: Damage) {
     let len = text.len();
     let Some(last) = len.checked_sub(1) else {
         return;
     };
-    match spoil {
-        Spoil::Overwrite(at, byte) => text[at % len] = byte,
-        Spoil::Insert(at, bytes) => {
+    match damage {
+        Damage::Overwrite(at, byte) => text[at % len] = byte,
+        Damage::Insert(at, bytes) => {
             let at = at % len;
             text.splice(at..at, bytes);
         }
-        Spoil::Remove(at, count) => {
+        Damage::Remove(at, count) => {
             let at = at % len;
             text.drain(at..(at + count).min(last));
         }
-        Spoil::Repeat(at, count) => {
+        Damage::Repeat(at, count) => {
             let at = at % len;
             let piece = text[at..(at + count).min(len)].to_vec();
             text.splice(at..at, piece);
         }
-        Spoil::Swap(one, other) => text.swap(one % len, other % len),
-        Spoil::Truncate(at) => text.truncate(at % len),
+        Damage::Swap(one, other) => text.swap(one % len, other % len),
+        Damage::Truncate(at) => text.truncate(at % len),
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
-    /// A spoiled file gives an error or a fabric, and a fabric can be written and read.
+    /// A damaged file gives an error or a fabric, and a fabric can be written and read.
     #[test]
-    fn no_spoiled_file_is_fatal(
+    fn damaged_files_cause_no_panic(
         which in 0..6usize,
-        spoils in prop::collection::vec(spoil(), 1..8),
+        damages in prop::collection::vec(damage(), 1..8),
     ) {
         const SMALL: [&str; 6] = [
             "synthetic-oddities.txt",
@@ -357,8 +357,8 @@ proptest! {
         let Some(mut text) = bytes(SMALL[which]) else {
             return Ok(());
         };
-        for spoil in spoils {
-            apply(&mut text, spoil);
+        for damage in damages {
+            add_damage(&mut text, damage);
         }
         super::damaged_files::assert_readings_are_sound(&text)?;
         match parse(&text, "spoiled") {
@@ -375,8 +375,8 @@ proptest! {
     }
 }
 
-/// On links below the fullest packets meet fewer others than in closed form, where the mean shares of
-/// flows are .563 and .404. OpenSM's best engines have .601 and .428.
+/// On links below the fullest, packets meet fewer others than in closed form, where the mean shares
+/// of flows are .563 and .404. OpenSM's best engines have .601 and .428.
 #[test]
 fn packets_spread_below_the_fullest_links() {
     for (file, most, share) in [
@@ -402,9 +402,9 @@ fn packets_spread_below_the_fullest_links() {
     }
 }
 
-/// Spreading could go on, and save a few percents of all meetings with thousands of blocks.
+/// Further spreading would avoid a few percent of all meetings, with thousands of blocks.
 #[test]
-fn rebalancing_leaves_moves_that_win_little_for_their_number() {
+fn rebalancing_skips_moves_that_gain_little_for_their_number() {
     let Some(Parsed { netlist, .. }) = fabric("nvidia-selene-storage.txt") else {
         return;
     };

@@ -1,5 +1,5 @@
-//! Rebalancing takes load off the fullest links while parts are missing: in small steps, each of
-//! them sound, and all entries go back.
+//! Rebalancing takes load off the fullest links while parts are missing, in small steps, each of
+//! them sound. All entries go back when nothing is missing.
 
 use crate::common;
 use crate::random;
@@ -78,7 +78,7 @@ pub(crate) fn rebalanced(topology: &Topology, broken: Routing, blocks: usize) ->
         assert_eq!(after.average_hops, proof.report.average_hops);
         assert!(fullest(topology, &next.routing) <= fullest(topology, &routing));
         routing = next.routing;
-        assert!(step < 1000, "it goes on for ever");
+        assert!(step < 1000, "rebalancing does not end");
     }
     unreachable!()
 }
@@ -91,7 +91,7 @@ fn doubled() -> (Topology, Topology) {
 }
 
 #[test]
-fn a_cable_whose_twin_has_died_is_relieved() {
+fn a_cable_whose_twin_has_failed_is_relieved() {
     let (intact, broken) = doubled();
     let whole = routed(&intact, None);
     let usual = proved(&intact, &whole).report.load.max;
@@ -157,7 +157,7 @@ fn an_intact_fabric_is_left_alone() {
 }
 
 #[test]
-fn rebalancing_that_moves_nothing_says_why() {
+fn rebalancing_that_moves_nothing_gives_the_reason() {
     let (intact, broken) = doubled();
     let whole = routed(&intact, None);
     let (after, _) = rebalanced(&broken, routed(&broken, whole.ranking.as_ref()), 1000);
@@ -167,7 +167,7 @@ fn rebalancing_that_moves_nothing_says_why() {
         let unmoved = rebalance(&broken, &options, &proof.tally, 1000);
         unmoved.unwrap_err()
     };
-    // What is left is no more than an eighth above the least, or has no better way.
+    // The fullest link is no more than an eighth above the least, or no move relieves it.
     let done = why(after.ranking.as_ref());
     assert!(
         matches!(done, Unmoved::Level { .. } | Unmoved::NoGain { .. }),
@@ -209,7 +209,7 @@ fn links_are_relieved_while_packets_follow_another_order() {
     let (after, _) = rebalanced(&broken, repaired, 64);
     let fullest = proved(&broken, &after).report.load.max;
     assert!(fullest * 5 < before * 4, "{fullest} of {before}");
-    // Another fault, and the end of both.
+    // Another fault, then the repair of both.
     let worse = broken.without_cables(&[broken.cables()[40].a]);
     let again = routed(&worse, after.ranking.as_ref());
     proved(&worse, &again);
@@ -217,23 +217,23 @@ fn links_are_relieved_while_packets_follow_another_order() {
     assert_eq!(back.tables, whole.tables);
 }
 
-/// The leaf with the fewest ways up decides how full the fullest link must be; packets elsewhere
-/// keep out of each other's way even so.
+/// The leaf with the fewest links up determines the load of the fullest link; packets on other
+/// links avoid each other even so.
 #[test]
 fn rebalancing_spreads_packets_below_the_fullest_links() {
     let (before, after) = shifts("pgft:2;18,24;1,6;1,2,narrow=3", "links=5%,seed=1");
     assert!(after * 8.0 < before * 7.0, "{after} of {before}");
 }
 
-/// Its fullest link could have less, but hosts that send by one pattern would meet more often.
+/// The fullest link could carry less, but packets of a shift would meet more often.
 #[test]
-fn relief_that_makes_shifts_slower_than_it_is_worth_is_left() {
+fn relief_that_slows_shifts_more_than_it_gains_is_skipped() {
     let (before, after) = shifts("pgft:2;18,24;1,12;1,1,uneven=60", "switches=1,seed=2");
     assert!(after <= before, "{after} of {before}");
 }
 
-/// Rebalances a fabric without some cables in steps of so many blocks, each of which must be sound,
-/// until the cables are back.
+/// Rebalances a fabric without some cables in steps of at most `blocks` blocks, each of which must
+/// be sound, until the cables are back.
 fn assert_steps_are_sound(intact: &Topology, gone: &[(Guid, PortNum)], blocks: usize) {
     let whole = routed(intact, None);
     let broken = intact.without_cables(gone);

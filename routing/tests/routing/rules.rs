@@ -11,7 +11,7 @@ use rsm_routing::verify::verify;
 use crate::adaptive::with_groups;
 use crate::common::{Fabric, assert_sound_on_lanes, followed, generated};
 
-/// Engines whose paths cost what their hops count as.
+/// Engines that weigh hops.
 const WEIGHED: [EngineKind; 4] = [
     EngineKind::MinHop,
     EngineKind::UpDn,
@@ -53,7 +53,7 @@ fn leaf_of(topology: &Topology) -> (SwitchIdx, Vec<PortNum>) {
 }
 
 #[test]
-fn a_heavy_hop_carries_nothing_while_a_lighter_way_is_left() {
+fn a_heavy_hop_carries_nothing_while_a_lighter_path_exists() {
     let plain = generated("fat-tree:k=8,levels=2");
     let (leaf, up) = leaf_of(&plain);
     let guid = plain.switch(leaf).guid;
@@ -70,9 +70,9 @@ fn a_heavy_hop_carries_nothing_while_a_lighter_way_is_left() {
             report.loop_free && report.unreachable_pairs == 0,
             "{engine}"
         );
-        // With all ways alike, the weight changes nothing.
-        let alike: Vec<_> = up.iter().map(|&port| ((guid, port), 7)).collect();
-        let weighed = with_hops(plain.clone(), &alike);
+        // Equal weights of all links up change nothing.
+        let equal: Vec<_> = up.iter().map(|&port| ((guid, port), 7)).collect();
+        let weighed = with_hops(plain.clone(), &equal);
         let again = uses(
             &weighed,
             &routed(engine, &weighed, &Options::default()),
@@ -83,7 +83,7 @@ fn a_heavy_hop_carries_nothing_while_a_lighter_way_is_left() {
 }
 
 #[test]
-fn the_only_way_is_taken_however_heavy_it_is() {
+fn the_only_path_is_used_however_heavy_it_is() {
     let mut fabric = Fabric::new();
     let switches = fabric.switches(6);
     let mut ports = Vec::new();
@@ -165,8 +165,8 @@ fn minhop_paths_are_the_cheapest_on_random_fabrics_with_random_weights() {
         let mut linked = BTreeSet::new();
         for _ in 0..8 {
             let (a, b) = (next(12) as usize, next(12) as usize);
-            let apart = a.abs_diff(b);
-            if apart > 1 && apart < 11 && linked.insert((a.min(b), a.max(b))) {
+            let distance = a.abs_diff(b);
+            if distance > 1 && distance < 11 && linked.insert((a.min(b), a.max(b))) {
                 fabric.link(switches[a], switches[b]);
             }
         }
@@ -276,7 +276,7 @@ fn groups_over_weighed_links_have_the_ports_of_links_that_cost_one_hop() {
 }
 
 #[test]
-fn ids_turn_the_order_of_switches_of_one_level() {
+fn ids_reverse_the_order_of_switches_of_one_level() {
     let mut fabric = Fabric::new();
     let switches = fabric.switches(4);
     for a in 0..4 {
@@ -291,31 +291,31 @@ fn ids_turn_the_order_of_switches_of_one_level() {
         ids: ids.collect(),
         ..SwitchRules::default()
     };
-    let turned = plain.clone().with_rules(Arc::new(rules));
+    let reversed = plain.clone().with_rules(Arc::new(rules));
     for engine in [EngineKind::UpDn, EngineKind::DnUp] {
         let options = Options {
             root_guids: (0..4).map(|number| Guid(0x1000 + number)).collect(),
             ..Options::default()
         };
         let before = followed(&routed(engine, &plain, &options));
-        let mut after = followed(&routed(engine, &turned, &options));
+        let mut after = followed(&routed(engine, &reversed, &options));
         after.reverse();
         assert_eq!(after, before, "{engine}");
     }
 }
 
 #[test]
-fn ports_next_to_each_other_in_the_list_take_different_ways() {
+fn ports_next_to_each_other_in_the_list_use_different_links() {
     let topology = generated("fat-tree:k=8,levels=2");
     let (leaf, up) = leaf_of(&topology);
-    // Every fourth host of the others: consecutive numbers by themselves take one way.
+    // Every fourth host of the other leaves: without the list, some of them share a link.
     let hosts = topology.destinations().iter();
     let hosts = hosts.filter(|host| host.kind.is_host() && host.switch != leaf);
     let hosts: Vec<_> = hosts.step_by(up.len()).take(up.len()).collect();
     let listed: Numbers = hosts.iter().map(|host| host.guid).zip(0..).collect();
     let listed = Arc::new(listed);
     for engine in WEIGHED {
-        let ways = |options: &Options| {
+        let used_links = |options: &Options| {
             let routing = routed(engine, &topology, options);
             let report = verify(&topology, &routing.tables);
             assert!(report.loop_free && report.unreachable_pairs == 0);
@@ -323,19 +323,19 @@ fn ports_next_to_each_other_in_the_list_take_different_ways() {
             let ports: BTreeSet<u8> = hosts.iter().map(|host| lft.entry(host.lid)).collect();
             ports.len()
         };
-        assert!(ways(&Options::default()) < up.len(), "{engine}");
+        assert!(used_links(&Options::default()) < up.len(), "{engine}");
         let options = Options {
             listed: listed.clone(),
-            // The plan hands the list to this engine so.
+            // The plan passes the list to `fabric-tree` in this field.
             numbers: listed.clone(),
             ..Options::default()
         };
-        assert_eq!(ways(&options), up.len(), "{engine}");
+        assert_eq!(used_links(&options), up.len(), "{engine}");
     }
 }
 
 #[test]
-fn load_on_an_uncounted_port_is_no_load() {
+fn load_on_an_uncounted_port_is_ignored() {
     let mut fabric = Fabric::new();
     let [a, b] = [fabric.switch(), fabric.switch()];
     let (first, _) = fabric.link(a, b);

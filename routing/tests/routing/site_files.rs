@@ -106,7 +106,7 @@ fn the_identifier_names_the_switch_where_another_guid_stands_above_it() {
 }
 
 #[test]
-fn labels_of_ports_are_passed_over_at_both_ends() {
+fn labels_of_ports_are_skipped_at_both_ends() {
     let text = CHASSIS
         .replace("[1]\t\"H", "[1](1/1/1)\t\"H")
         .replace(
@@ -203,7 +203,7 @@ fn a_lenient_reading_leaves_out_a_node_without_guid_and_its_cables() {
 fn a_lenient_reading_leaves_out_the_smallest_part() {
     const LINK: &str = "[2]\t\"S-0000000000000010\"[2]";
     const HOST: &str = "Ca\t1 \"H-0000000000000040\"";
-    // The text spoilt, and the nodes and cables that are left.
+    // A text, what replaces it, and the numbers of nodes and cables that are left.
     let cases = [
         ("vendid=0x2c9", "vendid=M", (4, 3)),
         ("caguid=0x40", "caguid=0x4x", (4, 3)),
@@ -213,7 +213,7 @@ fn a_lenient_reading_leaves_out_the_smallest_part() {
         (LINK, "\"S-0000000000000010\"[2]", (4, 3)),
         (LINK, "[99]\t\"S-0000000000000010\"[2]", (4, 3)),
         (LINK, "[1]\t\"S-0000000000000010\"[2]", (4, 3)),
-        // The other end is told to have another link.
+        // The line contradicts the other end.
         (LINK, "[2]\t\"S-0000000000000010\"[200]", (4, 2)),
         (LINK, "[2]\t\"S-0000000000000010\"[1]", (4, 2)),
         ("(41) \t\"S", "(31) \t\"S", (4, 3)),
@@ -228,12 +228,12 @@ fn a_lenient_reading_leaves_out_the_smallest_part() {
             (3, 1),
         ),
     ];
-    for (from, to, left) in cases {
+    for (from, to, expected) in cases {
         assert!(CHASSIS.contains(from), "{from}");
         let text = CHASSIS.replace(from, to);
         refusal(&text);
         let parsed = lenient(&text);
-        assert_eq!(counts(&parsed.netlist), left, "{to}");
+        assert_eq!(counts(&parsed.netlist), expected, "{to}");
         let left_out = |kind: &WarningKind| matches!(kind, WarningKind::LeftOut { .. });
         assert!(
             parsed
@@ -252,10 +252,10 @@ fn links_of_a_lost_header_join_no_other_node() {
     assert!(refusal(&text).starts_with("site.txt:28: the port belongs to no node"));
     let parsed = lenient(&text);
     assert_eq!(counts(&parsed.netlist), (3, 2));
-    let spoilt = parsed.warnings.last().expect("a warning");
-    assert_eq!(spoilt.line, 28);
-    let WarningKind::LeftOut { part, .. } = spoilt.kind else {
-        panic!("{spoilt}");
+    let warning = parsed.warnings.last().expect("a warning");
+    assert_eq!(warning.line, 28);
+    let WarningKind::LeftOut { part, .. } = warning.kind else {
+        panic!("{warning}");
     };
     assert_eq!(part, LeftOut::Lines { last_line: 28 });
 }
@@ -319,7 +319,7 @@ fn a_last_line_without_line_feed_is_reported() {
 }
 
 #[test]
-fn ports_without_a_cable_get_and_take_no_lid() {
+fn ports_without_a_cable_get_and_reserve_no_lid() {
     // The second port of host 1 holds, without a cable, the LID of line 2, and one of the lowest
     // LIDs is missing for host 2.
     let text = CHASSIS
@@ -337,14 +337,14 @@ fn ports_without_a_cable_get_and_take_no_lid() {
     // Once more with the adapter before the switches.
     let (mut nodes, cables) = netlist.clone().into_parts();
     nodes.rotate_left(2);
-    let turned = cables.into_iter().map(|mut cable| {
+    let rotated = cables.into_iter().map(|mut cable| {
         for end in [&mut cable.a, &mut cable.b] {
             end.0 = (end.0 + 2) % 4;
         }
         cable
     });
-    let turned = Netlist::new(nodes, turned.collect()).expect("the same fabric");
-    for netlist in [netlist, turned] {
+    let rotated = Netlist::new(nodes, rotated.collect()).expect("the same fabric");
+    for netlist in [netlist, rotated] {
         let topology = Topology::from_netlist(&netlist).expect("LIDs suffice");
         let mut lids: Vec<_> = topology
             .destinations()

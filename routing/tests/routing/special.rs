@@ -40,7 +40,7 @@ fn host_levels(topology: &Topology, routing: &Routing) -> Vec<Option<u8>> {
 }
 
 #[test]
-fn a_dragonfly_plus_takes_one_hop_between_groups() {
+fn a_dragonfly_plus_has_one_hop_between_groups() {
     for (groups, leaves, spines, links) in [(2, 3, 2, 1), (5, 4, 4, 4), (9, 2, 4, 1), (4, 3, 6, 8)]
     {
         let topology = dragonfly(groups, leaves, spines, 4, links);
@@ -92,7 +92,7 @@ fn a_dragonfly_plus_without_its_second_lane_has_a_credit_loop() {
 }
 
 #[test]
-fn a_leaf_that_cannot_be_reached_so_is_reached_otherwise() {
+fn a_leaf_without_a_path_over_the_direct_link_is_still_reached() {
     // Two groups, one link between them; it ends at a spine that has lost its link to a leaf.
     let topology = dragonfly(2, 3, 2, 2, 1);
     let spines: Vec<_> = topology
@@ -161,7 +161,7 @@ fn other_fabrics_are_refused_by_dragonfly_plus_with_the_reason() {
 }
 
 #[test]
-fn dfsssp_takes_shortest_paths_and_fails_when_lanes_run_out() {
+fn dfsssp_uses_shortest_paths_and_fails_when_lanes_run_out() {
     let topology = grid(&[(5, true), (5, true)], 1, &[]);
     let routing = routed(EngineKind::Dfsssp, &topology);
     let report = assert_sound(&topology, &routing);
@@ -204,7 +204,7 @@ fn dfsssp_needs_few_lanes() {
 }
 
 #[test]
-fn dfsssp_takes_shortest_paths_between_hosts() {
+fn dfsssp_uses_shortest_paths_between_hosts() {
     for spec in [
         "fat-tree:k=8,levels=3",
         "torus:4x4x4,hosts=2",
@@ -244,17 +244,17 @@ fn dfsssp_spreads_the_hosts_of_a_leaf_on_a_tree_that_lacks_links() {
             links.iter().map(|link| link.paths).max().unwrap()
         };
         let tree = fullest(&routed(EngineKind::FabricTree, &topology));
-        let own = fullest(&routing);
+        let dfsssp = fullest(&routing);
         assert!(
-            own <= tree * 3 / 2,
-            "{spec}: {own} paths, fabric-tree {tree}"
+            dfsssp <= tree * 3 / 2,
+            "{spec}: {dfsssp} paths, fabric-tree {tree}"
         );
     }
 }
 
 #[test]
 fn dnup_ranks_by_the_hosts_and_never_by_given_roots() {
-    // A host on a spine, and roots that would turn the tree over.
+    // The given root would turn the tree upside down.
     let mut fabric = Fabric::new();
     let leaves = fabric.switches(4);
     let spines = fabric.switches(2);
@@ -315,14 +315,14 @@ fn with_tables(text: &str) -> Options {
 }
 
 #[test]
-fn the_tables_of_a_file_are_taken_and_completed() {
+fn the_tables_of_a_file_are_used_and_completed() {
     let topology = pgft(&[4, 6], &[1, 4], &[1, 1], 0);
     let tables = routed(EngineKind::MinHop, &topology).tables;
     let text = dump(&topology, &tables);
     let whole = route(EngineKind::File, &topology, &with_tables(&text), None).unwrap();
     assert_eq!(whole.tables, tables);
     assert_eq!(whole.engine, "file");
-    // One entry less: that LID goes by updn everywhere.
+    // Without one entry, its LID has the paths of updn everywhere.
     let line = text
         .lines()
         .find(|line| line.starts_with("0x0014"))
@@ -408,13 +408,13 @@ proptest! {
         prop_assume!(!lines.is_empty());
         let torn = lines[..=cut.index(lines.len())].join("\n");
         let routing = route(EngineKind::File, &topology, &with_tables(&torn), None).unwrap();
-        // Ways of one ranking complete each other.
+        // Paths of one ranking complete each other.
         assert_sound(&topology, &routing);
     }
 }
 
 #[test]
-fn a_storage_host_on_a_spine_is_no_leaf() {
+fn a_spine_with_a_storage_host_is_no_leaf() {
     let mut fabric = Fabric::new();
     let mut spines = Vec::new();
     for _ in 0..3 {

@@ -90,7 +90,7 @@ fn two_hosts_swapped_at_a_leaf_change_only_their_leaf_and_their_entries() {
 }
 
 #[test]
-fn hosts_of_two_leaves_change_places() {
+fn hosts_of_two_leaves_are_swapped() {
     for topology in trees() {
         let leaves = leaves(&topology);
         let port = |leaf: usize| ports_to(&topology, leaves[leaf], true)[1];
@@ -100,7 +100,7 @@ fn hosts_of_two_leaves_change_places() {
 }
 
 #[test]
-fn a_host_moves_to_the_place_of_one_that_is_missing() {
+fn a_host_moves_to_the_port_of_a_missing_one() {
     // A leaf that lacks a few hosts is numbered as if it had them.
     let topology = pgft(&[12, 6], &[1, 4], &[1, 1], 0);
     let leaves = leaves(&topology);
@@ -149,7 +149,7 @@ fn cables_are_swapped_while_others_are_missing() {
 }
 
 #[test]
-fn another_adapter_comes_to_the_port_of_an_earlier_one() {
+fn another_adapter_replaces_an_earlier_one() {
     let whole = pgft(&[4, 6], &[1, 4], &[1, 1], 0);
     let host = whole.destinations().iter().find(|end| end.kind.is_host());
     let host = host.unwrap();
@@ -201,7 +201,7 @@ fn changes_everywhere_name_their_reason() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
-    /// Any two plugs of any fabric change places, again and again, while cables are missing.
+    /// Any two plugs of any fabric are swapped, again and again, while cables are missing.
     #[test]
     fn any_cables_are_swapped_on_any_fabric(
         plan in random::any_fabric(),
@@ -232,7 +232,7 @@ proptest! {
 
     /// Switches with an aggregation node or a host at the top have detours, which follow too.
     #[test]
-    fn trees_with_ends_at_the_top_follow(
+    fn routes_follow_swaps_on_trees_with_end_ports_at_the_top(
         switch in any::<prop::sample::Index>(),
         one in any::<prop::sample::Index>(),
         other in any::<prop::sample::Index>(),

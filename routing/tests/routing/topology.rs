@@ -44,7 +44,7 @@ fn parallel_links_are_one_group_sorted_by_port() {
 }
 
 #[test]
-fn loop_backs_are_kept_apart() {
+fn loop_backs_are_separate_from_links() {
     let mut builder = TopologyBuilder::new();
     let switch = builder
         .add_switch(Guid(1), 8, Lid(1), Lmc::ZERO, FDB_CAP)
@@ -157,7 +157,7 @@ fn an_empty_builder_makes_an_empty_topology() {
 }
 
 #[test]
-fn a_cable_taken_away_takes_its_host_along() {
+fn a_host_is_removed_with_its_cable() {
     let mut fabric = Fabric::with_lmc(2);
     let [a, b] = fabric.switches(2)[..] else {
         unreachable!()
@@ -186,11 +186,11 @@ proptest! {
     ) {
         let build = |shuffled: bool| {
             let mut switches: Vec<usize> = (0..6).collect();
-            // Ports are set by place in the list, so that both builds have the same cables.
+            // Ports are set by index in the list, so that both builds have the same cables.
             let mut cables: Vec<(usize, usize, u8)> = edges
                 .iter()
                 .enumerate()
-                .map(|(place, &(a, b))| (a, b, 2 * place as u8 + 1))
+                .map(|(index, &(a, b))| (a, b, 2 * index as u8 + 1))
                 .collect();
             if shuffled {
                 switches.rotate_left((seed % 6) as usize);
@@ -225,9 +225,9 @@ proptest! {
 
 /// A switch as part of a change.
 fn part(topology: &Topology, switch: SwitchIdx) -> SwitchPart {
-    let own = &topology.switch(switch);
+    let node = &topology.switch(switch);
     let mut part = SwitchPart {
-        switch: (*own).clone(),
+        switch: (*node).clone(),
         lid: Lid::NONE,
         lmc: Lmc::ZERO,
         cables: Vec::new(),
@@ -282,14 +282,14 @@ fn changes(from: &Topology, to: &Topology) -> BTreeMap<Guid, Option<SwitchPart>>
 
 proptest! {
     #[test]
-    fn a_topology_that_follows_is_the_one_that_is_built(
+    fn a_topology_from_changes_equals_the_one_built_anew(
         plan in random::any_fabric(),
         other in random::any_fabric(),
         cut in any::<prop::sample::Index>(),
     ) {
         let (one, other) = (plan.build(), other.build());
-        let nothing = TopologyBuilder::new().build().unwrap();
-        for (from, to) in [(&nothing, &one), (&one, &other), (&other, &nothing)] {
+        let empty = TopologyBuilder::new().build().unwrap();
+        for (from, to) in [(&empty, &one), (&one, &other), (&other, &empty)] {
             prop_assert_eq!(&from.follow(&changes(from, to)).unwrap(), to);
         }
         let cables = one.cables();
@@ -299,8 +299,8 @@ proptest! {
             prop_assert!(changes.len() <= 2);
             let followed = one.follow(&changes).unwrap();
             prop_assert_eq!(&followed, &cut);
-            // Both name the switches that the cable was between, and nothing is known of topologies
-            // made apart.
+            // Both name the two switches of the cable. No changes are known between topologies that
+            // are built separately.
             let ends: Vec<Guid> = changes.keys().copied().collect();
             prop_assert_eq!(followed.changes_since(one.id()), Some(&ends[..]));
             prop_assert_eq!(cut.changes_since(one.id()), Some(&ends[..]));
@@ -317,23 +317,23 @@ fn a_cable_stated_at_one_end_only_is_refused() {
     let ring = common::ring(4);
     let first = SwitchIdx(0);
     let guid = ring.switch(first).guid;
-    let mut told = part(&ring, first);
-    let cable = told.cables.pop().unwrap();
-    let refused = ring.follow(&BTreeMap::from([(guid, Some(told.clone()))]));
+    let mut stated = part(&ring, first);
+    let cable = stated.cables.pop().unwrap();
+    let refused = ring.follow(&BTreeMap::from([(guid, Some(stated.clone()))]));
     assert!(
         matches!(refused, Err(TopologyError::OneSided { .. })),
         "{refused:?}"
     );
-    told.cables.push(CableEnd {
+    stated.cables.push(CableEnd {
         peer: (cable.peer.0, PortNum(200)),
         ..cable
     });
-    let refused = ring.follow(&BTreeMap::from([(guid, Some(told))]));
+    let refused = ring.follow(&BTreeMap::from([(guid, Some(stated))]));
     assert!(
         matches!(refused, Err(TopologyError::OneSided { .. })),
         "{refused:?}"
     );
-    // A switch that goes while its neighbours remain unchanged.
+    // A switch is removed while its neighbours remain unchanged.
     let refused = ring.follow(&BTreeMap::from([(guid, None)]));
     assert!(
         matches!(refused, Err(TopologyError::OneSided { .. })),

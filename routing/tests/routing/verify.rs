@@ -30,7 +30,7 @@ fn leaf_and_remote_lid(topology: &Topology, tables: &Tables) -> (SwitchIdx, Lid,
 }
 
 #[test]
-fn pairs_are_counted_by_kind_and_part() {
+fn pairs_are_counted_by_kind_and_component() {
     let mut fabric = Fabric::new();
     let switches = fabric.switches(3);
     fabric.link(switches[0], switches[1]);
@@ -38,7 +38,7 @@ fn pairs_are_counted_by_kind_and_part() {
     fabric.hosts(switches[2], 1);
     let topology = fabric.build();
     let report = verify(&topology, &updn(&topology));
-    // In the first part two hosts and two switches: 2 + 4 + 4 pairs; in the other 1 + 1.
+    // In the first component two hosts and two switches: 2 + 4 + 4 pairs; in the other 1 + 1.
     assert_eq!(report.reachable_pairs, 12);
     assert_eq!(report.unreachable_pairs, 0);
     // All: 3 hosts to 5 other LIDs each, and 3 switches to 3 hosts.
@@ -50,13 +50,13 @@ fn pairs_are_counted_by_kind_and_part() {
     };
     assert_eq!(report.switch_pairs, switch_pairs);
     assert_eq!(report.max_hops, 1);
-    // Nothing but switches is between the hosts of the two parts.
+    // Nothing but switches is between the hosts of the two components.
     assert_eq!(report.load.max, 0);
     assert_eq!(report.average_hops, 0.0);
 }
 
 #[test]
-fn load_counts_every_hop_where_two_ways_are_equally_short() {
+fn load_counts_every_hop_where_two_paths_are_equally_short() {
     // A ring of four: two hosts on one switch, one on that across, sent to over different
     // neighbours.
     let plan = random::Plan {
@@ -170,10 +170,10 @@ fn a_credit_loop_without_a_loop_is_found_and_named() {
         panic!("{:?}", report.witnesses);
     };
     assert_eq!(channels.len(), 6);
-    for (place, &(guid, port)) in channels.iter().enumerate() {
+    for (index, &(guid, port)) in channels.iter().enumerate() {
         let switch = topology.switch_by_guid(guid).unwrap();
         let (next, _) = topology.peer(switch, port).unwrap();
-        assert_eq!(topology.switch(next).guid, channels[(place + 1) % 6].0);
+        assert_eq!(topology.switch(next).guid, channels[(index + 1) % 6].0);
     }
 }
 
@@ -193,8 +193,8 @@ fn witnesses_are_few_and_counts_exact() {
 
 #[test]
 fn a_change_of_direction_is_unsafe_in_some_order() {
-    // Around a ring of five one way, then the other way: each is free of loops towards one host,
-    // and half of each is not.
+    // Around a ring of five in one direction, then in the other: each is free of loops towards one
+    // host, and half of each is not.
     let topology = ring(5);
     let host = topology.destinations_of(SwitchIdx(0))[1].clone();
     let around = |clockwise: bool| {
@@ -234,7 +234,7 @@ fn port_to(topology: &Topology, switch: u32, to: u32) -> u8 {
 /// Hosts go on sending to a host that is gone. Over the ring one way, its entries lead from switch 3
 /// past 0 to 2, and those of a host that is there from 1 past 3 to 0: together all the way around.
 #[test]
-fn entries_to_a_lid_without_a_destination_count() {
+fn entries_to_a_lid_without_a_destination_are_proved_too() {
     let topology = ring(5);
     let present = topology.destinations_of(SwitchIdx(0))[1].clone();
     let gone = Lid(topology.top_lid().0 + 100);
@@ -258,7 +258,7 @@ fn entries_to_a_lid_without_a_destination_count() {
     assert!(mixture_is_acyclic(&topology, &stages[0], &new));
 }
 
-/// The pairs that reach each other by the slowest way there is: every path walked on its own.
+/// The number of pairs that reach each other, counted by walking every path.
 fn pairs_by_hand(topology: &Topology, tables: &Tables) -> u64 {
     let mut arrived = 0;
     for destination in topology.destinations() {
@@ -303,9 +303,9 @@ fn is_acyclic_by_hand(
                 continue;
             };
             for after in tables {
-                let turn = after.lft(next).entry(lid);
-                if topology.peer(next, PortNum(turn)).is_some() {
-                    graph.add_edge((from.0, byte), (next.0, turn), ());
+                let onward = after.lft(next).entry(lid);
+                if topology.peer(next, PortNum(onward)).is_some() {
+                    graph.add_edge((from.0, byte), (next.0, onward), ());
                 }
             }
         }
@@ -358,13 +358,13 @@ proptest! {
             let these = topology.destinations().iter().filter(|to| (to.port.0 == 0) == of_switches);
             these.map(|to| u64::from(to.lmc.lids())).sum::<u64>()
         };
-        let own: u64 = topology
+        let own_pairs: u64 = topology
             .destinations()
             .iter()
             .filter(|to| to.port.0 != 0)
             .map(|to| u64::from(to.lmc.lids()))
             .sum();
-        let pairs = ports * (lids(true) + lids(false)) + topology.switch_count() as u64 * lids(false) - own;
+        let pairs = ports * (lids(true) + lids(false)) + topology.switch_count() as u64 * lids(false) - own_pairs;
         prop_assert_eq!(
             report.reachable_pairs + report.unreachable_pairs + report.disconnected_pairs,
             pairs

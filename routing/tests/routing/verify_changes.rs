@@ -33,7 +33,7 @@ fn follows(whole: &Verified<'_>, orientation: &Orientation) -> bool {
         .follows(|high, low| orientation.is_above(high, low))
 }
 
-/// Proves `tables` both ways, and compares. `None` where those before do not follow their order.
+/// Compares both proofs of `tables`. `None` if the tables before do not follow their order.
 fn prove(
     (before, old): (&Topology, &Routing),
     (after, tables): (&Topology, &Tables),
@@ -44,7 +44,7 @@ fn prove(
     if !(proved_before.report.loop_free && follows(&proved_before, &old_order)) {
         return None;
     }
-    let told = verify_changes(
+    let outcome = verify_changes(
         &ProvedTables {
             topology: before,
             tables: &old.tables,
@@ -58,7 +58,7 @@ fn prove(
         },
     );
     let whole = verify_whole(after, tables);
-    match &told {
+    match &outcome {
         Ok(changed) => {
             assert!(whole.report.loop_free, "{:?}", whole.report.witnesses);
             assert!(whole.report.credit_loop_free);
@@ -88,9 +88,9 @@ fn prove(
         Err(Inconclusive::Parts) => {
             assert!(before.components().len() > 1 || after.components().len() > 1);
         }
-        Err(Inconclusive::TooMuch | Inconclusive::Tally) => panic!("{told:?}"),
+        Err(Inconclusive::TooMuch | Inconclusive::Tally) => panic!("{outcome:?}"),
     }
-    Some(told)
+    Some(outcome)
 }
 
 /// The tables that the switches of `after` hold before its first Set.
@@ -105,7 +105,7 @@ fn held(before: &Topology, tables: &Tables, after: &Topology) -> Tables {
 }
 
 #[test]
-fn links_and_switches_of_a_tree_that_come_or_go_are_proved_from_changes() {
+fn links_and_switches_of_a_tree_that_fail_or_return_are_proved_from_changes() {
     for (m, w, p) in [
         ([4, 4, 4], [1, 4, 4], [1, 1, 1]),
         ([4, 4, 3], [1, 4, 2], [1, 1, 2]),
@@ -113,7 +113,7 @@ fn links_and_switches_of_a_tree_that_come_or_go_are_proved_from_changes() {
         let whole = pgft(&m, &w, &p, 0);
         let first = routed(EngineKind::FabricTree, &whole, None);
         let all = whole.destinations().len() * whole.switch_count();
-        let mut told = 0;
+        let mut proved = 0;
         let cables = whole.cables().into_iter().step_by(7);
         let cut = cables.map(|cable| whole.without_cables(&[cable.a]));
         let gone = whole.indices().step_by(5);
@@ -129,23 +129,23 @@ fn links_and_switches_of_a_tree_that_come_or_go_are_proved_from_changes() {
             tried += 1;
             for changed in [there, and_back].into_iter().flatten().flatten() {
                 assert_eq!(changed.tally.unreachable_pairs(), 0);
-                assert!(changed.ways < all as u64, "{}", changed.ways);
-                told += 1;
+                assert!(changed.pairs < all as u64, "{}", changed.pairs);
+                proved += 1;
             }
         }
-        assert_eq!(told, 2 * tried);
+        assert_eq!(proved, 2 * tried);
     }
 }
 
-/// A fault next to the apex needs detours around another one, which turns the order of some
-/// switches, and the next fault finds the routes in that order.
+/// A fault next to the apex needs detours around another one, which changes the order of some
+/// switches. The next fault finds the routes in that order.
 #[test]
-fn a_fault_that_turns_the_order_and_the_next_one_are_proved_from_changes() {
+fn a_fault_that_changes_the_order_and_the_next_one_are_proved_from_changes() {
     let whole = pgft(&[4, 4, 4], &[1, 4, 4], &[1, 1, 1], 0);
     let first = routed(EngineKind::FabricTree, &whole, None);
     let cables = whole.cables();
     let aside = cables[cables.len() / 2].a;
-    let mut turned = 0;
+    let mut reordered = 0;
     for cable in &cables {
         let broken = whole.without_cables(&[cable.a]);
         let during = routed(EngineKind::FabricTree, &broken, first.ranking.as_ref());
@@ -153,23 +153,24 @@ fn a_fault_that_turns_the_order_and_the_next_one_are_proved_from_changes() {
         if followed(&during) == followed(&first) {
             continue;
         }
-        turned += 1;
-        let told = prove((&whole, &first), (&broken, &during.tables), &order).unwrap();
-        assert_eq!(told.unwrap().tally.unreachable_pairs(), 0);
+        reordered += 1;
+        let outcome = prove((&whole, &first), (&broken, &during.tables), &order).unwrap();
+        assert_eq!(outcome.unwrap().tally.unreachable_pairs(), 0);
         let more = broken.without_cables(&[aside]);
         let next = routed(EngineKind::FabricTree, &more, during.ranking.as_ref());
-        let told = prove(
+        let outcome = prove(
             (&broken, &during),
             (&more, &next.tables),
             &orientation(&more, &next),
         );
-        told.expect("the routes follow the order they name")
+        outcome
+            .expect("the routes follow the order they name")
             .unwrap();
         let back = routed(EngineKind::FabricTree, &whole, next.ranking.as_ref());
         assert_eq!(back.tables, first.tables);
         assert_eq!(followed(&back), followed(&first));
     }
-    assert!(turned > 0, "no cable is above the apex");
+    assert!(reordered > 0, "no cable is above the apex");
 }
 
 #[test]
@@ -179,8 +180,8 @@ fn tables_not_adapted_to_a_change_leave_unreachable_pairs() {
     let order = orientation(&whole, &first);
     for cable in whole.cables().into_iter().step_by(5) {
         let broken = whole.without_cables(&[cable.a]);
-        let told = prove((&whole, &first), (&broken, &first.tables), &order).unwrap();
-        assert!(told.unwrap().tally.unreachable_pairs() > 0);
+        let outcome = prove((&whole, &first), (&broken, &first.tables), &order).unwrap();
+        assert!(outcome.unwrap().tally.unreachable_pairs() > 0);
     }
     // Two hosts change LIDs, and no entry follows.
     let mut hosts = whole.destinations().iter().filter(|d| d.kind.is_host());
@@ -194,8 +195,8 @@ fn tables_not_adapted_to_a_change_leave_unreachable_pairs() {
             lid => lid,
         },
     );
-    let told = prove((&whole, &first), (&swapped, &first.tables), &order).unwrap();
-    assert!(told.unwrap().tally.unreachable_pairs() > 0);
+    let outcome = prove((&whole, &first), (&swapped, &first.tables), &order).unwrap();
+    assert!(outcome.unwrap().tally.unreachable_pairs() > 0);
 }
 
 proptest! {

@@ -61,7 +61,7 @@ pub struct Changed {
     pub tally: Tally,
     /// The number of pairs of (switch, LID) that were examined; some count both before and after
     /// the change.
-    pub ways: u64,
+    pub pairs: u64,
 }
 
 /// The reason why the changes do not show whether tables are sound. The tables may be sound
@@ -290,16 +290,19 @@ impl ChangeProof<'_> {
             hops: proved.hops.clone(),
             ..*proved
         };
-        let mut ways = 0;
+        let mut pair_count = 0;
         for pairs in examined {
             tally.add_pairs(&pairs.now.tally);
-            ways += pairs.pair_count;
+            pair_count += pairs.pair_count;
         }
         for pairs in examined {
             tally
                 .remove_pairs(&pairs.then.tally)
                 .ok_or(Inconclusive::Tally)?;
         }
-        Ok(Changed { tally, ways })
+        Ok(Changed {
+            tally,
+            pairs: pair_count,
+        })
     }
 }

@@ -94,7 +94,9 @@ fn prove_changes<'a>(
         tally: changed.tally,
         refusal: None,
         follows: true,
-        proved: Proved::Changes { ways: changed.ways },
+        proved: Proved::Changes {
+            ways: changed.pairs,
+        },
         dependencies: None,
     })
 }
