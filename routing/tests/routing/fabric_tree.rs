@@ -541,7 +541,8 @@ proptest! {
         let cables = whole.cables();
         prop_assume!(!cables.is_empty());
         let base = random_options(&whole, seed);
-        let routed = |topology: &Topology, earlier: Option<&Ranking>| routed_as(topology, earlier, &base);
+        let routed =
+            |topology: &Topology, earlier: Option<&Ranking>| routed_as(topology, earlier, &base);
         let first = routed(&whole, None);
         let mut now = (whole.clone(), first.clone());
         for (dead, kill, switch) in steps {

@@ -364,7 +364,9 @@ proptest! {
             .filter(|to| to.port.0 != 0)
             .map(|to| u64::from(to.lmc.lids()))
             .sum();
-        let pairs = ports * (lids(true) + lids(false)) + topology.switch_count() as u64 * lids(false) - own_pairs;
+        let pairs = ports * (lids(true) + lids(false))
+            + topology.switch_count() as u64 * lids(false)
+            - own_pairs;
         prop_assert_eq!(
             report.reachable_pairs + report.unreachable_pairs + report.disconnected_pairs,
             pairs
