@@ -18,8 +18,8 @@ use crate::topology::{SwitchIdx, Topology};
 use crate::verify::Tally;
 
 /// Rebalancing begins if the fullest link has more than this many 64ths of the lower bound of the
-/// maximum link load. A smaller gain is not worth that packets overtake each other while entries
-/// change.
+/// maximum link load. A smaller gain does not justify that packets overtake each other while
+/// entries change.
 const RELIEF_64THS: u64 = 72;
 
 /// Tables count as those of another engine or manager if more than one entry in this many differs:

@@ -4,7 +4,7 @@
 //! would be a turn from down to up. The fewer neighbours of a switch lie above it, the fewer turns
 //! are illegal there. The number of illegal turns is lowest if each switch has as many neighbours
 //! above as below. An order by distance from a root is far from that: most switches are at the
-//! bottom, with all neighbours above. An order by depth-first search comes near to that (after
+//! bottom, with all neighbours above. An order by depth-first search comes close to that (after
 //! Sancho, Robles and Duato, "A new methodology to compute deadlock-free routing tables for
 //! irregular networks", CANPC 2000). On a random graph of 200 switches with 8 neighbours each, it
 //! makes 24 % of the turns illegal; no order makes fewer than 21 % illegal.
@@ -95,8 +95,7 @@ impl Search<'_> {
         }
     }
 
-    /// The neighbour without a place to which the search goes from a switch; `None` if there is
-    /// none.
+    /// The unplaced neighbour to which the search goes from a switch; `None` if there is none.
     fn next(&self, switch: SwitchIdx) -> Option<SwitchIdx> {
         let neighbours = self.topology.groups(switch).map(|group| group.neighbour);
         neighbours

@@ -3,7 +3,7 @@
 use rsm_ids::Lid;
 
 use super::matched::Matched;
-use super::pair_count::{PathFinder, Sums};
+use super::ways::{PathFinder, Sums};
 use super::side::Side;
 use super::{Inconclusive, Point};
 use crate::topology::SwitchIdx;

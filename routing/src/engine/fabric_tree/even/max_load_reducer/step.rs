@@ -10,7 +10,7 @@ use super::{Budget, MaxLoadReducer, Target};
 use crate::tables::Lft;
 
 /// The share of all meetings that spreading must save for each LFT block that changes. A smaller
-/// gain is not worth that packets overtake each other while entries change.
+/// gain does not justify that packets overtake each other while entries change.
 const MIN_SAVED_PER_BLOCK: f64 = 1e-4;
 
 impl MaxLoadReducer<'_> {
