@@ -3,8 +3,8 @@
 use rsm_ids::Lid;
 
 use super::matched::Matched;
-use super::ways::{PathFinder, Sums};
 use super::side::Side;
+use super::ways::{PathFinder, Sums};
 use super::{Inconclusive, Point};
 use crate::topology::SwitchIdx;
 
