@@ -22,8 +22,8 @@ use rsm_state::Snapshot;
 use crate::clock::wait_for;
 use crate::virtual_time::{Settings, World};
 
-/// A time longer than any answer takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The maximum time to wait for an answer, far above the time that the SA needs.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// A clock that starts now at zero.
 #[expect(
@@ -37,11 +37,11 @@ fn clock() -> TimeSource {
 
 /// A fabric that was brought up in virtual time and continues in real time.
 pub struct AnsweringFabric {
-    /// The fabric.
+    /// The handle to the simulated fabric.
     pub handle: SimHandle,
     /// The manager's last published snapshot.
     pub snapshot: Arc<Snapshot>,
-    /// The SA; it has no snapshot before [`SaHandle::publish`].
+    /// The SA, which has no snapshot before [`SaHandle::publish`].
     pub sa_handle: SaHandle,
     /// The LID of the SA.
     lid: Lid,
@@ -50,8 +50,8 @@ pub struct AnsweringFabric {
 }
 
 impl AnsweringFabric {
-    /// Brings up the fabric `spec`, a generator's specification; requesters with the SM_Key
-    /// `sm_key` are trusted.
+    /// Brings up the fabric of the generator's specification `spec`. The SA trusts requesters with
+    /// the SM_Key `sm_key`.
     ///
     /// # Panics
     ///
@@ -61,8 +61,8 @@ impl AnsweringFabric {
         AnsweringFabric::journaled(spec, sm_key, None)
     }
 
-    /// Brings up a fabric like [`AnsweringFabric::brought_up`]; the SA writes to `journal` before
-    /// it answers.
+    /// Brings up a fabric like [`AnsweringFabric::brought_up`], with an SA that writes to `journal`
+    /// before it answers.
     ///
     /// # Panics
     ///
@@ -75,12 +75,12 @@ impl AnsweringFabric {
     ) -> AnsweringFabric {
         let world = World::brought_up(spec, Settings::default());
         let manager = world.manager();
-        let snapshot = manager.snapshot().expect("it is up").clone();
-        let (node, port) = manager.local(&world.sim).expect("it has a port");
+        let snapshot = manager.snapshot().expect("the subnet is up").clone();
+        let (node, port) = manager.local(&world.sim).expect("the manager has a port");
         let mut sim = world.sim.clone();
         sim.detach(manager.attachment());
-        let lid = sim.port_info(node, port).expect("it is there").lid();
-        let handle = live::spawn(sim).expect("there is a thread");
+        let lid = sim.port_info(node, port).expect("the port exists").lid();
+        let handle = live::spawn(sim).expect("the simulation thread starts");
         let sa_setup = SaSetup::new(clock());
         let sinks = Sinks {
             others: Box::new(|_| ()),
@@ -104,7 +104,7 @@ impl AnsweringFabric {
                     journal,
                 },
             )
-            .expect("there are threads");
+            .expect("the threads of the SA start");
         AnsweringFabric {
             handle,
             snapshot,
@@ -135,8 +135,8 @@ impl AnsweringFabric {
         let snapshot = Arc::clone(&answering.snapshot);
         answering.sa_handle.publish(snapshot);
         let sa_handle = &answering.sa_handle;
-        wait_for(PATIENCE, || sa_handle.is_serving().then_some(()))
-            .expect("it answers from the snapshot");
+        wait_for(ANSWER_LIMIT, || sa_handle.is_serving().then_some(()))
+            .expect("the SA answers from the snapshot");
         answering
     }
 
@@ -161,7 +161,7 @@ impl Answer {
         header
     }
 
-    /// The status.
+    /// The status of the answer (IBA 15.2.3).
     #[must_use]
     pub fn status(&self) -> Status {
         self.header().mad().status()
@@ -171,7 +171,7 @@ impl Answer {
     ///
     /// # Panics
     ///
-    /// A record has another length than `R`.
+    /// The length of the data is not a multiple of the length of `R`.
     #[must_use]
     pub fn records<R: Record>(&self) -> Vec<R> {
         if self.0.data().is_empty() {
@@ -181,7 +181,7 @@ impl Answer {
         let (records, rest) = (self.0.data().chunks_exact(R::LEN), self.0.data().len());
         assert_eq!(rest % R::LEN, 0, "{} bytes of records", rest);
         records
-            .map(|bytes| *R::from_prefix(bytes).expect("it is as long as that"))
+            .map(|bytes| *R::from_prefix(bytes).expect("the chunk has the length of a record"))
             .collect()
     }
 
@@ -193,7 +193,7 @@ impl Answer {
     #[must_use]
     pub fn record<R: Record>(&self) -> R {
         assert_eq!(self.status(), Status::OK);
-        *R::from_prefix(self.0.data()).expect("there is a record")
+        *R::from_prefix(self.0.data()).expect("the answer has a record")
     }
 }
 
@@ -278,7 +278,7 @@ impl Host {
         };
         let now = (self.clock)();
         let sent = self.messenger.send(message, Duration::ZERO, now);
-        sent.expect("the answer is in order");
+        sent.expect("the messenger accepts the answer");
         self.transmit();
     }
 
@@ -315,9 +315,9 @@ impl Host {
     ///
     /// # Panics
     ///
-    /// The messenger does not take the request.
+    /// The messenger refuses the request.
     pub fn send<R: Record>(&mut self, method: Method, mask: ComponentMask, template: &R) {
-        self.send_for(PATIENCE, (method, mask, 0), template);
+        self.send_for(ANSWER_LIMIT, (method, mask, 0), template);
     }
 
     /// Sends a request that counts as unanswered after `patience`.
@@ -339,7 +339,7 @@ impl Host {
         };
         let now = (self.clock)();
         let sent = self.messenger.send(message, patience, now);
-        sent.expect("the question is in order");
+        sent.expect("the messenger accepts the request");
         self.transmit();
     }
 
@@ -359,8 +359,7 @@ impl Host {
     ///
     /// No answer comes.
     pub fn answer(&mut self) -> Answer {
-        self.answer_or_none()
-            .expect("there is an answer while it is waited for")
+        self.answer_or_none().expect("the SA answers in time")
     }
 
     /// Sends a request with `sm_key` (0 for untrusted requesters), and returns the answer; `None`
@@ -388,13 +387,13 @@ impl Host {
             match self.messenger.poll() {
                 Some(Delivery::Message(message)) => return Some(Answer(message)),
                 Some(Delivery::Unanswered { .. }) => return None,
-                Some(other) => panic!("no answer but {other:?}"),
+                Some(other) => panic!("{other:?} in place of an answer"),
                 None => {}
             }
             let deadline = self.messenger.next_deadline();
             let wait = match left {
                 Left::More => Duration::ZERO,
-                Left::Nothing | Left::Blocked => deadline.map_or(PATIENCE, |at| at.since(now)),
+                Left::Nothing | Left::Blocked => deadline.map_or(ANSWER_LIMIT, |at| at.since(now)),
             };
             if let Ok(inbound) = self.inbox.recv_timeout(wait) {
                 let now = (self.clock)();
@@ -404,16 +403,16 @@ impl Host {
     }
 
     /// Waits for the first packet of an answer, and handles it without sending anything.
-    /// [`Host::answer`] sends the acknowledgement, and receives the rest.
+    /// [`Host::answer`] sends the acknowledgement, and receives the remaining packets.
     ///
     /// # Panics
     ///
     /// No packet comes.
     pub fn first_packet(&mut self) {
-        let inbound = self.inbox.recv_timeout(PATIENCE);
+        let inbound = self.inbox.recv_timeout(ANSWER_LIMIT);
         let now = (self.clock)();
         self.messenger
-            .handle(inbound.expect("something comes"), now);
+            .handle(inbound.expect("a packet arrives"), now);
     }
 
     /// Sends all datagrams that the messenger has ready.
@@ -421,6 +420,6 @@ impl Host {
         let now = (self.clock)();
         self.messenger
             .transmit(usize::MAX, now)
-            .expect("the fabric is there")
+            .expect("the simulation runs")
     }
 }

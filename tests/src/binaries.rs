@@ -62,7 +62,8 @@ pub fn workspace() -> PathBuf {
     manifest.parent().unwrap_or(manifest).to_owned()
 }
 
-/// The path of a program: the one that its variable in [`OVERRIDES`] names, else a fresh build.
+/// The path of a program: the path in its variable in [`OVERRIDES`], or else the path of a fresh
+/// build.
 fn binary(name: &str) -> PathBuf {
     let given = OVERRIDES
         .iter()

@@ -90,12 +90,12 @@ pub fn generate(spec: &str, directory: &Path) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// The fabric with a LID for every port to which a switch forwards packets; ports keep their LIDs
+/// The fabric with a LID for every port to which a switch forwards packets. Ports keep their LIDs
 /// where possible.
 ///
 /// # Errors
 ///
-/// The LIDs do not suffice.
+/// The fabric needs more LIDs than exist.
 pub fn with_lids(netlist: Netlist) -> Result<Netlist, TopologyError> {
     let topology = Topology::from_netlist(&netlist)?;
     let destinations = topology.destinations().iter();

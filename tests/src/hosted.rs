@@ -27,7 +27,7 @@ use crate::virtual_time::first_host;
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
 /// The interval at which traffic is polled.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A simulated and served fabric, which ends when dropped.
 pub struct Hosted {
@@ -144,16 +144,16 @@ impl Hosted {
                 counters.gets() + counters.sets() - polls
             })
         };
-        let looks = quiet.as_millis().div_ceil(LOOK.as_millis());
-        let (mut before, mut same) = (requests()?, 0);
-        let is_quiet = wait_for_every(LOOK, limit, || {
+        let quiet_polls = quiet.as_millis().div_ceil(POLL_INTERVAL.as_millis());
+        let (mut before, mut unchanged) = (requests()?, 0);
+        let is_quiet = wait_for_every(POLL_INTERVAL, limit, || {
             let seen = requests();
-            same = match &seen {
-                Ok(seen) if *seen == before => same + 1,
+            unchanged = match &seen {
+                Ok(seen) if *seen == before => unchanged + 1,
                 _ => 0,
             };
             before = seen.unwrap_or(before);
-            (same >= looks).then_some(())
+            (unchanged >= quiet_polls).then_some(())
         });
         Ok(is_quiet.is_some())
     }

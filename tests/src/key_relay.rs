@@ -52,9 +52,10 @@ impl KeyRelay {
         let listener = Arc::new(packet_socket());
         let address = SocketAddrUnix::new(&socket).expect("the path is short");
         rustix::net::bind(&*listener, &address).expect("the path is free");
-        rustix::net::listen(&*listener, BACKLOG).expect("it is bound");
+        rustix::net::listen(&*listener, BACKLOG).expect("the socket is bound");
         let accepting = listener.clone();
-        let fabric = SocketAddrUnix::new(fabric).expect("programs reach it");
+        let fabric =
+            SocketAddrUnix::new(fabric).expect("the path is short, because programs connect to it");
         thread::spawn(move || {
             while let Ok(program) = rustix::net::accept_with(&*accepting, SocketFlags::CLOEXEC) {
                 let server = packet_socket();
@@ -76,7 +77,7 @@ impl KeyRelay {
 
 impl Drop for KeyRelay {
     fn drop(&mut self) {
-        // The shutdown makes the accepting thread end with an error.
+        // The shutdown makes `accept` fail, which ends the accepting thread.
         let _ = rustix::net::shutdown(&*self.listener, Shutdown::Both);
     }
 }
@@ -97,7 +98,7 @@ fn relay(program: OwnedFd, server: OwnedFd, key: u64) {
     thread::spawn(move || forward(&back.0, &back.1, |_| {}));
 }
 
-/// Forwards packets in one direction until an end has closed, each after `change`.
+/// Forwards packets in one direction until an end has closed; `change` edits each packet first.
 fn forward(from: &OwnedFd, to: &OwnedFd, change: impl Fn(&mut [u8])) {
     let mut buffer = vec![0; protocol::MAX_PACKET];
     while let Some((len, carried)) = receive(from.as_fd(), &mut buffer) {

@@ -14,13 +14,14 @@
 //! * [`virtual_time`] runs rsm's core on the simulated fabric, without a clock.
 //! * [`answering`] has hosts that query the SA, on the simulated fabric in real time.
 //! * [`managed`] runs a real rsm on a simulated fabric, with hosts that query the SA.
-//! * [`sa_key`] is a key for requests that the SA trusts.
+//! * [`sa_key`] holds a key for requests that the SA trusts.
 //! * [`certificates`] makes certificates with openssl.
 //! * [`etcd`] runs a cluster of etcd for the shared store.
 //! * [`fuzz`] accepts arbitrary bytes: records, requests, RMPP.
 //! * [`load`] runs many hosts that query the SA as fast as it answers.
-//! * [`web`] runs rsm with its page, and a browser; [`gpu_matrix`] is a GPU host for it.
-//! * [`webhook`] is a server that receives the events of managers.
+//! * [`web`] runs rsm with its page, and a browser; [`gpu_matrix`] describes a GPU host for the
+//!   page.
+//! * [`webhook`] runs a server that receives the events of managers.
 //! * [`sharing`] runs managers that share a store; [`slow_link`] delays or cuts their connections
 //!   to it.
 //! * [`bringup`] contains the assertions that the peer tests of rsm share.

@@ -20,12 +20,12 @@ use crate::clock::now;
 use crate::virtual_time::Dice;
 
 /// The timeout after which a request is repeated, as in IP over InfiniBand.
-const PATIENCE: Duration = Duration::from_secs(1);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The maximum time for which a run waits for the last answers.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// A port that sends requests, or that a request names.
+/// A port that sends requests or is the subject of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// The node.
@@ -151,7 +151,7 @@ impl Client {
         let sent = self
             .port
             .get()
-            .is_some_and(|port| port.send(mad.as_bytes(), &server, PATIENCE).is_ok());
+            .is_some_and(|port| port.send(mad.as_bytes(), &server, REQUEST_TIMEOUT).is_ok());
         if !sent {
             self.shared.unanswered.fetch_add(1, Ordering::Relaxed);
             self.shared.under_way.fetch_sub(1, Ordering::Relaxed);
@@ -159,7 +159,7 @@ impl Client {
     }
 
     /// Counts an answer or a time-out, and sends the next request.
-    fn take(&mut self, inbound: &SaInbound) {
+    fn handle(&mut self, inbound: &SaInbound) {
         let (tid, status) = match inbound {
             SaInbound::Datagram(datagram) => {
                 let header = MadHeader::of(&datagram.mad);
@@ -172,9 +172,9 @@ impl Client {
         let Some(sent_at) = self.sent_at.get(slot) else {
             return;
         };
-        let took = now() - *sent_at;
+        let latency = now() - *sent_at;
         match status {
-            Some(Status::OK) => self.latencies.push(took),
+            Some(Status::OK) => self.latencies.push(latency),
             Some(Status::BUSY) => {
                 self.shared.busy.fetch_add(1, Ordering::Relaxed);
             }
@@ -255,7 +255,7 @@ impl Load {
             sent_at: vec![now(); self.outstanding],
             latencies: Vec::new(),
         };
-        let sink: SaSink = Box::new(move |inbound| client.take(&inbound));
+        let sink: SaSink = Box::new(move |inbound| client.handle(&inbound));
         let sinks = Sinks {
             others: Box::new(|_| ()),
             sa: Some(sink),
@@ -278,7 +278,7 @@ impl Load {
             let tid = Tid(slot as u64 + 1);
             let mask = PortInfoRecord::END_PORT_LID;
             let mad = SaMad::request(Method::GET, tid, mask, &record);
-            if port.send(mad.as_bytes(), &server, PATIENCE).is_err() {
+            if port.send(mad.as_bytes(), &server, REQUEST_TIMEOUT).is_err() {
                 shared.unanswered.fetch_add(1, Ordering::Relaxed);
                 shared.under_way.fetch_sub(1, Ordering::Relaxed);
             }

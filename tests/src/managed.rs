@@ -20,10 +20,10 @@ use crate::process::Running;
 use crate::sa_key;
 
 /// The time after which a host repeats a request, because rsm may be down.
-const ASK_AGAIN: Duration = Duration::from_millis(500);
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The maximum number of ports of a switch in the tests.
-const PORTS: u8 = 64;
+const MAX_PORTS: u8 = 64;
 
 /// The default subnet prefix.
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
@@ -47,8 +47,8 @@ impl Managed {
     /// The fabric cannot be simulated or served.
     #[must_use]
     pub fn start(spec: &str) -> Managed {
-        let netlist = rsm::offline::load(spec).expect("the specification is one");
-        let fabric = Hosted::start(&netlist).expect("it can be simulated and served");
+        let netlist = rsm::offline::load(spec).expect("the specification is valid");
+        let fabric = Hosted::start(&netlist).expect("the fabric can be simulated and served");
         let place = fabric.place;
         let hosts = fabric.sim.with(move |sim| {
             let kinds: BTreeMap<Guid, NodeKind> = sim.nodes().collect();
@@ -62,7 +62,7 @@ impl Managed {
         });
         Managed {
             fabric,
-            hosts: hosts.expect("it runs"),
+            hosts: hosts.expect("the simulation runs"),
         }
     }
 
@@ -80,7 +80,10 @@ impl Managed {
     /// rsm does not answer.
     pub fn rsm(&self, host: &mut Host) -> Running {
         let config = sa_key::configuration(&self.fabric.directory().join("conf"));
-        self.rsm_with(host, &["--config", config.to_str().expect("it is text")])
+        self.rsm_with(
+            host,
+            &["--config", config.to_str().expect("the path is UTF-8")],
+        )
     }
 
     /// Starts rsm like [`Managed::rsm`], without a configuration and with these arguments.
@@ -90,17 +93,19 @@ impl Managed {
     /// Panics as [`Managed::rsm`] does.
     pub fn rsm_with(&self, host: &mut Host, arguments: &[&str]) -> Running {
         let rsm = self.fabric.client(binaries::rsm());
-        let rsm = rsm.expect("there is room").args(["--fabric", "umad"]);
+        let rsm = rsm
+            .expect("the directory of the program can be made")
+            .args(["--fabric", "umad"]);
         let rsm = rsm.args(["--listen", "127.0.0.1:0"]).args(arguments);
         let running = rsm
             .arg("--state-dir")
             .arg(self.state())
             .spawn()
-            .expect("it can be started");
-        let answers = wait_for_every(ASK_AGAIN, LIMIT, || {
+            .expect("rsm can be started");
+        let answers = wait_for_every(RETRY_INTERVAL, LIMIT, || {
             host.ask_lid(self.lid(0));
             let question = (Method::GET, ComponentMask::NONE, 0);
-            let answer = host.try_ask(ASK_AGAIN, question, &ClassPortInfo::default())?;
+            let answer = host.try_ask(RETRY_INTERVAL, question, &ClassPortInfo::default())?;
             (answer.status() == Status::OK).then_some(())
         });
         assert!(answers.is_some(), "{}", running.stderr_so_far());
@@ -128,9 +133,9 @@ impl Managed {
         let (node, port) = self.hosts[number];
         let lid = self.fabric.sim.with(move |sim| {
             let info = sim.port_info(node, port);
-            info.expect("it is there").lid()
+            info.expect("the port exists").lid()
         });
-        lid.expect("it runs")
+        lid.expect("the simulation runs")
     }
 
     /// The LIDs of all hosts, in the order of [`Managed::hosts`].
@@ -153,9 +158,9 @@ impl Managed {
         let (node, port) = self.hosts[number];
         let lid = self.fabric.sim.with(move |sim| {
             let info = sim.port_info(node, port);
-            info.expect("it is there").master_sm_lid()
+            info.expect("the port exists").master_sm_lid()
         });
-        lid.expect("it runs")
+        lid.expect("the simulation runs")
     }
 
     /// The MasterSMLID of all hosts, in the order of [`Managed::hosts`].
@@ -169,12 +174,12 @@ impl Managed {
         let lids = self.fabric.sim.with(move |sim| {
             let lid = |&(node, port)| {
                 sim.port_info(node, port)
-                    .expect("it is there")
+                    .expect("the port exists")
                     .master_sm_lid()
             };
             hosts.iter().map(lid).collect()
         });
-        lids.expect("it runs")
+        lids.expect("the simulation runs")
     }
 
     /// The GID of the host with the index `number`.
@@ -187,9 +192,9 @@ impl Managed {
         let (node, port) = self.hosts[number];
         let guid = self.fabric.sim.with(move |sim| {
             let guid = sim.port_guid(node, port);
-            guid.expect("it is there")
+            guid.expect("the port exists")
         });
-        Gid::new(PREFIX, guid.expect("it runs"))
+        Gid::new(PREFIX, guid.expect("the simulation runs"))
     }
 
     /// The number of Sets that took effect since the last call, by the node of their sender. The
@@ -199,13 +204,13 @@ impl Managed {
     ///
     /// The simulation has ended.
     pub fn sets_by_sender(&self) -> BTreeMap<Guid, usize> {
-        let taken = self.fabric.sim.with(|sim| {
+        let journal_read = self.fabric.sim.with(|sim| {
             let journal = sim.take_journal();
             sim.start_journal(1 << 20);
             journal
         });
         let mut senders = BTreeMap::new();
-        let journal = taken.expect("it runs");
+        let journal = journal_read.expect("the simulation runs");
         for entry in journal.iter().flat_map(|journal| journal.entries()) {
             if let Some((node, _)) = entry.sender {
                 *senders.entry(node).or_insert(0) += 1;
@@ -220,11 +225,13 @@ impl Managed {
     ///
     /// The port has no cable, or the simulation has ended.
     pub fn set_link(&self, (node, port): (Guid, PortNum), up: bool) {
-        let set = self.fabric.sim.with(move |sim| match up {
+        let changed = self.fabric.sim.with(move |sim| match up {
             true => sim.relink(node, port),
             false => sim.unlink(node, port),
         });
-        set.expect("it runs").expect("it is a cable");
+        changed
+            .expect("the simulation runs")
+            .expect("the port has a cable");
     }
 
     /// One port of each cable between switches.
@@ -239,7 +246,7 @@ impl Managed {
             let is_switch = |guid: &Guid| kinds.get(guid) == Some(&NodeKind::Switch);
             let mut cables = Vec::new();
             for &guid in kinds.keys().filter(|guid| is_switch(guid)) {
-                for number in 1..=PORTS {
+                for number in 1..=MAX_PORTS {
                     let port = PortNum(number);
                     if let Ok(Some(peer)) = sim.peer(guid, port)
                         && is_switch(&peer.0)
@@ -251,7 +258,7 @@ impl Managed {
             }
             cables
         });
-        found.expect("it runs")
+        found.expect("the simulation runs")
     }
 
     /// The multicast forwarding tables of all switches.
@@ -265,7 +272,7 @@ impl Managed {
             let switches = sim.nodes().filter(|&(_, kind)| kind == NodeKind::Switch);
             let switches: Vec<Guid> = switches.map(|(guid, _)| guid).collect();
             let masks = |guid| {
-                let blocks = sim.mft(guid).expect("it is a switch");
+                let blocks = sim.mft(guid).expect("the switch exists");
                 blocks.map(|(modifier, block)| (modifier, *block)).collect()
             };
             switches
@@ -273,7 +280,7 @@ impl Managed {
                 .map(|guid| (guid, masks(guid)))
                 .collect()
         });
-        tables.expect("it runs")
+        tables.expect("the simulation runs")
     }
 
     /// The GUIDInfo table of the host with the index `number`.
@@ -285,7 +292,9 @@ impl Managed {
     pub fn guids(&self, number: usize) -> Vec<Guid> {
         let (node, port) = self.hosts[number];
         let guids = self.fabric.sim.with(move |sim| sim.guids(node, port));
-        guids.expect("it runs").expect("it is there")
+        guids
+            .expect("the simulation runs")
+            .expect("the port exists")
     }
 
     /// The number of Sets that have reached agents so far.
@@ -296,7 +305,7 @@ impl Managed {
     #[must_use]
     pub fn sets(&self) -> u64 {
         let sets = self.fabric.sim.with(|sim| sim.counters().sets());
-        sets.expect("it runs")
+        sets.expect("the simulation runs")
     }
 
     /// The hosts, by index, that receive a packet from the host `from` to a group, each with the
@@ -312,7 +321,9 @@ impl Managed {
             .fabric
             .sim
             .with(move |sim| sim.probe_multicast(sender, mlid, 0));
-        let probe = probe.expect("it runs").expect("it is a port");
+        let probe = probe
+            .expect("the simulation runs")
+            .expect("the port exists");
         assert!(!probe.loops, "{mlid:?} from {sender:?}");
         let place = |at| self.hosts.iter().position(|&host| host == at);
         let delivered = probe.delivered.into_iter();

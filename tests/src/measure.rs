@@ -126,7 +126,8 @@ impl Comparison {
         table
     }
 
-    /// The medians of `subject` divided by those of each other contender, figure by figure.
+    /// For each other contender and each figure, the median of `subject` divided by the median of
+    /// the other contender.
     #[must_use]
     pub fn ratios(&self, subject: &str) -> Value {
         let Some((_, ours)) = self.0.iter().find(|(name, _)| *name == subject) else {

@@ -11,7 +11,7 @@ use crate::process::{Invocation, Running};
 use crate::sa_key::{self, SA_KEY};
 use crate::served::{self, Served};
 
-/// The limit of a flow: stress is tens of thousands of queries, one at a time.
+/// The maximum time for a flow: the stress flow makes tens of thousands of queries, one at a time.
 const STRESS_LIMIT: Duration = Duration::from_secs(600);
 
 /// The broadcast group of IP over InfiniBand in the default partition.

@@ -157,7 +157,7 @@ impl std::fmt::Display for Invocation {
     }
 }
 
-/// A running child, which is killed when dropped.
+/// A running child process, which is killed when dropped.
 #[derive(Debug)]
 pub struct Running {
     command: String,
@@ -169,12 +169,12 @@ pub struct Running {
     peak_rss_bytes: u64,
 }
 
-/// The result of a child that has ended.
+/// The result of a child process that has ended.
 #[derive(Debug)]
 pub struct Finished {
     /// The command line, for messages.
     pub command: String,
-    /// The exit status; the status of a kill when `timed_out`.
+    /// The exit status; if `timed_out`, the status of a killed process.
     pub status: ExitStatus,
     /// Whether the harness killed the child at the time limit.
     pub timed_out: bool,
@@ -266,7 +266,7 @@ impl Running {
         self.signal(Signal::CONT);
     }
 
-    /// Sends SIGKILL, and waits for the end.
+    /// Sends SIGKILL, and waits for the end of the child.
     ///
     /// # Errors
     ///
@@ -276,7 +276,7 @@ impl Running {
         self.wait(Duration::from_secs(10))
     }
 
-    /// Sends SIGTERM, waits for the end, and kills the child after `limit`.
+    /// Sends SIGTERM, waits for the end of the child, and kills the child after `limit`.
     ///
     /// # Errors
     ///
@@ -286,7 +286,7 @@ impl Running {
         self.wait(limit)
     }
 
-    /// Waits for the end, and kills the child after `limit`, counted from now.
+    /// Waits for the end of the child, and kills the child after `limit`, counted from now.
     ///
     /// # Errors
     ///
@@ -358,7 +358,7 @@ impl Drop for Running {
 pub struct Killer(OwnedFd);
 
 impl Killer {
-    /// Sends SIGKILL without waiting for the end.
+    /// Sends SIGKILL without waiting for the end of the child.
     pub fn kill(&self) {
         let _ = pidfd_send_signal(&self.0, Signal::KILL);
     }

@@ -20,8 +20,9 @@ pub fn text() -> String {
 /// The file cannot be written.
 pub fn put_beside(config: &Path) {
     let file = config.with_file_name("sa.key");
-    fs::write(&file, format!("{}\n", text())).expect("there is room");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("it is ours");
+    fs::write(&file, format!("{}\n", text())).expect("the file can be written");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600))
+        .expect("the file belongs to the test");
 }
 
 /// Writes a configuration of defaults to the new folder `folder`, with [`SA_KEY`] beside it.
@@ -31,9 +32,9 @@ pub fn put_beside(config: &Path) {
 /// A file cannot be written.
 #[must_use]
 pub fn configuration(folder: &Path) -> PathBuf {
-    fs::create_dir_all(folder).expect("there is room");
+    fs::create_dir_all(folder).expect("the file can be written");
     let config = folder.join("rsm.toml");
-    fs::write(&config, "").expect("there is room");
+    fs::write(&config, "").expect("the file can be written");
     put_beside(&config);
     config
 }

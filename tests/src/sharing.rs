@@ -239,11 +239,11 @@ impl Manager {
     ///
     /// The state does not contain `expected` within the limit.
     pub fn wait_state(&self, expected: &str) {
-        let there = wait_for_every(POLL_INTERVAL, LIMIT, || {
+        let reached = wait_for_every(POLL_INTERVAL, LIMIT, || {
             self.state().contains(expected).then_some(())
         });
         let log = self.process.stderr_so_far();
-        assert!(there.is_some(), "{expected}: {}\n{log}", self.status());
+        assert!(reached.is_some(), "{expected}: {}\n{log}", self.status());
     }
 
     /// The findings of rsm, as text.
@@ -258,12 +258,12 @@ impl Manager {
     ///
     /// The finding does not appear, or disappear, within the limit.
     pub fn wait_finding(&self, kind: &str, holds: bool) {
-        let there = wait_for_every(POLL_INTERVAL, LIMIT, || {
+        let reached = wait_for_every(POLL_INTERVAL, LIMIT, || {
             (self.findings().contains(kind) == holds).then_some(())
         });
         let log = self.process.stderr_so_far();
         assert!(
-            there.is_some(),
+            reached.is_some(),
             "{kind} {holds}: {}\n{log}",
             self.findings()
         );
@@ -301,7 +301,7 @@ impl Manager {
 pub fn all<R: Record + Default>(host: &mut Host) -> Vec<R> {
     let question = (Method::GET_TABLE, ComponentMask::NONE, SA_KEY);
     let answer = host.try_ask(LIMIT, question, &R::default());
-    answer.expect("there is an answer").records()
+    answer.expect("the SA answers").records()
 }
 
 /// Registers `hosts`, whose indexes begin at 2, as members of the broadcast group. Also registers a
@@ -379,9 +379,9 @@ pub fn take_alias(fabric: &Managed, host: &mut Host, place: usize) -> Guid {
     let mut record = GuidInfoRecord::default();
     record.set_lid(fabric.lid(place)).set_block_num(0);
     let mask = GuidInfoRecord::LID | GuidInfoRecord::BLOCK_NUM;
-    let mask = mask | GuidInfoRecord::guid_component(2).expect("there is an index");
+    let mask = mask | GuidInfoRecord::guid_component(2).expect("a block has an index 2");
     let answer: GuidInfoRecord = host.ask(Method::SET, mask, &record).record();
-    let alias = answer.guid_info().guid(2).expect("there is an index");
+    let alias = answer.guid_info().guid(2).expect("a block has an index 2");
     let held = wait_for_every(POLL_INTERVAL, LIMIT, || {
         (fabric.guids(place).get(2) == Some(&alias)).then_some(())
     });

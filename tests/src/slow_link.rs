@@ -17,7 +17,7 @@ const BUFFER: usize = 64 * 1024;
 /// The interval at which the proxy checks for a new client, and for its own end.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The proxy. Its connections end when it is dropped.
+/// The proxy. Dropping the proxy ends its connections.
 #[derive(Debug)]
 pub struct SlowLink {
     address: SocketAddr,
@@ -130,14 +130,14 @@ fn forward(mut from: TcpStream, mut to: TcpStream) {
     let _ = to.shutdown(Shutdown::Both);
 }
 
-/// Forwards the server's bytes, each with the delay that applied when it arrived. A delay does not
-/// hold up the bytes behind it, as if the server answered each request after that time.
+/// Forwards the server's bytes, each with the delay that applied when the byte arrived. Delays do
+/// not add up: several answers in flight each take the delay once.
 fn forward_delayed(mut from: TcpStream, mut to: TcpStream, state: &State) {
     let watch = Stopwatch::start();
     let (sender, receiver) = mpsc::channel::<(Duration, Vec<u8>)>();
     let writer = std::thread::spawn(move || {
-        while let Ok((due, bytes)) = receiver.recv() {
-            std::thread::sleep(due.saturating_sub(watch.elapsed()));
+        while let Ok((deadline, bytes)) = receiver.recv() {
+            std::thread::sleep(deadline.saturating_sub(watch.elapsed()));
             if to.write_all(&bytes).is_err() {
                 break;
             }
@@ -147,8 +147,8 @@ fn forward_delayed(mut from: TcpStream, mut to: TcpStream, state: &State) {
     let mut buffer = vec![0; BUFFER];
     while let Ok(length @ 1..) = from.read(&mut buffer) {
         let delay = Duration::from_millis(state.delay_ms.load(Ordering::Relaxed));
-        let due = watch.elapsed() + delay;
-        if sender.send((due, buffer[..length].to_vec())).is_err() {
+        let deadline = watch.elapsed() + delay;
+        if sender.send((deadline, buffer[..length].to_vec())).is_err() {
             break;
         }
     }

@@ -33,7 +33,7 @@ pub const BROADCAST_LID: Lid = Lid(0xC000);
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
 /// The time for which a host waits for an answer; also the first pause after BUSY.
-const PATIENCE: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The limit of the doubling pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
@@ -64,8 +64,8 @@ impl Host {
             let host = |&(node, port): &(Guid, PortNum)| Host {
                 node,
                 port,
-                guid: sim.port_guid(node, port).expect("it is there"),
-                lid: sim.port_info(node, port).expect("it is there").lid(),
+                guid: sim.port_guid(node, port).expect("the port exists"),
+                lid: sim.port_info(node, port).expect("the port exists").lid(),
             };
             at.iter().map(host).collect()
         })
@@ -112,10 +112,11 @@ impl Ports {
         Ok((ports, answers))
     }
 
-    /// Sends a request of the host with the index `index`. The crowd repeats lost requests.
+    /// Sends a request of the host with the index `index`, without reporting failure: [`Crowd`]
+    /// repeats lost requests.
     pub fn send(&self, index: usize, mad: &SaMad) {
         let port = self.ports[index].sa();
-        let _ = port.send(mad.as_bytes(), &self.server, PATIENCE);
+        let _ = port.send(mad.as_bytes(), &self.server, ANSWER_TIMEOUT);
     }
 }
 
@@ -126,13 +127,13 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// The times from a host's first request to its answer with status OK, sorted: for joins, and
     /// for paths.
-    pub took: [Vec<Duration>; 2],
+    pub latencies: [Vec<Duration>; 2],
     /// The number of requests, including repetitions.
-    pub questions: u64,
+    pub requests: u64,
     /// The number of answers with status BUSY.
     pub busy: u64,
     /// The number of requests without an answer within a second.
-    pub late: u64,
+    pub unanswered: u64,
 }
 
 impl Outcome {
@@ -144,16 +145,17 @@ impl Outcome {
     pub fn report(&self, out: &mut impl Write) -> std::io::Result<()> {
         writeln!(
             out,
-            "storm: everybody has joined and has a path after {:.1} ms; {} questions, {} told BUSY, {} not answered in time",
+            "storm: all hosts have joined and have a path after {:.1} ms; \
+             {} requests, {} answered BUSY, {} unanswered in time",
             milliseconds(self.elapsed),
-            self.questions,
+            self.requests,
             self.busy,
-            self.late,
+            self.unanswered,
         )?;
-        for (name, took) in ["join", "path"].into_iter().zip(&self.took) {
+        for (name, latencies) in ["join", "path"].into_iter().zip(&self.latencies) {
             let at = |share: f64| {
-                let index = ((took.len() - 1) as f64 * share) as usize;
-                milliseconds(took[index])
+                let index = ((latencies.len() - 1) as f64 * share) as usize;
+                milliseconds(latencies[index])
             };
             writeln!(
                 out,
@@ -169,7 +171,7 @@ impl Outcome {
 
 /// The next request of a host.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wants {
+enum NextRequest {
     Group,
     Path,
     Nothing,
@@ -178,13 +180,13 @@ enum Wants {
 /// The progress of a host.
 #[derive(Clone, Copy)]
 struct Progress {
-    wants: Wants,
+    next: NextRequest,
     /// The pause after the next BUSY.
     pause: Duration,
     /// The number of requests so far, which identifies stale timeouts.
-    asked: u64,
+    request_number: u64,
     /// The time of the first attempt of the current request.
-    since: Instant,
+    first_attempt: Instant,
 }
 
 /// All hosts, and their connection to the SA.
@@ -197,11 +199,11 @@ pub struct Crowd<'a, S> {
     progress: Vec<Progress>,
     /// The deadlines at which hosts repeat a request or time out, each with the host's index and
     /// the number of its request.
-    due: BinaryHeap<Reverse<(Instant, usize, u64)>>,
-    took: [Vec<Duration>; 2],
-    questions: u64,
+    deadlines: BinaryHeap<Reverse<(Instant, usize, u64)>>,
+    latencies: [Vec<Duration>; 2],
+    requests: u64,
     busy: u64,
-    late: u64,
+    unanswered: u64,
 }
 
 impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
@@ -213,16 +215,16 @@ impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
             send,
             answers,
             progress: Vec::new(),
-            due: BinaryHeap::new(),
-            took: [Vec::new(), Vec::new()],
-            questions: 0,
+            deadlines: BinaryHeap::new(),
+            latencies: [Vec::new(), Vec::new()],
+            requests: 0,
             busy: 0,
-            late: 0,
+            unanswered: 0,
         }
     }
 
     /// Waits until the SA answers the first host; the SA answers after its first snapshot.
-    pub fn wait_until_it_answers(&mut self) {
+    pub fn wait_until_answered(&mut self) {
         let own = self.hosts[0];
         loop {
             (self.send)(0, &path(&own, &own));
@@ -247,10 +249,10 @@ impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
             by_lid[host.lid.index()] = index;
         }
         let first = Progress {
-            wants: Wants::Group,
-            pause: PATIENCE,
-            asked: 0,
-            since: started,
+            next: NextRequest::Group,
+            pause: ANSWER_TIMEOUT,
+            request_number: 0,
+            first_attempt: started,
         };
         self.progress = vec![first; self.hosts.len()];
         for index in 0..self.hosts.len() {
@@ -258,23 +260,25 @@ impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
         }
         let mut left = self.hosts.len();
         while left > 0 {
-            let next = self.due.peek().map(|Reverse((at, ..))| *at);
-            let wait = next.map_or(PATIENCE, |at| at.saturating_duration_since(now()));
+            let next = self.deadlines.peek().map(|Reverse((at, ..))| *at);
+            let wait = next.map_or(ANSWER_TIMEOUT, |at| at.saturating_duration_since(now()));
             match self.answers.recv_timeout(wait) {
-                Ok((lid, mad)) => left -= usize::from(self.take(by_lid[lid.index()], &mad)),
+                Ok((lid, mad)) => {
+                    left -= usize::from(self.handle_answer(by_lid[lid.index()], &mad))
+                }
                 Err(RecvTimeoutError::Timeout) => self.wake(),
-                Err(RecvTimeoutError::Disconnected) => panic!("sa has ended"),
+                Err(RecvTimeoutError::Disconnected) => panic!("the channel of answers has ended"),
             }
         }
-        for took in &mut self.took {
-            took.sort_unstable();
+        for latencies in &mut self.latencies {
+            latencies.sort_unstable();
         }
         Outcome {
             elapsed: started.elapsed(),
-            took: self.took,
-            questions: self.questions,
+            latencies: self.latencies,
+            requests: self.requests,
             busy: self.busy,
-            late: self.late,
+            unanswered: self.unanswered,
         }
     }
 
@@ -282,31 +286,32 @@ impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
     fn ask(&mut self, index: usize) {
         let host = self.hosts[index];
         let progress = &mut self.progress[index];
-        progress.asked += 1;
-        let (wants, asked) = (progress.wants, progress.asked);
-        self.due.push(Reverse((now() + PATIENCE, index, asked)));
-        self.questions += 1;
+        progress.request_number += 1;
+        let (next, request_number) = (progress.next, progress.request_number);
+        self.deadlines
+            .push(Reverse((now() + ANSWER_TIMEOUT, index, request_number)));
+        self.requests += 1;
         let other = self.hosts[(index + self.hosts.len() / 2) % self.hosts.len()];
-        match wants {
-            Wants::Group => (self.send)(index, &join(&host)),
-            Wants::Path => (self.send)(index, &path(&host, &other)),
-            Wants::Nothing => {}
+        match next {
+            NextRequest::Group => (self.send)(index, &join(&host)),
+            NextRequest::Path => (self.send)(index, &path(&host, &other)),
+            NextRequest::Nothing => {}
         }
     }
 
     /// Handles the hosts whose deadline has passed.
     fn wake(&mut self) {
         let now = now();
-        while let Some(Reverse((at, index, asked))) = self.due.peek().copied() {
+        while let Some(Reverse((at, index, request_number))) = self.deadlines.peek().copied() {
             if at > now {
                 return;
             }
-            self.due.pop();
+            self.deadlines.pop();
             let progress = &self.progress[index];
-            if progress.asked == asked && progress.wants != Wants::Nothing {
-                self.late += 1;
+            if progress.request_number == request_number && progress.next != NextRequest::Nothing {
+                self.unanswered += 1;
                 self.ask(index);
-            } else if progress.asked + 1 == asked {
+            } else if progress.request_number + 1 == request_number {
                 // The pause after BUSY is over.
                 self.ask(index);
             }
@@ -314,14 +319,14 @@ impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
     }
 
     /// Handles an answer. Returns whether it was the last answer of the host.
-    fn take(&mut self, index: usize, mad: &MadBytes) -> bool {
+    fn handle_answer(&mut self, index: usize, mad: &MadBytes) -> bool {
         let status = MadHeader::of(mad).status();
         let attribute = MadHeader::of(mad).attribute();
         let progress = &mut self.progress[index];
-        let wanted = match progress.wants {
-            Wants::Group => McMemberRecord::ID,
-            Wants::Path => PathRecord::ID,
-            Wants::Nothing => return false,
+        let wanted = match progress.next {
+            NextRequest::Group => McMemberRecord::ID,
+            NextRequest::Path => PathRecord::ID,
+            NextRequest::Nothing => return false,
         };
         if attribute != wanted {
             // This is a second answer, to a repeated request.
@@ -331,26 +336,26 @@ impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
             self.busy += 1;
             let pause = progress.pause;
             progress.pause = (pause * 2).min(LONGEST_PAUSE);
-            // The timeout of that request is now stale.
-            progress.asked += 1;
-            let again = progress.asked + 1;
-            self.due.push(Reverse((now() + pause, index, again)));
+            // The new number makes the timeout of the answered request stale.
+            progress.request_number += 1;
+            let again = progress.request_number + 1;
+            self.deadlines.push(Reverse((now() + pause, index, again)));
             return false;
         }
         assert_eq!(status, Status::OK, "{:?}", MadHeader::of(mad));
-        let took = now() - progress.since;
-        progress.since = now();
-        progress.pause = PATIENCE;
-        match progress.wants {
-            Wants::Group => {
-                self.took[0].push(took);
-                progress.wants = Wants::Path;
+        let latency = now() - progress.first_attempt;
+        progress.first_attempt = now();
+        progress.pause = ANSWER_TIMEOUT;
+        match progress.next {
+            NextRequest::Group => {
+                self.latencies[0].push(latency);
+                progress.next = NextRequest::Path;
                 self.ask(index);
                 false
             }
             _ => {
-                self.took[1].push(took);
-                progress.wants = Wants::Nothing;
+                self.latencies[1].push(latency);
+                progress.next = NextRequest::Nothing;
                 true
             }
         }

@@ -31,7 +31,7 @@ impl Webhook {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let serving = serving.clone();
-                // A manager that was killed leaves half a request.
+                // A killed manager leaves an incomplete request, which is an error here.
                 thread::spawn(move || drop(serving.answer(stream)));
             }
         });

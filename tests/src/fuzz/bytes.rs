@@ -1,6 +1,6 @@
 //! Reads a fuzz input from the front.
 
-/// The rest of an input.
+/// The bytes of an input that have not been read yet.
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -18,7 +18,7 @@ impl<'a> Bytes<'a> {
         Some(u16::from_be_bytes(bytes))
     }
 
-    /// The next `count` bytes, or the rest if that is less.
+    /// The next `count` bytes, or all remaining bytes if there are fewer.
     pub(super) fn up_to(&mut self, count: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(count.min(self.0.len()));
         self.0 = rest;

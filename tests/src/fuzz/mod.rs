@@ -2,7 +2,8 @@
 //!
 //! Each target has a corpus of files below `tests/fuzz/corpus`. `cargo test` replays all files of
 //! the corpus, and seeded mutants of them ([`mutant`]); the crate in `tests/fuzz` passes the same
-//! functions to cargo-fuzz. An input that has failed joins the corpus together with the repair.
+//! functions to cargo-fuzz. An input that failed is added to the corpus in the commit that repairs
+//! the fault.
 
 mod bytes;
 mod mutant;
@@ -64,7 +65,7 @@ pub const RMPP: Target = Target {
     seeds: rmpp::seeds,
 };
 
-/// Both ends of RMPP, with an arbitrary fate of each packet between them.
+/// Both ends of RMPP, with an arbitrary fate for each packet between them.
 pub const RMPP_LINK: Target = Target {
     name: "rmpp_link",
     run: rmpp_link::run,

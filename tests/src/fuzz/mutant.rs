@@ -86,14 +86,14 @@ fn overwrite(input: &mut [u8], dice: &mut Dice) {
 }
 
 fn remove(input: &mut Vec<u8>, dice: &mut Dice) {
-    let gone = random_range(input, dice);
-    input.drain(gone);
+    let removed = random_range(input, dice);
+    input.drain(removed);
 }
 
 fn repeat(input: &mut Vec<u8>, dice: &mut Dice) {
-    let again = input[random_range(input, dice)].to_vec();
+    let repeated = input[random_range(input, dice)].to_vec();
     let at = dice.below(input.len() + 1);
-    input.splice(at..at, again);
+    input.splice(at..at, repeated);
 }
 
 fn insert(input: &mut Vec<u8>, dice: &mut Dice) {
@@ -105,9 +105,9 @@ fn insert(input: &mut Vec<u8>, dice: &mut Dice) {
 
 /// Replaces a range of the input by a range of another input.
 fn splice(input: &mut Vec<u8>, other: &[u8], dice: &mut Dice) {
-    let taken = other[random_range(other, dice)].to_vec();
-    let gone = random_range(input, dice);
-    input.splice(gone, taken);
+    let inserted = other[random_range(other, dice)].to_vec();
+    let removed = random_range(input, dice);
+    input.splice(removed, inserted);
 }
 
 #[cfg(test)]
@@ -121,8 +121,8 @@ mod tests {
             Seed::new("b", vec![7; 500]),
         ];
         let mutants: Vec<_> = (0..500).map(|seed| mutant(&corpus, seed)).collect();
-        let again: Vec<_> = (0..500).map(|seed| mutant(&corpus, seed)).collect();
-        assert_eq!(mutants, again);
+        let repeated: Vec<_> = (0..500).map(|seed| mutant(&corpus, seed)).collect();
+        assert_eq!(mutants, repeated);
         let different: std::collections::BTreeSet<_> = mutants.iter().collect();
         assert!(different.len() > 450, "{}", different.len());
         assert!(mutants.iter().all(|input| input.len() <= MAX_INPUT));

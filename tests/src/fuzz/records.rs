@@ -61,11 +61,11 @@ fn view<R: Record + Debug>(data: &[u8], text: &mut String) {
     };
     assert_eq!(record.as_bytes(), &data[..R::LEN], "{}", R::NAME);
     let mut copy = data.to_vec();
-    *R::from_prefix_mut(&mut copy).expect("it is as long") = *record;
+    *R::from_prefix_mut(&mut copy).expect("the copy has the length of the data") = *record;
     assert_eq!(copy, data, "{}", R::NAME);
     // Writing to a String cannot fail.
     let _ = write!(text, "{record:?}");
-    let layout = fields::of_record(R::ID).expect("every record has its fields");
+    let layout = fields::of_record(R::ID).expect("every record has a field layout");
     for component in R::COMPONENTS {
         let end = usize::from(component.offset + component.width);
         assert!(end <= R::LEN * 8, "{} {}", R::NAME, component.name);
@@ -78,7 +78,7 @@ fn view<R: Record + Debug>(data: &[u8], text: &mut String) {
     }
 }
 
-/// Checks the GIDs that follow a MultiPathRecord, whose number the record states.
+/// Checks the GIDs that follow a MultiPathRecord; the record states the number of GIDs.
 fn gids(data: &[u8]) {
     let Some(record) = MultiPathRecord::from_prefix(data) else {
         return;

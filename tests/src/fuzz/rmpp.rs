@@ -27,9 +27,9 @@ const MAX_PER_CLIENT: usize = 3;
 /// The maximum number of bytes of a received message.
 const MAX_RECEIVED: usize = 2000;
 
-/// Bound of the deadlines after the last packet, far above their number: the attempts of every
-/// transfer, and its end.
-const MOST_DEADLINES: usize = 1000;
+/// The maximum number of deadlines after the last packet, far above the number that occurs: one for
+/// each attempt of every transfer, and one for the end of the transfer.
+const MAX_DEADLINES: usize = 1000;
 
 /// The action that receives a packet of RMPP.
 const PACKET: u8 = 0;
@@ -40,11 +40,11 @@ const ANSWER: u8 = 2;
 /// The action that sends an answer whose data are produced during sending.
 const STREAM: u8 = 3;
 /// The action that sends a request.
-const ASK: u8 = 4;
+const REQUEST: u8 = 4;
 /// The action that advances the time.
 const WAIT: u8 = 5;
 /// The number of actions.
-const KINDS: u8 = 6;
+const NUM_ACTIONS: u8 = 6;
 
 /// Runs one input.
 pub(super) fn run(input: &[u8]) {
@@ -63,20 +63,20 @@ pub(super) fn run(input: &[u8]) {
         drain(&mut rmpp, now);
     }
     // Without further packets, every transfer ends within its configured time.
-    let all = config.total_time + config.linger + Duration::from_secs(1);
-    let last = now + all;
-    for _ in 0..MOST_DEADLINES {
+    let longest = config.total_time + config.linger + Duration::from_secs(1);
+    let last = now + longest;
+    for _ in 0..MAX_DEADLINES {
         let Some(next) = rmpp.next_deadline() else {
             assert_eq!(rmpp.stats().transactions, 0);
             return;
         };
-        assert!(next > now, "the same moment again");
+        assert!(next > now, "the deadline {next:?} has passed already");
         assert!(next <= last, "{next:?} is long after {now:?}");
         now = next;
         rmpp.handle_deadline(now);
         drain(&mut rmpp, now);
     }
-    panic!("it goes on for ever");
+    panic!("more than {MAX_DEADLINES} deadlines after the last packet");
 }
 
 /// Executes one step.
@@ -90,18 +90,18 @@ fn execute(rmpp: &mut Rmpp, step: &[u8; 16], now: &mut Time) {
         Method::GET_MULTI_RESPONSE,
     ][usize::from(step[2] % 4)];
     let length = usize::from(u16::from_be_bytes([step[14], step[15]])) % 40_000;
-    match step[0] % KINDS {
+    match step[0] % NUM_ACTIONS {
         PACKET | NOISE => {
-            let mad = if step[0] % KINDS == PACKET {
+            let mad = if step[0] % NUM_ACTIONS == PACKET {
                 packet(step, method, tid)
             } else {
                 std::array::from_fn(|at| step[at % 16] ^ (at / 16) as u8)
             };
             rmpp.handle(&Datagram { mad, remote }, *now);
         }
-        kind @ (ANSWER | STREAM | ASK) => {
+        kind @ (ANSWER | STREAM | REQUEST) => {
             let mut header = SaHeader::request::<PathRecord>(method, tid);
-            let by_rmpp = kind != ASK || step[3] & 1 == 0;
+            let by_rmpp = kind != REQUEST || step[3] & 1 == 0;
             if by_rmpp {
                 header.rmpp_mut().set_flags(RmppFlags::ACTIVE);
             }
@@ -147,7 +147,7 @@ fn packet(step: &[u8; 16], method: Method, tid: Tid) -> MadBytes {
     *mad.as_bytes()
 }
 
-/// Takes all outputs, and checks their number and size.
+/// Polls all outputs, and checks their number and size.
 fn drain(rmpp: &mut Rmpp, now: Time) {
     // Each transaction has at most a window of packets under way, plus one packet.
     let most = MAX_TRANSACTIONS * (MAX_SEND_WINDOW as usize + 1);
@@ -170,18 +170,18 @@ fn drain(rmpp: &mut Rmpp, now: Time) {
 }
 
 /// A step with a packet.
-fn of_packet(who: u8, method: u8, kind: u8, flags: u8, numbers: [u32; 2]) -> [u8; 16] {
+fn packet_step(peer: u8, method: u8, kind: u8, flags: u8, numbers: [u32; 2]) -> [u8; 16] {
     let mut step = [0; 16];
-    step[..6].copy_from_slice(&[PACKET, who, method, 0, kind, flags]);
+    step[..6].copy_from_slice(&[PACKET, peer, method, 0, kind, flags]);
     step[8..12].copy_from_slice(&numbers[0].to_be_bytes());
     step[12..].copy_from_slice(&numbers[1].to_be_bytes());
     step
 }
 
 /// A step with a length or a time.
-fn of_length(kind: u8, who: u8, method: u8, length: u16) -> [u8; 16] {
+fn length_step(kind: u8, peer: u8, method: u8, length: u16) -> [u8; 16] {
     let mut step = [0; 16];
-    step[..5].copy_from_slice(&[kind, who, method, 0, 100]);
+    step[..5].copy_from_slice(&[kind, peer, method, 0, 100]);
     step[14..].copy_from_slice(&length.to_be_bytes());
     step
 }
@@ -193,37 +193,37 @@ pub(super) fn seeds() -> Vec<Seed> {
     let [data, ack] = [RmppType::Data, RmppType::Ack].map(RmppType::code);
     let [stop, abort] = [RmppType::Stop, RmppType::Abort].map(RmppType::code);
     let question = [
-        of_packet(1, 1, data, ACTIVE | FIRST, [1, 0]),
-        of_packet(1, 1, data, ACTIVE, [2, 0]),
-        of_packet(1, 1, data, ACTIVE | LAST, [3, 60]),
-        of_packet(1, 1, ack, ACTIVE, [0, 32]),
-        of_length(ANSWER, 1, 3, 900),
-        of_packet(1, 1, ack, ACTIVE, [5, 37]),
+        packet_step(1, 1, data, ACTIVE | FIRST, [1, 0]),
+        packet_step(1, 1, data, ACTIVE, [2, 0]),
+        packet_step(1, 1, data, ACTIVE | LAST, [3, 60]),
+        packet_step(1, 1, ack, ACTIVE, [0, 32]),
+        length_step(ANSWER, 1, 3, 900),
+        packet_step(1, 1, ack, ACTIVE, [5, 37]),
     ];
     let table = [
-        of_length(STREAM, 2, 2, 700),
-        of_packet(2, 0, ack, ACTIVE, [1, 33]),
-        of_packet(2, 0, ack, ACTIVE, [16, 48]),
-        of_packet(2, 0, ack, ACTIVE, [16, 48]),
-        of_packet(2, 0, ack, ACTIVE, [28, 60]),
+        length_step(STREAM, 2, 2, 700),
+        packet_step(2, 0, ack, ACTIVE, [1, 33]),
+        packet_step(2, 0, ack, ACTIVE, [16, 48]),
+        packet_step(2, 0, ack, ACTIVE, [16, 48]),
+        packet_step(2, 0, ack, ACTIVE, [28, 60]),
     ];
     let asked = [
-        of_length(ASK, 3, 1, 500),
-        of_packet(3, 3, ack, ACTIVE, [3, 3]),
-        of_packet(3, 3, data, ACTIVE | FIRST, [1, 0]),
-        of_packet(3, 3, data, ACTIVE | LAST, [2, 100]),
+        length_step(REQUEST, 3, 1, 500),
+        packet_step(3, 3, ack, ACTIVE, [3, 3]),
+        packet_step(3, 3, data, ACTIVE | FIRST, [1, 0]),
+        packet_step(3, 3, data, ACTIVE | LAST, [2, 100]),
     ];
     let given_up = [
-        of_length(STREAM, 1, 2, 9000),
-        of_packet(1, 0, stop, ACTIVE, [0, 0]),
-        of_length(ASK, 2, 1, 0),
-        of_packet(2, 3, abort, ACTIVE, [0, 0]),
-        of_packet(3, 1, data, ACTIVE | FIRST, [1, 0]),
-        of_length(WAIT, 0, 0, 39_999),
+        length_step(STREAM, 1, 2, 9000),
+        packet_step(1, 0, stop, ACTIVE, [0, 0]),
+        length_step(REQUEST, 2, 1, 0),
+        packet_step(2, 3, abort, ACTIVE, [0, 0]),
+        packet_step(3, 1, data, ACTIVE | FIRST, [1, 0]),
+        length_step(WAIT, 0, 0, 39_999),
     ];
     let crowd: Vec<[u8; 16]> = (0..16)
-        .map(|who| of_packet(who << 4 | who, 1, data, ACTIVE | FIRST, [1, 0]))
-        .chain((0..16).map(|who| of_length(STREAM, who << 4 | who, 2, 5000)))
+        .map(|peer| packet_step(peer << 4 | peer, 1, data, ACTIVE | FIRST, [1, 0]))
+        .chain((0..16).map(|peer| length_step(STREAM, peer << 4 | peer, 2, 5000)))
         .collect();
     [
         ("question-of-many-segments", &question[..]),

@@ -1,5 +1,6 @@
-//! Fuzzes both ends of RMPP, with an arbitrary fate of the packets between them: either a message
-//! arrives complete and once, or an end reports the failure, and both ends forget the transfer.
+//! Fuzzes both ends of RMPP, with an arbitrary fate for each packet between them. Either a message
+//! arrives complete and once, or an end reports the failure; afterwards, both ends forget the
+//! transfer.
 //!
 //! An input is a head of six bytes (the kind of request and the length of the answer), followed by
 //! one byte for each packet, which determines whether the packet is lost, duplicated, late or
@@ -69,7 +70,7 @@ struct Link<'a> {
     /// The packets under way, with sender and receiver, by time of arrival and then in the order of
     /// sending.
     flights: BTreeMap<(Time, usize), (Lid, Lid, MadBytes)>,
-    /// The number of packets so far that were not lost.
+    /// The number of packets sent so far, without lost packets.
     sent: usize,
     /// Whether a packet was corrupted, so that an end may receive data that the other end did not
     /// send.
@@ -110,9 +111,9 @@ pub(super) fn run(input: &[u8]) {
     };
     let length = if by_rmpp { question } else { question % 201 };
     let asked = message(method, by_rmpp, &pattern(length), SERVER);
-    let client = link.ends.get_mut(&CLIENT).expect("it is there");
+    let client = link.ends.get_mut(&CLIENT).expect("the link has two ends");
     let sent = client.send(asked, ANSWER_LIMIT, link.now);
-    sent.expect("there is room for one question");
+    sent.expect("the client has room for one request");
     let is_streamed = kind & 2 != 0;
     let (mut answers, mut failures) = (0, 0);
     while let Some((end, event)) = link.next() {
@@ -168,7 +169,7 @@ impl Link<'_> {
                 Some(flight) if flight.key().0 <= next => {
                     let (from, to, mad) = flight.remove();
                     let remote = RemoteAddress::gsi(from, 0);
-                    let end = self.ends.get_mut(&to).expect("there are two");
+                    let end = self.ends.get_mut(&to).expect("the link has two ends");
                     end.handle(&Datagram { mad, remote }, self.now);
                 }
                 _ => {
@@ -178,13 +179,13 @@ impl Link<'_> {
                 }
             }
         }
-        panic!("it goes on for ever");
+        panic!("no event after {MAX_STEPS} steps");
     }
 
-    /// Puts the packets that the ends have ready on the way.
+    /// Sends the packets that the ends have ready.
     fn transmit(&mut self) {
         for from in [CLIENT, SERVER] {
-            let end = self.ends.get_mut(&from).expect("there are two");
+            let end = self.ends.get_mut(&from).expect("the link has two ends");
             let sent: Vec<Datagram> = std::iter::from_fn(|| end.poll_transmit(self.now))
                 .map(|transmit| transmit.datagram)
                 .collect();
@@ -194,7 +195,7 @@ impl Link<'_> {
         }
     }
 
-    /// Puts a packet on the way, with the next fate of the input.
+    /// Sends a packet, with the next fate of the input.
     fn launch(&mut self, from: Lid, datagram: Datagram) {
         let byte = self.fates.byte().unwrap_or(0);
         let (mut mad, to) = (datagram.mad, datagram.remote.lid);
@@ -222,14 +223,17 @@ impl Link<'_> {
 
     /// Lets the server send an answer of `length` bytes.
     fn answer(&mut self, question: &Message, length: usize, is_streamed: bool) {
-        let header = question.header().expect("it has arrived");
+        let header = question.header().expect("the request is complete");
         let Some(method) = header.method().response() else {
             return;
         };
         let mut answer = message(method, true, &pattern(length), question.remote.lid);
         answer.bytes[8..16].copy_from_slice(&header.tid().0.to_be_bytes());
         let outgoing = if is_streamed {
-            let headers = answer.bytes.first_chunk().expect("it has headers");
+            let headers = answer
+                .bytes
+                .first_chunk()
+                .expect("the answer begins with its headers");
             let records: Vec<[u8; 1]> = answer.data().iter().map(|&byte| [byte]).collect();
             Outgoing::Streamed(Streamed {
                 header: *headers,
@@ -240,7 +244,7 @@ impl Link<'_> {
             answer.into()
         };
         // `send` refuses a second answer to a repeated request.
-        let server = self.ends.get_mut(&SERVER).expect("there are two");
+        let server = self.ends.get_mut(&SERVER).expect("the link has two ends");
         let _ = server.send(outgoing, Duration::ZERO, self.now);
     }
 }

@@ -2,8 +2,8 @@
 //! no host of a foreign partition.
 //!
 //! An input is a sequence of requests. Each request consists of a byte for the requester, a byte
-//! for the time before the request and for the manner of fetching the answer, the length in 16
-//! bits, and the bytes of the request.
+//! for the time before the request and for the mode of fetching the answer, the length in 16 bits,
+//! and the bytes of the request.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -47,7 +47,8 @@ const KEPT: u8 = 0x80;
 /// The bit of the second byte that drops the answer after its first bytes.
 const DROPPED: u8 = 0x40;
 
-/// A host in one of two partitions. The first host is the manager's, and in neither partition.
+/// A host in one of two partitions. The first host is the manager's host, which is in neither
+/// partition.
 #[derive(Clone, Copy)]
 struct Host {
     lid: Lid,
@@ -83,7 +84,7 @@ fn subnet() -> &'static Subnet {
         let mut settings = Settings::default();
         settings.core.policy = partitions::policy(&text);
         let world = World::brought_up(SPEC, settings);
-        let snapshot = world.manager().snapshot().expect("it is up");
+        let snapshot = world.manager().snapshot().expect("the subnet is up");
         let hosts = hosts_of(&world).enumerate();
         Subnet {
             sa_snapshot: SaSnapshot::of(snapshot, None),
@@ -100,7 +101,7 @@ fn subnet() -> &'static Subnet {
 
 /// The port GUIDs and LIDs of the hosts, beginning with the manager's host.
 fn hosts_of(world: &World) -> impl Iterator<Item = (Guid, Lid)> {
-    let snapshot = world.manager().snapshot().expect("it is up");
+    let snapshot = world.manager().snapshot().expect("the subnet is up");
     let (fabric, own) = (&snapshot.fabric, snapshot.own_guid);
     let ends = fabric.end_ports();
     let mut hosts: Vec<(Guid, Lid)> = ends
@@ -128,14 +129,17 @@ pub(super) fn run(input: &[u8]) {
     // The bytes that each host has sent; an answer may repeat them.
     let mut sent: Vec<Vec<u8>> = vec![Vec::new(); subnet.hosts.len()];
     let mut input = Bytes(input);
-    while let Some((who, how, length)) = head(&mut input) {
+    while let Some((requester, mode, length)) = head(&mut input) {
         let bytes = input.up_to(length.into());
-        now += Duration::from_millis(1 << (how & 0x0F));
+        now += Duration::from_millis(1 << (mode & 0x0F));
         sa.handle_deadline(now);
         let _ = (sa.poll_groups(now), sa.poll_save(now));
-        let who = usize::from(who) % (subnet.hosts.len() + 1);
-        let lid = subnet.hosts.get(who).map_or(UNUSED_LID, |host| host.lid);
-        if let Some(sent) = sent.get_mut(who) {
+        let requester = usize::from(requester) % (subnet.hosts.len() + 1);
+        let lid = subnet
+            .hosts
+            .get(requester)
+            .map_or(UNUSED_LID, |host| host.lid);
+        if let Some(sent) = sent.get_mut(requester) {
             sent.extend_from_slice(bytes);
         }
         let before = sa.counters();
@@ -146,7 +150,7 @@ pub(super) fn run(input: &[u8]) {
         let answer = sa.handle(request, now);
         // A requester at an unknown LID gets no answer; it repeats its request when the LID is
         // known.
-        let is_known = subnet.hosts.get(who).is_some();
+        let is_known = subnet.hosts.get(requester).is_some();
         assert_eq!(answer.is_some(), is_known && is_answered(bytes));
         // The counters count each request once.
         let counters = sa.counters();
@@ -166,8 +170,8 @@ pub(super) fn run(input: &[u8]) {
         while !sa.go_on(&mut answer) {}
         check_header(bytes, &answer);
         let trusted = SaHeader::split(bytes).is_some_and(|(header, _)| header.sm_key() == SM_KEY);
-        let viewer = (!trusted).then_some(who);
-        match how & (KEPT | DROPPED) {
+        let viewer = (!trusted).then_some(requester);
+        match mode & (KEPT | DROPPED) {
             0 => fetch(answer, viewer, &sent),
             KEPT => kept.push((answer, viewer)),
             _ => {
@@ -182,7 +186,7 @@ pub(super) fn run(input: &[u8]) {
     }
 }
 
-/// The requester, the manner and the length of the next request; `None` at the end of the input.
+/// The requester, the mode and the length of the next request; `None` at the end of the input.
 fn head(input: &mut Bytes<'_>) -> Option<(u8, u8, u16)> {
     Some((input.byte()?, input.byte()?, input.number()?))
 }
@@ -202,7 +206,7 @@ fn is_answered(bytes: &[u8]) -> bool {
 /// Checks the header of an answer to the request in `bytes`.
 fn check_header(bytes: &[u8], answer: &SaAnswer) {
     let Some((asked, _)) = SaHeader::split(bytes) else {
-        panic!("an answer to what is no request");
+        panic!("an answer to bytes that are not a request");
     };
     let header = answer.header();
     assert!(header.mad().method().is_response());
@@ -248,7 +252,7 @@ fn fetch(mut answer: SaAnswer, viewer: Option<usize>, sent: &[Vec<u8>]) {
         let shown = |bytes: &[u8]| bytes.windows(guid.len()).any(|window| window == guid);
         assert!(
             !shown(&data) || shown(&sent[viewer]),
-            "{} learns of {} by {attribute:?}",
+            "{} learns about {} from {attribute:?}",
             own.guid,
             host.guid
         );
@@ -263,7 +267,7 @@ fn fetch(mut answer: SaAnswer, viewer: Option<usize>, sent: &[Vec<u8>]) {
         let shown = lids(attribute, record);
         assert!(
             shown.iter().all(|lid| !hidden.contains(lid)),
-            "{} learns of {shown:?} by {attribute:?}",
+            "{} learns about {shown:?} from {attribute:?}",
             own.guid
         );
     }
@@ -334,8 +338,8 @@ pub(super) fn seeds() -> Vec<Seed> {
 }
 
 /// The part of an input that contains one request.
-fn frame(who: u8, how: u8, request: &[u8]) -> Vec<u8> {
-    let mut frame = vec![who, how];
+fn frame(requester: u8, mode: u8, request: &[u8]) -> Vec<u8> {
+    let mut frame = vec![requester, mode];
     frame.extend_from_slice(&(request.len() as u16).to_be_bytes());
     frame.extend_from_slice(request);
     frame
@@ -407,14 +411,14 @@ fn members() -> Vec<u8> {
             bytes.extend(frame(host as u8, 4, mad.as_bytes()));
         }
     }
-    for (who, how) in [(1, KEPT), (2, 0), (0, DROPPED), (8, 0)] {
+    for (requester, mode) in [(1, KEPT), (2, 0), (0, DROPPED), (8, 0)] {
         let mad = SaMad::request(
             Method::GET_TABLE,
             Tid(2),
             ComponentMask::NONE,
             &McMemberRecord::default(),
         );
-        bytes.extend(frame(who, how, mad.as_bytes()));
+        bytes.extend(frame(requester, mode, mad.as_bytes()));
     }
     bytes
 }

@@ -15,7 +15,7 @@ const PROMPT: &str = "sim> ";
 const COMMAND_LIMIT: Duration = Duration::from_secs(60);
 
 /// The maximum length of a command: ibsim reads it into a buffer of 128 bytes.
-const LONGEST_COMMAND: usize = 126;
+const MAX_COMMAND_LEN: usize = 126;
 
 /// A simulator process with its console.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Console {
         }
     }
 
-    /// Everything printed so far.
+    /// All output so far.
     pub(super) fn output(&self) -> String {
         self.process.stdout_so_far()
     }
@@ -43,7 +43,7 @@ impl Console {
         let failed = || Error::Console {
             command: command.to_owned(),
         };
-        if command.len() > LONGEST_COMMAND || command.contains('\n') {
+        if command.len() > MAX_COMMAND_LEN || command.contains('\n') {
             return Err(failed());
         }
         let before = self.process.stdout_so_far().len();

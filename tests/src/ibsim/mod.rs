@@ -26,7 +26,7 @@ pub use nodes::{SimNode, SimNodeKind, read_nodes};
 
 /// The capacity of ibsim in nodes, switches and ports, which exceeds every fabric of the tests.
 /// ibsim's defaults (2,048, 256 and 13,312) are too small, and unused capacity costs nothing.
-const ROOM: [&str; 6] = ["-N", "60000", "-S", "6000", "-P", "700000"];
+const CAPACITY: [&str; 6] = ["-N", "60000", "-S", "6000", "-P", "700000"];
 
 /// The LinearFDBCap of the simulated switches: every unicast LID.
 const LINEAR_FDB_CAP: &str = "49151";
@@ -83,7 +83,7 @@ impl Ibsim {
         // Without `-n`, ibsim reads its console.
         let mut process = Invocation::new(program_path("ibsim"), directory.path())
             .arg("-s")
-            .args(ROOM)
+            .args(CAPACITY)
             .args(["-L", LINEAR_FDB_CAP])
             .args(arguments)
             .arg(net)
@@ -107,8 +107,8 @@ impl Ibsim {
             });
         }
         // ibsim reports readiness before it binds its sockets, and a client that connects before
-        // that waits for two seconds. The loop that serves the sockets also answers on the console,
-        // so an answer on the console proves that the sockets are bound.
+        // the sockets are bound waits for two seconds. The loop that serves the sockets also
+        // answers on the console, so an answer on the console proves that the sockets are bound.
         let mut console = Console::new(process);
         console.command("")?;
         Ok(Self {

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn no_verdict_is_an_error() {
+    fn output_without_a_verdict_is_an_error() {
         assert!(parse("-I- Parsing FDBs file:opensm.fdbs\n").is_err());
         assert!(parse(&GOOD.replace("-I- no credit loops found\n", "")).is_err());
     }

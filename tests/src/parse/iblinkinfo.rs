@@ -48,7 +48,7 @@ impl LinkLine {
 ///
 /// # Errors
 ///
-/// A line does not have this form.
+/// A line does not have the expected form.
 pub fn parse(output: &str) -> Result<Vec<LinkLine>, Error> {
     output
         .lines()
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn line_of_another_form_is_an_error() {
+    fn a_line_of_another_form_is_an_error() {
         assert!(parse("0x1 \"x\" 2 3 ==( 4X Active/ LinkUp)==>").is_err());
     }
 }

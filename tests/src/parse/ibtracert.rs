@@ -50,7 +50,7 @@ mod tests {
     use super::{Hop, parse};
 
     #[test]
-    fn complete_trace_gives_its_hops_in_order() {
+    fn a_complete_trace_gives_its_hops_in_order() {
         let hops = parse(
             "From switch {0x0000000000200001} portnum 0 lid 3-3 \"Switch2\"\n\
              [5] -> switch port {0x0000000000200000}[6] lid 2-2 \"Switch1\"\n\

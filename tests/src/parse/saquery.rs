@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_several_parts_is_one_record() {
+    fn a_record_with_several_headings_is_one_record() {
         let records = parse(
             "PortInfoRecord dump:\n\tRID\n\t\tEndPortLid..............1\n\tPortInfo dump:\n\
              \t\tLid:.............................1\n\t\tCapMask:.........................0x4640c848\n\

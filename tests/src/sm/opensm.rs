@@ -84,9 +84,9 @@ impl OpenSm {
         limit: Duration,
     ) -> Result<Self, Error> {
         let mut opensm = Self::spawn(opensm, arguments)?;
-        let sign = format!("Entering {state} state");
+        let expected = format!("Entering {state} state");
         let entered = wait_for(limit, || {
-            let entered = opensm.log().contains(&sign);
+            let entered = opensm.log().contains(&expected);
             (entered || !opensm.process.is_running()).then_some(entered)
         });
         match entered {

@@ -115,8 +115,8 @@ impl OnceReport {
             .ok_or_else(|| self.missing("/findings"))
     }
 
-    /// The findings, except those about the habits of devices: ibsim causes such findings in every
-    /// run, because it does not keep some fields of PortInfo.
+    /// The findings, except those about the habits of devices: ibsim causes findings about habits
+    /// in every run, because it does not keep some fields of PortInfo.
     ///
     /// # Errors
     ///

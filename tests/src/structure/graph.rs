@@ -127,19 +127,19 @@ impl ModuleGraph {
     /// A shortest path from one module to another along the edges, both included; `None` if the
     /// first module does not depend on the second.
     #[must_use]
-    pub fn way(&self, from: &str, to: &str) -> Option<Vec<String>> {
-        let mut ways = vec![vec![from.to_owned()]];
+    pub fn shortest_path(&self, from: &str, to: &str) -> Option<Vec<String>> {
+        let mut paths = vec![vec![from.to_owned()]];
         let mut seen = BTreeSet::from([from.to_owned()]);
         let mut next = 0;
-        while let Some(way) = ways.get(next).cloned() {
+        while let Some(shortest_path) = paths.get(next).cloned() {
             next += 1;
-            let at = way.last()?;
-            if at == to && way.len() > 1 {
-                return Some(way);
+            let at = shortest_path.last()?;
+            if at == to && shortest_path.len() > 1 {
+                return Some(shortest_path);
             }
             for (_, target) in self.edges.keys().filter(|(source, _)| source == at) {
                 if seen.insert(target.clone()) {
-                    ways.push(way.iter().chain([target]).cloned().collect());
+                    paths.push(shortest_path.iter().chain([target]).cloned().collect());
                 }
             }
         }
@@ -152,7 +152,7 @@ impl ModuleGraph {
         Explained { graph: self, cycle }
     }
 
-    /// Adds the edges from a module to the modules of these places.
+    /// Adds an edge from a module to the module of each of `places`.
     fn add(&mut self, source: &Source, module: usize, places: BTreeSet<Place>) {
         let from = top(source, module);
         for place in places {
@@ -170,8 +170,8 @@ impl ModuleGraph {
                 name.push_str(item);
             }
             let edge = self.edges.entry((from.clone(), target)).or_default();
-            let naming = edge.names.entry(name).or_default();
-            naming.insert(match source.modules[module].path.join("::") {
+            let users = edge.names.entry(name).or_default();
+            users.insert(match source.modules[module].path.join("::") {
                 path if path.is_empty() => ROOT.to_owned(),
                 path => path,
             });
@@ -208,9 +208,9 @@ impl fmt::Display for Explained<'_> {
                 continue;
             }
             writeln!(formatter, "  {from} -> {to}")?;
-            for (name, naming) in &edge.names {
-                let naming: Vec<&str> = naming.iter().map(String::as_str).collect();
-                writeln!(formatter, "    {name}  (in {})", naming.join(", "))?;
+            for (name, users) in &edge.names {
+                let users: Vec<&str> = users.iter().map(String::as_str).collect();
+                writeln!(formatter, "    {name}  (in {})", users.join(", "))?;
             }
         }
         Ok(())

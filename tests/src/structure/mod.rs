@@ -20,8 +20,8 @@
 //!   counts as lines of tests.
 //! * Names from other crates make no edge, even if a module re-exports them: Cargo refuses cycles
 //!   between crates.
-//! * Methods called on a value are not seen: the caller names the value's type somewhere, or gets
-//!   the value from a module that names it.
+//! * Method calls on a value make no edge: the caller names the value's type somewhere, or gets
+//!   the value from a module that names the type.
 //!
 //! `cargo run -p rsm-tests --bin structure` prints the whole structure;
 //! `tests/tests/system/structure.rs` requires that no module graph has a cycle.

@@ -40,19 +40,19 @@ impl References {
     /// Collects the names that these items use.
     pub(super) fn of(items: &[Item]) -> Self {
         let mut collector = Collector {
-            found: Self::default(),
+            references: Self::default(),
             depth: 0,
         };
         for item in items {
             collector.visit_item(item);
         }
-        collector.found
+        collector.references
     }
 }
 
 /// The visitor behind [`References::of`].
 struct Collector {
-    found: References,
+    references: References,
     /// The number of function bodies around the current position.
     depth: usize,
 }
@@ -136,9 +136,9 @@ impl<'ast> Visit<'ast> for Collector {
         let public = !matches!(item.vis, Visibility::Inherited);
         let leaves = leaves.into_iter().map(|leaf| Import { public, ..leaf });
         if self.depth == 0 {
-            self.found.imports.extend(leaves);
+            self.references.imports.extend(leaves);
         } else {
-            self.found.inner_imports.extend(leaves);
+            self.references.inner_imports.extend(leaves);
         }
     }
 
@@ -169,7 +169,7 @@ impl<'ast> Visit<'ast> for Collector {
 
     fn visit_macro(&mut self, call: &'ast Macro) {
         if let Some(name) = call.path.get_ident() {
-            self.found.macro_calls.push(name.to_string());
+            self.references.macro_calls.push(name.to_string());
         }
         self.visit_path(&call.path);
         self.scan(&call.tokens, Relative::Followed);
@@ -185,7 +185,7 @@ impl<'ast> Visit<'ast> for Collector {
                 .iter()
                 .map(|segment| segment.ident.to_string()),
         );
-        self.found.paths.push(segments);
+        self.references.paths.push(segments);
         visit::visit_path(self, path);
     }
 }
@@ -222,7 +222,7 @@ impl Collector {
                     }
                     let wanted = relative == Relative::Followed || segments[0] == "crate";
                     if !foreign && wanted && segments.len() > 1 {
-                        self.found.paths.push(segments);
+                        self.references.paths.push(segments);
                     }
                 }
                 _ => at += 1,

@@ -123,14 +123,15 @@ impl<'a> Scopes<'a> {
         let mut places = BTreeSet::from([Place::Module(at)]);
         for (index, name) in rest.iter().enumerate() {
             let last = index + 1 == rest.len();
-            places = self.step(&places, name, anchored || index > 0, last, followed);
+            places = self.follow_segment(&places, name, anchored || index > 0, last, followed);
         }
         places
     }
 
     /// Follows the segment `name` of a path from all places. An `anchored` segment is not the first
-    /// one, so it can only name a part of those places; `last` tells whether it ends the path.
-    fn step(
+    /// of its path, so it can only name a member of one of the places. `last` tells whether the
+    /// segment ends the path.
+    fn follow_segment(
         &self,
         from: &BTreeSet<Place>,
         name: &str,
@@ -141,7 +142,8 @@ impl<'a> Scopes<'a> {
         let mut reached = BTreeSet::new();
         for place in from {
             let Place::Module(module) = place else {
-                // The segment is a variant or an associated item, so the place of the type counts.
+                // The segment is a variant or an associated item, so the path leads to the place of
+                // the type.
                 reached.insert(place.clone());
                 continue;
             };
@@ -161,8 +163,8 @@ impl<'a> Scopes<'a> {
         reached
     }
 
-    /// Tells whether a module imports a name, for which [`Self::lookup`] finds no place, from
-    /// another crate.
+    /// Tells whether a module imports `name` from another crate. [`Self::lookup`] finds no place
+    /// for such a name.
     fn is_foreign(&self, module: usize, name: &str) -> bool {
         self.names[module].contains_key(name)
     }
@@ -192,7 +194,7 @@ impl<'a> Scopes<'a> {
             for (index, path) in self.globs[module].iter().enumerate() {
                 let key = (module, format!("*{name}"), index);
                 if followed.insert(key.clone()) {
-                    places.extend(self.through_glob(module, path, name, followed));
+                    places.extend(self.lookup_in_glob(module, path, name, followed));
                     followed.remove(&key);
                 }
             }
@@ -201,7 +203,7 @@ impl<'a> Scopes<'a> {
     }
 
     /// The places of a name in the modules that a glob import of `module` names.
-    fn through_glob(
+    fn lookup_in_glob(
         &self,
         module: usize,
         path: &[String],
@@ -228,7 +230,7 @@ fn bind(names: &mut BTreeMap<String, Vec<Binding>>, globs: &mut Vec<Vec<String>>
     }
 }
 
-/// The name that an item defines; `None` if it defines none.
+/// The name that an item defines; `None` if the item defines no name.
 fn defined(item: &Item) -> Option<String> {
     let ident = match item {
         Item::Const(item) => &item.ident,

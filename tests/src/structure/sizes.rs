@@ -66,7 +66,7 @@ pub struct SpreadType {
     pub methods: usize,
 }
 
-/// The sizes of one crate. All but [`Lines::test`] cover production code only.
+/// The sizes of one crate. All sizes except [`Lines::test`] cover only production code.
 #[derive(Clone, Debug, Default)]
 pub struct Sizes {
     /// The lines of the files that the crate's root declares.

@@ -117,16 +117,16 @@ impl Source {
             file: path,
             directory,
         };
-        self.take_items(parsed.items, &place)
+        self.add_items(parsed.items, &place)
     }
 
-    /// Sorts a module's items into child modules, items of tests, and the rest.
-    fn take_items(&mut self, items: Vec<Item>, place: &Place<'_>) -> Result<(), StructureError> {
+    /// Sorts a module's items into child modules, test-only items, and all other items.
+    fn add_items(&mut self, items: Vec<Item>, place: &Place<'_>) -> Result<(), StructureError> {
         for item in items {
             if is_test_only(attributes(&item)) {
-                self.take_test(item, place)?;
+                self.count_test_item(item, place)?;
             } else if let Item::Mod(declared) = item {
-                self.take_module(declared, place)?;
+                self.add_declared_module(declared, place)?;
             } else {
                 self.modules[place.module].items.push(item);
             }
@@ -135,7 +135,11 @@ impl Source {
     }
 
     /// Adds a declared module, and reads its file unless the declaration has a body.
-    fn take_module(&mut self, declared: ItemMod, place: &Place<'_>) -> Result<(), StructureError> {
+    fn add_declared_module(
+        &mut self,
+        declared: ItemMod,
+        place: &Place<'_>,
+    ) -> Result<(), StructureError> {
         let name = declared.ident.to_string();
         let mut path = self.modules[place.module].path.clone();
         path.push(name.clone());
@@ -151,7 +155,7 @@ impl Source {
                 file: place.file,
                 directory: &directory,
             };
-            return self.take_items(items, &inside);
+            return self.add_items(items, &inside);
         }
         let (file, directory) = file_of(&declared, place)?;
         let text = read(&file)?;
@@ -159,7 +163,7 @@ impl Source {
     }
 
     /// Counts the lines of an item that only tests compile, including the lines of its files.
-    fn take_test(&mut self, item: Item, place: &Place<'_>) -> Result<(), StructureError> {
+    fn count_test_item(&mut self, item: Item, place: &Place<'_>) -> Result<(), StructureError> {
         let span = item.span();
         let lines = span.end().line + 1 - span.start().line;
         let file = self.modules[place.module].file;

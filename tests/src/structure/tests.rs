@@ -73,7 +73,7 @@ fn a_path_through_an_import_of_a_module_makes_an_edge_to_the_definition() {
 }
 
 #[test]
-fn names_through_a_glob_make_edges() {
+fn names_imported_through_a_glob_make_edges() {
     assert_eq!(
         with_b("use crate::b::*; fn f(x: B) {}"),
         ["a -> b: b, b::B"]
@@ -102,9 +102,9 @@ fn re_exports_are_followed_to_the_definition() {
 
 #[test]
 fn cyclic_re_exports_end() {
-    let circle = "mod a { pub use crate::b::*; fn f(x: Lost) {} } mod b { pub use crate::a::*; \
+    let cyclic = "mod a { pub use crate::b::*; fn f(x: Lost) {} } mod b { pub use crate::a::*; \
                   use crate::a::Missing; }";
-    assert_eq!(edges(circle), ["a -> b: b", "b -> a: a, a::Missing"]);
+    assert_eq!(edges(cyclic), ["a -> b: b", "b -> a: a, a::Missing"]);
 }
 
 #[test]
@@ -202,14 +202,14 @@ fn cycles_name_their_modules_and_the_names_behind_each_edge() {
 }
 
 #[test]
-fn way_is_a_shortest_path_along_edges() {
+fn shortest_path_follows_edges_and_is_none_without_a_path() {
     let text = "mod a { use crate::b::B; } mod b { use crate::c::C; pub struct B; } \
                 mod c { pub struct C; } mod d { use crate::a; use crate::c::C; }";
     let graph = ModuleGraph::new(&source(text));
-    assert_eq!(graph.way("a", "c").unwrap(), ["a", "b", "c"]);
-    assert_eq!(graph.way("d", "c").unwrap(), ["d", "c"]);
-    assert_eq!(graph.way("c", "a"), None);
-    assert_eq!(graph.way("a", "a"), None);
+    assert_eq!(graph.shortest_path("a", "c").unwrap(), ["a", "b", "c"]);
+    assert_eq!(graph.shortest_path("d", "c").unwrap(), ["d", "c"]);
+    assert_eq!(graph.shortest_path("c", "a"), None);
+    assert_eq!(graph.shortest_path("a", "a"), None);
 }
 
 #[test]

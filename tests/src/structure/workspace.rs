@@ -64,7 +64,8 @@ impl Workspace {
     }
 
     /// Draws the dependencies between packages, by their directories: each package is below the
-    /// packages on which it depends, with the dependencies that do not follow from others.
+    /// packages on which it depends. A line lists only the dependencies that do not follow from
+    /// other dependencies.
     #[must_use]
     pub fn diagram(&self) -> String {
         let place = |name: &str| {
@@ -82,7 +83,11 @@ impl Workspace {
             .unwrap_or(0);
         let mut diagram = String::new();
         for name in names {
-            let direct: Vec<String> = self.essential(name).into_iter().map(place).collect();
+            let direct: Vec<String> = self
+                .direct_dependencies(name)
+                .into_iter()
+                .map(place)
+                .collect();
             let line = match direct.as_slice() {
                 [] => place(name),
                 _ => format!("{:width$} ─▶ {}", place(name), direct.join(", ")),
@@ -103,8 +108,8 @@ impl Workspace {
         below.max().unwrap_or(0)
     }
 
-    /// The dependencies of a package that none of its other dependencies has.
-    fn essential(&self, name: &str) -> Vec<&str> {
+    /// The dependencies of a package that do not follow from its other dependencies.
+    fn direct_dependencies(&self, name: &str) -> Vec<&str> {
         let Some(package) = self.packages.get(name) else {
             return Vec::new();
         };

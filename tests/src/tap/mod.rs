@@ -2,9 +2,9 @@
 //!
 //! Clients start with the tap's socket name in place of the simulator's. The tap relays the control
 //! messages and the packets of each client; both sides keep their own client numbers, so the tap
-//! rewrites no message. It works with any subnet manager, so counts and times of two subnet
-//! managers are comparable. The tap adds one hop per packet: benches measure the time of whole
-//! processes without it.
+//! rewrites no message. The tap works with any subnet manager, so counts and times of two subnet
+//! managers are comparable. The tap adds one hop per packet, so benches measure the time of whole
+//! processes without a tap.
 
 mod packet;
 mod reaction;
@@ -28,7 +28,7 @@ use relay::{Relay, Shared};
 /// packet is forwarded.
 pub type Hook = Box<dyn FnMut(&Packet) + Send>;
 
-/// A running tap. Its clients are disconnected when it is dropped.
+/// A running tap. Dropping the tap disconnects its clients.
 pub struct Tap {
     shared: Arc<Shared>,
     relay: Option<Relay>,

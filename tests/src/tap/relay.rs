@@ -158,8 +158,8 @@ impl ControlLoop {
         }
     }
 
-    /// Passes a control message to ibsim, and replaces it by ibsim's answer. Opens or closes the
-    /// connection of the client.
+    /// Passes a control message to ibsim, and replaces it by ibsim's answer. Also opens or closes
+    /// the connection of the client.
     fn relay(&mut self, message: &mut [u8; CONTROL_LEN]) -> io::Result<()> {
         let kind = read_u32(message, CONTROL_TYPE);
         let id = read_u32(message, CONTROL_ID);

@@ -1,4 +1,4 @@
-//! Follows packets from every host to every LID, after every single Set.
+//! Follows packets from every host to every LID after each Set.
 //!
 //! A Set of a forwarding table can only lose packets that pass its switch to the LIDs whose entries
 //! it changes. If a packet from this switch arrives, packets from all other switches arrive as
@@ -13,13 +13,13 @@ use rsm_routing::netlist::NodeKind;
 use rsm_sim::{SetJournalEntry, Sim};
 
 /// The number of losses that are kept as text; further losses are only counted.
-const KEPT: usize = 24;
+const MAX_LOSS_TEXTS: usize = 24;
 
 /// The number of entries in a block of a forwarding table.
-const BLOCK: usize = 64;
+const BLOCK_LEN: usize = 64;
 
 /// A bound above the number of switches on any path of the fabrics under test.
-const HOPS_MAX: usize = 64;
+const MAX_HOPS: usize = 64;
 
 /// A switch with its forwarding table.
 #[derive(Clone)]
@@ -30,8 +30,8 @@ struct Switch {
     top: u16,
     /// The ports by number, including port 0, whose state is ignored.
     ports: Vec<Port>,
-    /// For each LID, if the switch has hosts: whether a packet from the switch arrived at the
-    /// beginning.
+    /// If the switch has hosts, for each LID: whether a packet from the switch arrived when the
+    /// record began.
     arrives: Vec<bool>,
 }
 
@@ -41,8 +41,8 @@ struct Port {
     peer: Option<(Guid, PortNum)>,
 }
 
-/// Follows packets through the tables and links of a fabric while Sets change them. Links that go
-/// down are not noticed: restart the record after such a change.
+/// Follows packets through the tables and links of a fabric while Sets change them. The record does
+/// not notice links that go down: restart the record after such a change.
 pub struct Deliveries {
     switches: BTreeMap<Guid, Switch>,
     hosts: BTreeMap<(Guid, PortNum), PortState>,
@@ -61,16 +61,16 @@ pub struct Deliveries {
 impl Deliveries {
     pub(super) fn start(sim: &Sim) -> Deliveries {
         let state = |port: (Guid, PortNum)| {
-            let info = sim.port_info(port.0, port.1).expect("it is a port");
+            let info = sim.port_info(port.0, port.1).expect("the port exists");
             info.port_state()
         };
         let switch = |guid| {
-            let ports = sim.num_ports(guid).expect("it is a switch");
+            let ports = sim.num_ports(guid).expect("the switch exists");
             Switch {
-                entries: sim.lft(guid).expect("it is a switch").to_vec(),
+                entries: sim.lft(guid).expect("the switch exists").to_vec(),
                 top: sim
                     .switch_info(guid)
-                    .expect("it is a switch")
+                    .expect("the switch exists")
                     .linear_fdb_top()
                     .0,
                 ports: (0..=ports)
@@ -85,7 +85,7 @@ impl Deliveries {
         let switches = sim.nodes().filter(|&(_, kind)| kind == NodeKind::Switch);
         let mut holders = BTreeMap::new();
         for (guid, port) in sim.end_ports() {
-            let info = sim.port_info(guid, port).expect("it is a port");
+            let info = sim.port_info(guid, port).expect("the port exists");
             let lids = info.lid().0..info.lid().0.saturating_add(info.lmc().lids());
             holders.extend(
                 lids.map(|lid| (Lid(lid), guid))
@@ -164,12 +164,12 @@ impl Deliveries {
                 let Some(switch) = self.switches.get_mut(&entry.node) else {
                     return;
                 };
-                let first = entry.modifier as usize * BLOCK;
-                if switch.entries.len() < first + BLOCK {
-                    switch.entries.resize(first + BLOCK, 255);
+                let first = entry.modifier as usize * BLOCK_LEN;
+                if switch.entries.len() < first + BLOCK_LEN {
+                    switch.entries.resize(first + BLOCK_LEN, 255);
                 }
-                let held = &mut switch.entries[first..][..BLOCK];
-                let changed: Vec<usize> = (0..BLOCK)
+                let held = &mut switch.entries[first..][..BLOCK_LEN];
+                let changed: Vec<usize> = (0..BLOCK_LEN)
                     .filter(|&offset| held[offset] != entry.data[offset])
                     .map(|offset| first + offset)
                     .collect();
@@ -222,14 +222,17 @@ impl Deliveries {
 
     /// Follows a packet from the switch `leaf`, and records the loss if packets had arrived before.
     fn follow_from(&mut self, leaf: Guid, entry: &SetJournalEntry, lid: Lid) {
-        let Err(why) = self.arrives(leaf, lid) else {
+        let Err(reason) = self.arrives(leaf, lid) else {
             return;
         };
         let arrived = self.switches[&leaf].arrives[lid.index()];
         let to_switch = usize::from(self.switches.contains_key(&self.holders[&lid]));
-        if arrived && self.lost[to_switch].insert((leaf, lid)) && self.loss_texts.len() < KEPT {
+        if arrived
+            && self.lost[to_switch].insert((leaf, lid))
+            && self.loss_texts.len() < MAX_LOSS_TEXTS
+        {
             self.loss_texts.push(format!(
-                "at {:?}, {} was written: from {leaf} to LID {lid}: {why}",
+                "at {:?}, {} was written: from {leaf} to LID {lid}: {reason}",
                 entry.time, entry.node
             ));
         }
@@ -237,9 +240,9 @@ impl Deliveries {
 
     /// Follows a packet from the switch `from`. The error states where and why the packet is lost.
     fn arrives(&self, from: Guid, lid: Lid) -> Result<(), String> {
-        let holder = self.holders.get(&lid).ok_or("nobody holds it")?;
+        let holder = self.holders.get(&lid).ok_or("no port holds the LID")?;
         let mut at = from;
-        for _ in 0..HOPS_MAX {
+        for _ in 0..MAX_HOPS {
             let switch = &self.switches[&at];
             let exit = match switch.entries.get(lid.index()) {
                 Some(&exit) if lid.0 <= switch.top && exit != 255 => exit,
@@ -249,7 +252,7 @@ impl Deliveries {
                 return if at == *holder {
                     Ok(())
                 } else {
-                    Err(format!("{at} takes it for its own"))
+                    Err(format!("{at} consumes the packet"))
                 };
             }
             let port = switch.ports.get(usize::from(exit));
@@ -273,10 +276,10 @@ impl Deliveries {
                 return Ok(());
             }
             if !self.switches.contains_key(&peer.0) {
-                return Err(format!("{} takes no packets for others", peer.0));
+                return Err(format!("{} does not forward packets", peer.0));
             }
             at = peer.0;
         }
-        Err(format!("it goes round at {at}"))
+        Err(format!("the packet loops at {at}"))
     }
 }

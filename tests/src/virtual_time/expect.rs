@@ -12,19 +12,20 @@ use rsm_sim::{DropReason, Probe, Sim, SimCounters};
 use super::{World, partitions};
 
 /// The maximum number of violations that a message names.
-const SHOWN: usize = 8;
+const MAX_SHOWN: usize = 8;
 
-/// The end ports and links that are manageable from a port, across switches and links that are up.
+/// The end ports and links that can be managed from a port, across switches and links that are up.
 #[derive(Clone, Default, Debug)]
 pub struct Reach {
-    /// The end ports: port 0 of switches, cabled ports of other nodes.
+    /// The end ports: port 0 of switches, and cabled ports of other nodes.
     pub end_ports: Vec<(Guid, PortNum)>,
     /// The links, each once.
     pub links: Vec<((Guid, PortNum), (Guid, PortNum))>,
 }
 
 impl Reach {
-    /// Finds the part that is manageable from the port `from`, without the nodes `without`.
+    /// Finds the end ports and links that can be managed from the port `from`, without the nodes
+    /// `without`.
     ///
     /// # Panics
     ///
@@ -52,7 +53,7 @@ impl Reach {
         while let Some((guid, entry)) = queue.pop_front() {
             reach.end_ports.push((guid, entry));
             let exits = if switches.contains(&guid) {
-                1..=sim.num_ports(guid).expect("it is there")
+                1..=sim.num_ports(guid).expect("the switch exists")
             } else {
                 entry.0..=entry.0
             };
@@ -92,14 +93,14 @@ impl Reach {
         self.end_ports
             .iter()
             .flat_map(|&(guid, port)| {
-                let info = sim.port_info(guid, port).expect("it is there");
+                let info = sim.port_info(guid, port).expect("the port exists");
                 (0..info.lmc().lids()).map(move |offset| (Lid(info.lid().0 + offset), (guid, port)))
             })
             .collect()
     }
 }
 
-/// The part that is manageable from the first subnet manager of the world.
+/// The end ports and links that the first subnet manager of the world can manage.
 #[must_use]
 pub fn reach(world: &World, without: &[Guid]) -> Reach {
     let local = world
@@ -115,7 +116,10 @@ pub fn inactive(sim: &Sim, reach: &Reach) -> Vec<String> {
     let mut problems = Vec::new();
     for &(a, b) in &reach.links {
         for (guid, port) in [a, b] {
-            let state = sim.port_info(guid, port).expect("it is there").port_state();
+            let state = sim
+                .port_info(guid, port)
+                .expect("the port exists")
+                .port_state();
             if state != PortState::Active {
                 problems.push(format!("{guid} port {port} is {state:?}"));
             }
@@ -126,8 +130,9 @@ pub fn inactive(sim: &Sim, reach: &Reach) -> Vec<String> {
 
 /// Descriptions of pairs between which packets do not arrive, and of missing or duplicate LIDs.
 ///
-/// In `excused` cases, packets from one switch's port 0 to another's may be discarded: if a cable
-/// is missing, up*/down* paths need to connect only pairs of switches with hosts.
+/// In up to `excused` cases, packets from port 0 of one switch to port 0 of another switch may be
+/// discarded: if a cable is missing, up*/down* paths need to connect only pairs of switches with
+/// hosts.
 #[must_use]
 pub fn unreachable(sim: &Sim, reach: &Reach, excused: u64) -> Vec<String> {
     let mut problems = Vec::new();
@@ -146,7 +151,9 @@ pub fn unreachable(sim: &Sim, reach: &Reach, excused: u64) -> Vec<String> {
             if source == holder {
                 continue;
             }
-            let probe = sim.probe(source, lid, 0).expect("it is an end port");
+            let probe = sim
+                .probe(source, lid, 0)
+                .expect("the source is an end port");
             let arrived =
                 matches!(probe, Probe::Delivered { node, port, .. } if (node, port) == holder);
             let switches = source.1 == PortNum::ZERO && holder.1 == PortNum::ZERO;
@@ -165,7 +172,7 @@ pub fn unreachable(sim: &Sim, reach: &Reach, excused: u64) -> Vec<String> {
                     source.0, source.1, holder.0, holder.1
                 ));
             }
-            if problems.len() > SHOWN {
+            if problems.len() > MAX_SHOWN {
                 return problems;
             }
         }
@@ -183,8 +190,8 @@ pub fn assert_up(world: &World) {
     assert_up_without(world, &[]);
 }
 
-/// Asserts like [`assert_up`], without the nodes `without` and without the nodes that can only be
-/// reached through them.
+/// Asserts like [`assert_up`], without the nodes `without` and without nodes that can only be
+/// reached through `without`.
 ///
 /// # Panics
 ///
@@ -200,7 +207,7 @@ pub fn assert_up_without(world: &World, without: &[Guid]) {
     }
     if !problems.is_empty() {
         let count = problems.len();
-        problems.truncate(SHOWN);
+        problems.truncate(MAX_SHOWN);
         panic!(
             "{count} problems at {:?}: {problems:#?}; findings {:?}",
             world.now(),
@@ -217,13 +224,15 @@ pub fn assert_up_without(world: &World, without: &[Guid]) {
 /// A path is missing or wrong, or its LIDs are not saved.
 pub fn assert_answers(world: &World) {
     let (sim, manager) = (&world.sim, world.manager());
-    let snapshot = manager.snapshot().expect("it has published");
+    let snapshot = manager
+        .snapshot()
+        .expect("the manager has published a snapshot");
     let answering = SaSnapshot::of(snapshot, None);
-    let directory = answering.directory().expect("it has a plan");
+    let directory = answering.directory().expect("the snapshot has a plan");
     let reach = reach(world, &[]);
     let is_host = |end: &&(Guid, PortNum)| end.1 != PortNum::ZERO;
     let hosts: Vec<(Guid, PortNum)> = reach.end_ports.iter().filter(is_host).copied().collect();
-    let lid = |(node, port)| sim.port_info(node, port).expect("it is there").lid();
+    let lid = |(node, port)| sim.port_info(node, port).expect("the port exists").lid();
     for (&from, &to) in hosts.iter().zip(hosts.iter().cycle().skip(1)) {
         let end = |host| {
             let port = directory.by_lid(lid(host));
@@ -280,13 +289,13 @@ pub fn is_link_mismatched(sim: &Sim, subject: &str) -> bool {
         Some((guid.parse::<Guid>().ok()?, PortNum(port)))
     });
     let (guid, number) = port.expect("the finding names a port");
-    let here = sim.port_info(guid, number).expect("it is there");
-    let peer = sim.peer(guid, number).expect("it is there");
-    let (peer, peer_number) = peer.expect("it has a link");
-    let there = sim.port_info(peer, peer_number).expect("it is there");
+    let here = sim.port_info(guid, number).expect("the port exists");
+    let peer = sim.peer(guid, number).expect("the port exists");
+    let (peer, peer_number) = peer.expect("the port has a cable");
+    let there = sim.port_info(peer, peer_number).expect("the port exists");
     let mtu = here.mtu_cap().code().min(there.mtu_cap().code());
-    let lanes = here.vl_cap().code().min(there.vl_cap().code());
-    (here.neighbor_mtu().code(), here.operational_vls().code()) != (mtu, lanes)
+    let vls = here.vl_cap().code().min(there.vl_cap().code());
+    (here.neighbor_mtu().code(), here.operational_vls().code()) != (mtu, vls)
 }
 
 /// The number of Sets that reached agents, by attribute, without attributes for which no Set

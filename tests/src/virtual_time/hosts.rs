@@ -30,10 +30,10 @@ use rsm_sim::{AttachId, Sim};
 use super::World;
 
 /// The time for which a host waits for an answer, as in IP over InfiniBand.
-pub const PATIENCE: Duration = Duration::from_secs(1);
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The maximum number of datagrams that a program sends in one turn.
-const AT_ONCE: usize = 64;
+const MAX_DATAGRAMS: usize = 64;
 
 /// The number of steps at one moment after which a run counts as stuck.
 const IDLE_STEPS: usize = 1_000_000;
@@ -41,7 +41,7 @@ const IDLE_STEPS: usize = 1_000_000;
 /// The port of a program.
 #[derive(Debug)]
 struct EndPort {
-    /// The datagrams that the program has sent and the fabric has not yet taken.
+    /// The datagrams that the program has sent and the fabric has not yet received.
     outbox: Mutex<VecDeque<Datagram>>,
     local: LocalPort,
 }
@@ -71,7 +71,7 @@ struct End {
     sink: SaSink,
     inbox: Arc<Mutex<VecDeque<SaInbound>>>,
     /// Whether the program ignores arriving packets.
-    deaf: bool,
+    ignores_packets: bool,
     /// The number of requests so far, which is the transaction identifier of the last one.
     requests: u64,
 }
@@ -81,11 +81,11 @@ impl End {
         let client = sim.attach(node, port).expect("the port is free");
         let end_port = Arc::new(EndPort {
             outbox: Mutex::default(),
-            local: sim.local_port(client).expect("it was attached just now"),
+            local: sim.local_port(client).expect("the client is attached"),
         });
         let inbox: Arc<Mutex<VecDeque<SaInbound>>> = Arc::default();
         let arrived = Arc::clone(&inbox);
-        let mut sink: SaSink = Box::new(move |what| arrived.lock().push_back(what));
+        let mut sink: SaSink = Box::new(move |inbound| arrived.lock().push_back(inbound));
         let mut port: Arc<dyn SaPort> = Arc::clone(&end_port) as _;
         let mut config = RmppConfig::default();
         match faults {
@@ -102,29 +102,29 @@ impl End {
             messenger: Messenger::new(port, config),
             sink,
             inbox,
-            deaf: false,
+            ignores_packets: false,
             requests: 0,
         }
     }
 
     /// Passes an arrived datagram to the program.
-    fn take(&mut self, datagram: Datagram, now: Time) {
-        if self.deaf {
+    fn receive(&mut self, datagram: Datagram, now: Time) {
+        if self.ignores_packets {
             return;
         }
         (self.sink)(SaInbound::Datagram(Box::new(datagram)));
-        while let Some(what) = self.inbox.lock().pop_front() {
-            self.messenger.handle(what, now);
+        while let Some(inbound) = self.inbox.lock().pop_front() {
+            self.messenger.handle(inbound, now);
         }
     }
 
     /// Sends pending datagrams. Returns whether more can be sent immediately.
     fn transmit(&mut self, sim: &mut Sim, now: Time) -> bool {
-        let left = self.messenger.transmit(AT_ONCE, now);
+        let left = self.messenger.transmit(MAX_DATAGRAMS, now);
         for datagram in self.end_port.outbox.lock().drain(..) {
             sim.send(self.client, &datagram, now);
         }
-        left.expect("it is never closed") == Left::More
+        left.expect("the port is never closed") == Left::More
     }
 }
 
@@ -149,8 +149,8 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Takes over the fabric of a brought-up world; all hosts except the manager's become hosts
-    /// here.
+    /// Takes over the fabric of a brought-up world. All hosts of the world except the manager's
+    /// host become hosts of the result.
     ///
     /// # Panics
     ///
@@ -158,8 +158,8 @@ impl Hosts {
     #[must_use]
     pub fn of(world: &World, config: SaConfig, plan: FaultPlan) -> Hosts {
         let manager = world.manager();
-        let snapshot = manager.snapshot().expect("it is up");
-        let place = manager.local(&world.sim).expect("it has a port");
+        let snapshot = manager.snapshot().expect("the subnet is up");
+        let place = manager.local(&world.sim).expect("the manager has a port");
         let mut sim = world.sim.clone();
         sim.detach(manager.attachment());
         let faults = FaultInjector::new(plan);
@@ -178,7 +178,10 @@ impl Hosts {
             places.push((port.guid, port.lid()));
         }
         Hosts {
-            lid: sim.port_info(place.0, place.1).expect("it is there").lid(),
+            lid: sim
+                .port_info(place.0, place.1)
+                .expect("the port exists")
+                .lid(),
             now: sim.now(),
             sim,
             sa,
@@ -223,7 +226,7 @@ impl Hosts {
 
     /// Makes a host ignore all further packets.
     pub fn deafen(&mut self, host: usize) {
-        self.hosts[host].deaf = true;
+        self.hosts[host].ignores_packets = true;
     }
 
     /// Sends a request of a host; [`Hosts::next`] returns the answer.
@@ -248,8 +251,8 @@ impl Hosts {
         let remote = RemoteAddress::gsi(self.lid, 0);
         let sent = end
             .messenger
-            .send(Message { bytes, remote }, PATIENCE, self.now);
-        sent.expect("there is room for it");
+            .send(Message { bytes, remote }, ANSWER_TIMEOUT, self.now);
+        sent.expect("the messenger has room for the request");
         tid
     }
 
@@ -279,7 +282,7 @@ impl Hosts {
                 return None;
             }
             idle = if self.now > before { 0 } else { idle + 1 };
-            assert!(idle < IDLE_STEPS, "it goes on for ever at {before:?}");
+            assert!(idle < IDLE_STEPS, "the run is stuck at {before:?}");
         }
     }
 
@@ -291,7 +294,8 @@ impl Hosts {
         }
     }
 
-    /// Does the due work, or advances the time. Returns whether `until` is still in the future.
+    /// Does the work that is due, or advances the time. Returns whether `until` is still in the
+    /// future.
     fn step(&mut self, until: Time) -> bool {
         let mut more = self.serve();
         for host in &mut self.hosts {
@@ -314,7 +318,7 @@ impl Hosts {
                 self.now = self.sim.now().max(self.now);
                 let mut ends = self.hosts.iter_mut().chain([&mut self.server]);
                 if let Some(end) = ends.find(|end| end.client == client) {
-                    end.take(datagram, self.now);
+                    end.receive(datagram, self.now);
                 }
                 true
             }
@@ -348,7 +352,7 @@ impl Hosts {
             let answer = self.sa.handle(request, now);
             self.unfinished.extend(answer);
         }
-        for _ in 0..self.unfinished.len().min(AT_ONCE) {
+        for _ in 0..self.unfinished.len().min(MAX_DATAGRAMS) {
             let Some(mut answer) = self.unfinished.pop_front() else {
                 break;
             };
@@ -377,7 +381,7 @@ impl Hosts {
                 let mut bytes = header.as_bytes().to_vec();
                 bytes.resize(bytes.len() + SA_DATA_LEN, 0);
                 let busy = messenger.send(Message { bytes, remote }, Duration::ZERO, self.now);
-                busy.expect("there is room for a datagram");
+                busy.expect("the messenger has room for a datagram");
             }
             Err(NotSent::Transport(error)) => panic!("{error}"),
         }

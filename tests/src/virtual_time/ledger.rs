@@ -20,7 +20,7 @@ pub struct Ledger {
 impl Ledger {
     /// Counts a datagram if it is a Get or a Set. A request to a LID that no port holds counts for
     /// the sender's node.
-    pub(super) fn enter(&mut self, sim: &Sim, from: AttachId, datagram: &Datagram) {
+    pub(super) fn record(&mut self, sim: &Sim, from: AttachId, datagram: &Datagram) {
         let smp = Smp::from_bytes(&datagram.mad);
         let method = smp.header().method();
         if method != Method::GET && method != Method::SET {

@@ -68,14 +68,14 @@ pub struct Manager {
     /// The snapshot of the SA beside the core, if a test keeps it.
     sa_snapshot: Option<SaSnapshot>,
     convergences: Vec<Arc<Convergence>>,
-    /// See [`Manager::done`].
+    /// The tickets of completed commands; see [`Manager::done`].
     done: VecDeque<u64>,
     notices: Vec<Notice>,
-    /// See [`Manager::declined`].
+    /// The declined tickets with their reasons; see [`Manager::declined`].
     declined: Vec<(u64, String)>,
-    /// See [`Manager::taken`].
+    /// The accepted partition changes; see [`Manager::taken`].
     taken: Vec<(u64, ChangeEffect)>,
-    /// While the manager is stopped, the packets in its sockets.
+    /// The packets in the manager's sockets while it is stopped; `None` while it runs.
     paused: Option<VecDeque<Event>>,
     sets: u64,
     gets: u64,
@@ -83,10 +83,10 @@ pub struct Manager {
     /// Requests to the shared store that the world has not handled yet.
     requests: Vec<EpochRequest>,
     /// The last saved state, until the world has written it to the shared store.
-    unstored: Option<Box<SavedCoreState>>,
+    pending_store: Option<Box<SavedCoreState>>,
     /// All findings of the snapshots since [`Manager::keep_findings`].
     shown: Option<BTreeSet<Finding>>,
-    /// The time since which an SA beside the core answers hosts, and the snapshot from which it
+    /// The time since which an SA beside the core answers hosts, and the snapshot from which the SA
     /// answers.
     serving: Option<(Time, Arc<Snapshot>)>,
 }
@@ -116,14 +116,14 @@ impl Manager {
             gets: 0,
             foreseen: None,
             requests: Vec::new(),
-            unstored: None,
+            pending_store: None,
             shown: None,
             serving: None,
         }
     }
 
-    /// Starts the manager. `at` is its port, which the host's driver reports, and `stored` the
-    /// state that it has read from the shared store.
+    /// Starts the manager. `at` is the manager's port, which the host's driver reports; `stored` is
+    /// the state that the manager has read from the shared store.
     pub(super) fn start(
         &mut self,
         memory: Memory,
@@ -171,7 +171,7 @@ impl Manager {
         self.paused = None;
         (self.planning, self.preparing) = (None, None);
         self.requests.clear();
-        self.unstored = None;
+        self.pending_store = None;
         self.serving = None;
     }
 
@@ -290,7 +290,9 @@ impl Manager {
     /// The snapshot is not kept.
     #[must_use]
     pub fn sa_snapshot(&self) -> &SaSnapshot {
-        self.sa_snapshot.as_ref().expect("it is kept")
+        self.sa_snapshot
+            .as_ref()
+            .expect("the snapshot of the SA is kept")
     }
 
     /// Makes the SA beside the core answer from `snapshot`, if this manager is the master.
@@ -303,8 +305,8 @@ impl Manager {
         }
     }
 
-    /// The time since which an SA beside the core answers hosts, and the snapshot from which it
-    /// answers; `None` while it does not answer.
+    /// The time since which an SA beside the core answers hosts, and the snapshot from which the SA
+    /// answers; `None` while the SA does not answer.
     #[must_use]
     pub fn serving(&self) -> Option<(Time, &Arc<Snapshot>)> {
         let (since, snapshot) = self.serving.as_ref()?;
@@ -315,8 +317,8 @@ impl Manager {
         std::mem::take(&mut self.requests)
     }
 
-    pub(super) fn take_unstored(&mut self) -> Option<Box<SavedCoreState>> {
-        self.unstored.take()
+    pub(super) fn take_pending_store(&mut self) -> Option<Box<SavedCoreState>> {
+        self.pending_store.take()
     }
 
     /// Tells whether the manager is stopped but not dead.
@@ -326,7 +328,7 @@ impl Manager {
     }
 
     /// Tells whether the manager is alive and not stopped.
-    pub(super) fn runs(&self) -> bool {
+    pub(super) fn is_running(&self) -> bool {
         self.core.is_some() && self.paused.is_none()
     }
 
@@ -403,13 +405,13 @@ impl Manager {
     }
 
     /// Passes the alias GUIDs of the SA to the core.
-    pub(super) fn rename(&mut self, guids: Arc<AliasGuids>, now: Time) {
+    pub(super) fn set_alias_guids(&mut self, guids: Arc<AliasGuids>, now: Time) {
         self.guids = guids.clone();
         self.handle(Event::Guids(guids), now);
     }
 
     /// Passes the inventory of GPU hosts to the core.
-    pub(super) fn tell_gpus(&mut self, gpus: Arc<GpuInventory>, now: Time) {
+    pub(super) fn set_gpus(&mut self, gpus: Arc<GpuInventory>, now: Time) {
         self.gpus = gpus.clone();
         self.handle(Event::GpuHosts(gpus), now);
     }
@@ -432,8 +434,11 @@ impl Manager {
         if self.paused.is_some() {
             return;
         }
-        let due = |(when, _): &mut (Time, Event)| *when <= now;
-        let planned = [self.planning.take_if(due), self.preparing.take_if(due)];
+        let is_due = |(when, _): &mut (Time, Event)| *when <= now;
+        let planned = [
+            self.planning.take_if(is_due),
+            self.preparing.take_if(is_due),
+        ];
         for (_, planned) in planned.into_iter().flatten() {
             self.handle(planned, now);
         }
@@ -466,7 +471,7 @@ impl Manager {
                     self.sets += u64::from(is_smp(&datagram, Method::SET));
                     self.gets += u64::from(is_smp(&datagram, Method::GET));
                     if let Some(ledger) = ledger {
-                        ledger.enter(sim, self.attach, &datagram);
+                        ledger.record(sim, self.attach, &datagram);
                     }
                     if settings.kernel_timeouts {
                         sim.send_with_timeout(self.attach, &datagram, timeout, now);
@@ -499,7 +504,7 @@ impl Manager {
                 Effect::Foreseen(sets) => self.foreseen = Some(sets),
                 Effect::Epoch(request) => self.requests.push(request),
                 Effect::Remember(remembered) => {
-                    self.unstored = Some(remembered.clone());
+                    self.pending_store = Some(remembered.clone());
                     self.remembered = *remembered;
                 }
                 Effect::Converged(convergence) => self.convergences.push(convergence),

@@ -38,7 +38,7 @@ pub fn policy(text: &str) -> Arc<Policy> {
 /// The port does not exist.
 #[must_use]
 pub fn held(sim: &Sim, port: (Guid, PortNum)) -> Vec<PKey> {
-    let mut keys = sim.p_keys(port.0, port.1).expect("it is there");
+    let mut keys = sim.p_keys(port.0, port.1).expect("the port exists");
     let used = keys.iter().rposition(|key| key.is_valid());
     keys.truncate(used.map_or(0, |last| last + 1));
     keys
@@ -70,7 +70,7 @@ pub fn misplaced(sim: &Sim, reach: &Reach, plan: &Plan) -> Vec<String> {
         check(end);
     }
     for (guid, number) in ends {
-        let info = sim.port_info(guid, number).expect("it is there");
+        let info = sim.port_info(guid, number).expect("the port exists");
         let (inbound, outbound) = (
             info.partition_enforcement_inbound(),
             info.partition_enforcement_outbound(),

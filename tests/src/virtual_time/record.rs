@@ -12,7 +12,7 @@ use rsm_mad::wire::smp::Smp;
 use rsm_state::Role;
 
 /// The number of violations that are kept; further violations add no information.
-const KEPT: usize = 4;
+const MAX_VIOLATIONS: usize = 4;
 
 /// The departures of a run from the model.
 #[derive(Default)]
@@ -25,9 +25,9 @@ impl Record {
         &self.violations
     }
 
-    fn violated(&mut self, at: Time, what: String) {
-        if self.violations.len() < KEPT {
-            self.violations.push(format!("at {at:?} {what}"));
+    fn violated(&mut self, at: Time, violation: String) {
+        if self.violations.len() < MAX_VIOLATIONS {
+            self.violations.push(format!("at {at:?} {violation}"));
         }
     }
 
@@ -36,10 +36,10 @@ impl Record {
     pub(super) fn on_send(&mut self, at: Time, role: &Role, datagram: &Datagram) {
         let smp = Smp::from_bytes(&datagram.mad);
         let header = smp.header();
-        let writes = header.class().is_subnet_management()
+        let is_write = header.class().is_subnet_management()
             && header.method() == Method::SET
             && header.attribute() != SmInfo::ID;
-        if writes && *role != Role::Master {
+        if is_write && *role != Role::Master {
             let attribute = header.attribute();
             self.violated(
                 at,

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 /// The environment variable that selects a single seed.
-const ONE: &str = "RSM_SEED";
+const SEED_VARIABLE: &str = "RSM_SEED";
 
 /// The number of failing seeds after which a run stops: more failures rarely add information.
-const SHOWN: usize = 8;
+const MAX_FAILURES: usize = 8;
 
 /// The number of threads that share the seeds. Runs share nothing, so the number affects only the
 /// duration.
@@ -22,7 +22,7 @@ const THREADS: usize = 2;
 ///
 /// A run panics; the message has its seed and the command to repeat it.
 pub fn run(test: &str, count: u64, scenario: impl Fn(u64) + Sync) {
-    if let Some(seed) = number(ONE) {
+    if let Some(seed) = number(SEED_VARIABLE) {
         scenario(seed);
         return;
     }
@@ -31,7 +31,7 @@ pub fn run(test: &str, count: u64, scenario: impl Fn(u64) + Sync) {
     let worker = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= count || failures.lock().len() >= SHOWN {
+            if seed >= count || failures.lock().len() >= MAX_FAILURES {
                 break;
             }
             if let Err(cause) = catch_unwind(AssertUnwindSafe(|| scenario(seed))) {
@@ -47,7 +47,8 @@ pub fn run(test: &str, count: u64, scenario: impl Fn(u64) + Sync) {
     let failures = failures.into_inner();
     if let Some((seed, cause)) = failures.first_key_value() {
         panic!(
-            "seeds {:?} fail; repeat one with {ONE}={seed} cargo test -p rsm-tests {test}\nseed {seed}: {cause}",
+            "seeds {:?} fail; repeat one with \
+             {SEED_VARIABLE}={seed} cargo test -p rsm-tests {test}\nseed {seed}: {cause}",
             failures.keys()
         );
     }

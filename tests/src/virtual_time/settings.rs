@@ -20,9 +20,9 @@ pub struct Settings {
     /// Whether the host times out requests itself and drops late answers, as the kernel does behind
     /// umad.
     pub kernel_timeouts: bool,
-    /// Whether the host gets an event immediately when its link comes up or goes down. Otherwise it
-    /// has to poll, as behind umad without the adapter's events: see
-    /// [`World::look_at_ports`](super::World::look_at_ports).
+    /// Whether the host gets an event immediately when its link comes up or goes down. Otherwise
+    /// the host has to poll, as behind umad without the adapter's events: see
+    /// [`World::poll_ports`](super::World::poll_ports).
     pub port_events: bool,
     /// The seed of the hardware's faults.
     pub seed: u64,

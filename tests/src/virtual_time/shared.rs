@@ -15,10 +15,10 @@ use rsm_store::replica::{BEAT, CLAIM_DEADLINE, FOLLOW_PLAN, SILENT, STALE};
 use super::World;
 
 /// The time from a request to its answer.
-const ANSWER: Duration = Duration::from_millis(5);
+const ANSWER_DELAY: Duration = Duration::from_millis(5);
 
 /// The time from a change of the state to its arrival in the store.
-const WRITE: Duration = Duration::from_millis(10);
+const WRITE_DELAY: Duration = Duration::from_millis(10);
 
 /// The store, and the state of the store that each manager has seen.
 #[derive(Default)]
@@ -31,9 +31,9 @@ pub(super) struct SharedStore {
     /// The time of the holder's last sign of life.
     alive_at: Time,
     /// The time at which the other managers were last shown a plan, or will next be shown one.
-    shown_at: Time,
+    plan_shown_at: Time,
     /// Whether the store answers no manager.
-    pub(super) is_away: bool,
+    pub(super) is_unreachable: bool,
     /// The time until a manager learns that the store does not answer: zero if the store refuses
     /// connections, [`CLAIM_DEADLINE`] if it hangs.
     failure_delay: Duration,
@@ -45,15 +45,15 @@ pub(super) struct SharedStore {
     /// The number of the last claim or release of each manager that has arrived. A repeated claim
     /// with a lower number is superseded.
     arrived: BTreeMap<usize, u64>,
-    /// The managers that get no answer from the store.
+    /// The managers to which the store does not answer.
     cut_off: BTreeSet<usize>,
     /// The state that the store last showed to each manager that did not hold the epoch.
-    shown: BTreeMap<usize, SavedCoreState>,
+    last_shown: BTreeMap<usize, SavedCoreState>,
 }
 
 impl SharedStore {
-    /// The stored state of a manager other than `own`; `None` if there is none, or if the store
-    /// does not answer the manager `index`.
+    /// The stored state of a manager other than `own`; `None` if no other manager has stored a
+    /// state, or if the store does not answer the manager `index`.
     pub(super) fn stored_by_another(
         &self,
         index: usize,
@@ -65,7 +65,7 @@ impl SharedStore {
 
     /// Whether the store answers the manager `index`.
     fn answers(&self, index: usize) -> bool {
-        !self.is_away && !self.cut_off.contains(&index)
+        !self.is_unreachable && !self.cut_off.contains(&index)
     }
 }
 
@@ -75,10 +75,10 @@ impl World {
     /// # Panics
     ///
     /// The managers share no store.
-    pub fn set_store_away(&mut self, is_away: bool) {
-        self.store_mut().is_away = is_away;
-        if !is_away {
-            self.tell_of_plan();
+    pub fn set_store_away(&mut self, is_unreachable: bool) {
+        self.store_mut().is_unreachable = is_unreachable;
+        if !is_unreachable {
+            self.announce_plan();
         }
     }
 
@@ -88,13 +88,13 @@ impl World {
     /// # Panics
     ///
     /// The managers share no store.
-    pub fn set_store_hangs(&mut self, hangs: bool) {
-        self.store_mut().failure_delay = if hangs {
+    pub fn set_store_hangs(&mut self, is_hanging: bool) {
+        self.store_mut().failure_delay = if is_hanging {
             CLAIM_DEADLINE
         } else {
             Duration::ZERO
         };
-        self.set_store_away(hangs);
+        self.set_store_away(is_hanging);
     }
 
     /// Makes the store unreachable for one manager, or reachable again.
@@ -113,7 +113,7 @@ impl World {
             let silent = Event::Epoch(EpochEvent::Silent(is_cut));
             self.managers[index].handle(silent, now);
         }
-        self.tell_of_epoch();
+        self.announce_epoch();
     }
 
     /// The epoch of the shared store.
@@ -147,22 +147,24 @@ impl World {
         if self.shared.is_none() {
             return;
         }
-        self.note_life();
+        self.record_signs_of_life();
         for index in 0..self.managers.len() {
             for request in self.managers[index].take_requests() {
                 let store = self.store_mut();
                 store.requests += u64::from(request != EpochRequest::Check);
                 let number = store.requests;
-                self.schedule(ANSWER, move |world| world.take(index, request, number));
+                self.schedule(ANSWER_DELAY, move |world| {
+                    world.receive(index, request, number)
+                });
             }
-            if let Some(state) = self.managers[index].take_unstored() {
-                self.schedule(WRITE, move |world| world.store(index, *state));
+            if let Some(state) = self.managers[index].take_pending_store() {
+                self.schedule(WRITE_DELAY, move |world| world.store(index, *state));
             }
         }
     }
 
     /// Records signs of life of the holder while it runs.
-    pub(super) fn note_life(&mut self) {
+    pub(super) fn record_signs_of_life(&mut self) {
         let now = self.now;
         let Some(store) = &mut self.shared else {
             return;
@@ -172,15 +174,15 @@ impl World {
             held.find(|&(_, &held)| held == epoch)
                 .map(|(&index, _)| index)
         });
-        let reaches = |index: usize| store.answers(index) && self.managers[index].runs();
+        let reaches = |index: usize| store.answers(index) && self.managers[index].is_running();
         if holder.is_some_and(reaches) {
             store.alive_at = now;
         }
     }
 
-    /// Takes a request that has arrived, and answers it. If the store does not answer, the manager
-    /// learns so after `failure_delay`.
-    fn take(&mut self, index: usize, request: EpochRequest, number: u64) {
+    /// Receives a request, and answers it. If the store does not answer, the manager learns of the
+    /// failure after `failure_delay`.
+    fn receive(&mut self, index: usize, request: EpochRequest, number: u64) {
         let store = self.store_mut();
         if request != EpochRequest::Check {
             let arrived = store.arrived.entry(index).or_default();
@@ -209,8 +211,8 @@ impl World {
                 // The holder's signs of life end without notice.
                 self.store_mut().held.remove(&index);
             } else {
-                let shown = self.store_mut().shown.get(&index).cloned();
-                let state = shown.filter(|_| claims).map(Box::new);
+                let last_shown = self.store_mut().last_shown.get(&index).cloned();
+                let state = last_shown.filter(|_| claims).map(Box::new);
                 let is_replaced = state.is_some();
                 self.managers[index].handle(Event::Epoch(EpochEvent::Unreachable(state)), now);
                 if is_replaced {
@@ -221,7 +223,7 @@ impl World {
             if claims {
                 // The store's thread repeats the request.
                 self.schedule(Duration::from_secs(1), move |world| {
-                    world.take(index, request, number);
+                    world.receive(index, request, number);
                 });
             }
             return;
@@ -235,7 +237,7 @@ impl World {
                 store.awaiting.remove(&index);
                 let held = store.held.remove(&index);
                 store.is_released |= held.is_some() && held == store.epoch;
-                self.tell_of_epoch();
+                self.announce_epoch();
                 return;
             }
             EpochRequest::Check => match store.epoch {
@@ -296,7 +298,8 @@ impl World {
         true
     }
 
-    /// Grants the next epoch to a manager, with the stored state unless the manager's own.
+    /// Grants the next epoch to a manager. The grant includes the stored state, unless the manager
+    /// stored that state itself.
     fn grant(&mut self, index: usize, own: Guid) {
         let now = self.now;
         let store = self.store_mut();
@@ -312,7 +315,7 @@ impl World {
         };
         (store.epoch, store.is_released, store.alive_at) = (Some(epoch), false, now);
         store.held.insert(index, epoch);
-        store.shown.remove(&index);
+        store.last_shown.remove(&index);
         let state = (!is_own).then(|| Box::new(store.state.clone()));
         let is_replaced = state.is_some();
         let granted = EpochEvent::Granted {
@@ -326,7 +329,7 @@ impl World {
             let groups = Arc::new(self.groups.clone());
             self.managers[index].regroup(groups, now);
         }
-        self.tell_of_epoch();
+        self.announce_epoch();
     }
 
     /// Stores the state of a manager that holds the epoch.
@@ -345,13 +348,13 @@ impl World {
         let is_new_plan = store.state.generation != state.generation;
         store.state = state;
         if is_new_plan {
-            self.tell_of_plan();
+            self.announce_plan();
         }
     }
 
     /// Informs all managers except the holder about the epoch, after one heartbeat. A manager that
     /// held an earlier epoch is deposed.
-    fn tell_of_epoch(&mut self) {
+    fn announce_epoch(&mut self) {
         self.schedule(BEAT, |world| {
             let now = world.now;
             let Some(epoch) = world.epoch() else { return };
@@ -373,14 +376,14 @@ impl World {
 
     /// Shows a new plan to the managers that do not hold the epoch, at most once per
     /// [`FOLLOW_PLAN`].
-    fn tell_of_plan(&mut self) {
+    fn announce_plan(&mut self) {
         let now = self.now;
         let store = self.store_mut();
-        if store.shown_at > now {
+        if store.plan_shown_at > now {
             return;
         }
-        let at = (now + BEAT).max(store.shown_at + FOLLOW_PLAN);
-        store.shown_at = at;
+        let at = (now + BEAT).max(store.plan_shown_at + FOLLOW_PLAN);
+        store.plan_shown_at = at;
         self.schedule(at.since(now), |world| {
             for index in 0..world.managers.len() {
                 if world.store_mut().held.get(&index).copied() != world.epoch() {
@@ -391,9 +394,9 @@ impl World {
     }
 
     /// Lets a starting manager read the store.
-    pub(super) fn schedule_look(&mut self, index: usize) {
+    pub(super) fn schedule_first_read(&mut self, index: usize) {
         if self.shared.is_some() {
-            self.schedule(ANSWER, move |world| world.show_store(index));
+            self.schedule(ANSWER_DELAY, move |world| world.show_store(index));
         }
     }
 
@@ -404,7 +407,7 @@ impl World {
         let Some(store) = store.filter(|store| store.answers(index)) else {
             return;
         };
-        store.shown.insert(index, store.state.clone());
+        store.last_shown.insert(index, store.state.clone());
         let (epoch, plan) = (store.epoch, store.state.generation);
         let claims = store.state.claims.clone();
         if epoch.is_some() && self.managers[index].is_alive() {

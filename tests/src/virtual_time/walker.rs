@@ -12,7 +12,7 @@ use rsm_routing::netlist::NodeKind;
 use rsm_sim::Sim;
 
 /// A bound above the number of hops of any path; a longer path is a loop.
-const HOPS_MAX: usize = 64;
+const MAX_HOPS: usize = 64;
 
 /// A port of a host, with its LID at the creation of the walker.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ struct Link {
     is_active: bool,
 }
 
-/// The walker of one fabric.
+/// Follows packets through the tables of one fabric.
 #[derive(Clone, Debug)]
 pub struct Walker {
     /// The switches, sorted by GUID.
@@ -71,7 +71,7 @@ impl Walker {
         let ends = sim.end_ports();
         let hosts = ends.filter(|(guid, _)| switches.binary_search(guid).is_err());
         let hosts = hosts.map(|(node, port)| {
-            let info = sim.port_info(node, port).expect("it is a port");
+            let info = sim.port_info(node, port).expect("the port exists");
             let lid = info.lid();
             Host { node, port, lid }
         });
@@ -89,7 +89,7 @@ impl Walker {
 
     /// Counts the pairs that are connected, and the pairs that are currently lost.
     #[must_use]
-    pub fn look(&self, sim: &Sim) -> Pairs {
+    pub fn count_pairs(&self, sim: &Sim) -> Pairs {
         let links = Links::of(self, sim);
         let starts = self.starts(&links);
         let mut pairs = Pairs {
@@ -105,8 +105,8 @@ impl Walker {
         pairs
     }
 
-    /// The index of the first host, searching cyclically from index `first`, that packets from a
-    /// connected host do not reach at present; `None` if all hosts are reached.
+    /// The index of a host that packets from some connected host do not reach at present; `None` if
+    /// packets reach all hosts. The search starts at the index `first`, and wraps around.
     #[must_use]
     pub fn first_lost(&self, sim: &Sim, first: usize) -> Option<usize> {
         let links = Links::of(self, sim);
@@ -120,12 +120,12 @@ impl Walker {
 
     /// The switch of each host; `None` if links do not connect the switch to the manager.
     fn starts(&self, links: &Links) -> Vec<Option<usize>> {
-        let parts = links.parts();
-        let own_part = links.home(self.manager).map(|leaf| parts[leaf]);
+        let components = links.components();
+        let own_component = links.leaf_of(self.manager).map(|leaf| components[leaf]);
         (0..self.hosts.len())
             .map(|host| {
-                let home = links.home(host);
-                home.filter(|&leaf| Some(parts[leaf]) == own_part)
+                let leaf_of = links.leaf_of(host);
+                leaf_of.filter(|&leaf| Some(components[leaf]) == own_component)
             })
             .collect()
     }
@@ -166,7 +166,7 @@ impl Walker {
             .collect();
         let arrives = |start: usize| {
             let mut at = start;
-            for _ in 0..HOPS_MAX {
+            for _ in 0..MAX_HOPS {
                 match exits[at] {
                     Some(End::Host(host)) => return host == target,
                     Some(End::Switch(next)) => at = next,
@@ -197,7 +197,7 @@ struct Links {
 impl Links {
     /// Finds the links that are up now.
     fn of(walker: &Walker, sim: &Sim) -> Links {
-        let places: BTreeMap<(Guid, PortNum), usize> = walker
+        let host_indexes: BTreeMap<(Guid, PortNum), usize> = walker
             .hosts
             .iter()
             .enumerate()
@@ -212,7 +212,7 @@ impl Links {
             let (here, there) = (state((node, port))?, state(peer)?);
             let end = match walker.switches.binary_search(&peer.0) {
                 Ok(switch) => End::Switch(switch),
-                Err(_) => End::Host(*places.get(&peer)?),
+                Err(_) => End::Host(*host_indexes.get(&peer)?),
             };
             let is_active = here == PortState::Active && there == PortState::Active;
             Some(Link { end, is_active })
@@ -231,7 +231,7 @@ impl Links {
     }
 
     /// The switch to which a host is connected; `None` if its link is down or leads to a host.
-    fn home(&self, host: usize) -> Option<usize> {
+    fn leaf_of(&self, host: usize) -> Option<usize> {
         match self.hosts[host]?.end {
             End::Switch(switch) => Some(switch),
             End::Host(_) => None,
@@ -239,25 +239,25 @@ impl Links {
     }
 
     /// For each switch, a number that is equal for all switches that links connect.
-    fn parts(&self) -> Vec<usize> {
-        let mut parts = vec![usize::MAX; self.switches.len()];
-        for start in 0..parts.len() {
-            if parts[start] != usize::MAX {
+    fn components(&self) -> Vec<usize> {
+        let mut components = vec![usize::MAX; self.switches.len()];
+        for start in 0..components.len() {
+            if components[start] != usize::MAX {
                 continue;
             }
-            parts[start] = start;
+            components[start] = start;
             let mut stack = vec![start];
             while let Some(at) = stack.pop() {
                 for link in self.switches[at].iter().flatten() {
                     if let End::Switch(next) = link.end
-                        && parts[next] == usize::MAX
+                        && components[next] == usize::MAX
                     {
-                        parts[next] = start;
+                        components[next] = start;
                         stack.push(next);
                     }
                 }
             }
         }
-        parts
+        components
     }
 }

@@ -16,10 +16,10 @@ use rsm_sim::{SetJournalEntry, Sim};
 use super::record::Record;
 
 /// The number of violations that are kept; further violations add no information.
-const KEPT: usize = 4;
+const MAX_VIOLATIONS: usize = 4;
 
 /// The number of entries in a block of a forwarding table.
-const BLOCK: usize = 64;
+const BLOCK_LEN: usize = 64;
 
 /// A port whose unique LID was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,7 +96,8 @@ pub struct Watch {
     /// The GUIDs of the switches, ascending.
     switches: Vec<Guid>,
     tables: Vec<Table>,
-    /// For each switch and port, the switch at the other end of an Active link, and the port there.
+    /// For each switch and port, the index of the switch at the other end of an Active link, and
+    /// its port.
     links: Vec<Vec<Option<(usize, u8)>>>,
     lids: BTreeMap<(Guid, PortNum), (Lid, Lmc)>,
     /// For each switch and table block, the sending time of the latest effective Set.
@@ -132,7 +133,7 @@ impl Watch {
         watch
     }
 
-    /// Tells whether a switch holds a block that a later sent block should have replaced.
+    /// Tells whether a switch holds an outdated block, because an earlier Set overtook a later one.
     #[must_use]
     pub fn was_overtaken(&self) -> bool {
         !self.overtaken.is_empty()
@@ -189,12 +190,12 @@ impl Watch {
         let switch = self.switches.binary_search(&entry.node).ok();
         match (entry.attribute, switch) {
             (LinearForwardingTable::ID, Some(switch)) => {
-                let first = entry.modifier as usize * BLOCK;
+                let first = entry.modifier as usize * BLOCK_LEN;
                 let entries = &mut self.tables[switch].entries;
-                if entries.len() < first + BLOCK {
-                    entries.resize(first + BLOCK, 255);
+                if entries.len() < first + BLOCK_LEN {
+                    entries.resize(first + BLOCK_LEN, 255);
                 }
-                let has_changed = entries[first..][..BLOCK] != entry.data;
+                let has_changed = entries[first..][..BLOCK_LEN] != entry.data;
                 let block = (switch, entry.modifier as usize);
                 let latest = self.latest.entry(block).or_insert(entry.sent);
                 if entry.sent < *latest {
@@ -206,7 +207,7 @@ impl Watch {
                     self.overtaken.remove(&block);
                 }
                 if has_changed {
-                    let held = &mut entries[first..][..BLOCK];
+                    let held = &mut entries[first..][..BLOCK_LEN];
                     if let Some(writes) = &mut self.writes {
                         let lids = (first..).map(|lid| Lid(lid as u16));
                         let pairs = lids.zip(held.iter().zip(&entry.data));
@@ -227,8 +228,8 @@ impl Watch {
             (MulticastForwardingTable::ID, Some(switch)) => {
                 let has_changed = self.tables[switch].set_masks(entry.modifier, &entry.data);
                 if has_changed {
-                    let what = format!("multicast block {:#x} of {}", entry.modifier, entry.node);
-                    self.check(entry.time, &what);
+                    let change = format!("multicast block {:#x} of {}", entry.modifier, entry.node);
+                    self.check(entry.time, &change);
                 }
             }
             (SwitchInfo::ID, Some(switch)) => {
@@ -250,7 +251,7 @@ impl Watch {
                     } else {
                         entry.port
                     };
-                    self.note_lids(entry.time, (entry.node, port), (info.lid(), info.lmc()));
+                    self.record_lids(entry.time, (entry.node, port), (info.lid(), info.lmc()));
                 }
                 if switch.is_some() && info.port_state() == PortState::Active {
                     let before = self.links.clone();
@@ -264,9 +265,9 @@ impl Watch {
         }
     }
 
-    /// Notes the LIDs of a port. If the port had other LIDs that no other port has, the port counts
-    /// as moved.
-    fn note_lids(&mut self, at: Time, port: (Guid, PortNum), (to, lmc): (Lid, Lmc)) {
+    /// Records the LIDs of a port. If the port held other LIDs before, and no other port claims one
+    /// of these, the port counts as moved.
+    fn record_lids(&mut self, at: Time, port: (Guid, PortNum), (to, lmc): (Lid, Lmc)) {
         let before = self.lids.insert(port, (to, lmc));
         let Some((from, from_lmc)) = before.filter(|&(from, _)| from.is_unicast() && from != to)
         else {
@@ -278,7 +279,7 @@ impl Watch {
             let theirs = range(base, lmc);
             other != port && base.is_unicast() && theirs.start < held.end && held.start < theirs.end
         });
-        if !contested && self.moved.len() < KEPT {
+        if !contested && self.moved.len() < MAX_VIOLATIONS {
             self.moved.push(Moved { at, port, from, to });
         }
     }
@@ -295,14 +296,14 @@ impl Watch {
             .switches
             .iter()
             .map(|&guid| {
-                let info = sim.switch_info(guid).expect("it is a switch");
+                let info = sim.switch_info(guid).expect("the switch exists");
                 let mut table = Table {
-                    entries: sim.lft(guid).expect("it is a switch").to_vec(),
+                    entries: sim.lft(guid).expect("the switch exists").to_vec(),
                     top: info.linear_fdb_top().0,
                     masks: BTreeMap::new(),
                     multicast_top: info.multicast_fdb_top().0,
                 };
-                for (modifier, data) in sim.mft(guid).expect("it is a switch") {
+                for (modifier, data) in sim.mft(guid).expect("the switch exists") {
                     table.set_masks(modifier, data);
                 }
                 table
@@ -311,7 +312,7 @@ impl Watch {
         self.lids = sim
             .end_ports()
             .map(|(guid, port)| {
-                let info = sim.port_info(guid, port).expect("it is a port");
+                let info = sim.port_info(guid, port).expect("the port exists");
                 ((guid, port), (info.lid(), info.lmc()))
             })
             .collect();
@@ -328,7 +329,7 @@ impl Watch {
             .switches
             .iter()
             .map(|&guid| {
-                let ports = sim.num_ports(guid).expect("it is a switch");
+                let ports = sim.num_ports(guid).expect("the switch exists");
                 (0..=ports)
                     .map(|port| {
                         let here = (guid, PortNum(port));
@@ -341,10 +342,10 @@ impl Watch {
             .collect();
     }
 
-    /// Checks the current state for credit loops; `what` describes the last change.
-    fn check(&mut self, at: Time, what: &str) {
+    /// Checks the current state for credit loops; `change` describes the last change.
+    fn check(&mut self, at: Time, change: &str) {
         self.states += 1;
-        if self.credit_loops.len() < KEPT
+        if self.credit_loops.len() < MAX_VIOLATIONS
             && let Some(cycle) = self.credit_loop()
         {
             let ends = cycle.iter().zip(cycle.iter().cycle().skip(1));
@@ -355,14 +356,14 @@ impl Watch {
                 })
                 .collect();
             self.credit_loops
-                .push(format!("at {at:?}, {what}: {}", channels.join(" -> ")));
+                .push(format!("at {at:?}, {change}: {}", channels.join(" -> ")));
         }
     }
 
-    /// A LID whose packets leave through the exit `from` and then through the exit `to`; 0 if there
-    /// is none.
+    /// A LID whose packets leave through the exit `from` and then through the exit `to`; 0 if no
+    /// LID does.
     fn lid_between(&self, from: (usize, u8), to: (usize, u8)) -> usize {
-        let leaves = |exit: (usize, u8), lid: usize| {
+        let exits_through = |exit: (usize, u8), lid: usize| {
             let masks = self.tables[exit.0].exits(lid as u16);
             let by_mask = masks[usize::from(exit.1 / 64)] >> (exit.1 % 64) & 1 == 1;
             self.tables[exit.0].exit(lid) == Some(exit.1) || by_mask
@@ -370,7 +371,7 @@ impl Watch {
         let unicast = 1..self.tables[from.0].entries.len();
         let multicast = self.tables[from.0].masks.keys().copied().map(usize::from);
         let mut lids = unicast.chain(multicast);
-        lids.find(|&lid| leaves(from, lid) && leaves(to, lid))
+        lids.find(|&lid| exits_through(from, lid) && exits_through(to, lid))
             .unwrap_or(0)
     }
 
@@ -419,14 +420,15 @@ impl Watch {
     /// switch, or the block of the LID is overtaken.
     fn hop(&self, switch: usize, lid: usize) -> Option<(u8, usize)> {
         let exit = self.tables[switch].exit(lid)?;
-        if self.overtaken.contains(&(switch, lid / BLOCK)) {
+        if self.overtaken.contains(&(switch, lid / BLOCK_LEN)) {
             return None;
         }
         let next = *self.links[switch].get(usize::from(exit))?;
         next.map(|(next, _)| (exit, next))
     }
 
-    /// Adds, for each link on which packets to a multicast LID leave a switch, their next exits.
+    /// For each link on which packets to a multicast LID leave a switch, adds the exits that these
+    /// packets take at the next switch.
     fn add_multicast(&self, switch: usize, mlid: u16, onward: &mut [Vec<[u64; 4]>]) {
         let exits = self.tables[switch].exits(mlid);
         for (exit, link) in self.links[switch].iter().enumerate() {
@@ -434,9 +436,9 @@ impl Watch {
             if exits[exit / 64] >> (exit % 64) & 1 == 0 {
                 continue;
             }
-            let mut then = self.tables[next].exits(mlid);
-            then[usize::from(entry / 64)] &= !(1 << (entry % 64));
-            for (word, bits) in onward[switch][exit].iter_mut().zip(then) {
+            let mut next_exits = self.tables[next].exits(mlid);
+            next_exits[usize::from(entry / 64)] &= !(1 << (entry % 64));
+            for (word, bits) in onward[switch][exit].iter_mut().zip(next_exits) {
                 *word |= bits;
             }
         }
@@ -454,7 +456,7 @@ impl Watch {
         let (switch, port) = channel;
         match marks[switch][usize::from(port)] {
             Mark::Done => return false,
-            Mark::OnTheWay => {
+            Mark::OnPath => {
                 let start = path.iter().position(|&passed| passed == channel);
                 path.drain(..start.unwrap_or(0));
                 return true;
@@ -464,7 +466,7 @@ impl Watch {
         let Some((next, _)) = self.links[switch][usize::from(port)] else {
             return false;
         };
-        marks[switch][usize::from(port)] = Mark::OnTheWay;
+        marks[switch][usize::from(port)] = Mark::OnPath;
         path.push(channel);
         for (word, &bits) in onward[switch][usize::from(port)].iter().enumerate() {
             let mut rest = bits;
@@ -487,6 +489,6 @@ impl Watch {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     New,
-    OnTheWay,
+    OnPath,
     Done,
 }

@@ -32,15 +32,15 @@ use super::watch::{BlockWrite, Watch};
 /// stuck.
 const IDLE_DEADLINES: usize = 1000;
 
-/// A time that exceeds the bring-up of any small fabric without faults.
-const BRING_UP: Duration = Duration::from_secs(60);
+/// The maximum time for the bring-up of a small fabric without faults.
+const BRING_UP_LIMIT: Duration = Duration::from_secs(60);
 
 /// The capacity of the journal: twice the number of Sets that can take effect between two readings,
 /// which is a window of requests.
-const JOURNAL: usize = 1 << 16;
+const JOURNAL_CAPACITY: usize = 1 << 16;
 
 /// A scheduled change of the world.
-type Happening = Box<dyn FnOnce(&mut World)>;
+type Change = Box<dyn FnOnce(&mut World)>;
 
 /// A fabric with subnet managers, in virtual time.
 pub struct World {
@@ -54,7 +54,7 @@ pub struct World {
     /// The events of the ports at which hosts without a program listen.
     heard: BTreeMap<AttachId, Vec<PortEvent>>,
     /// The scheduled changes, by time and then in the order of scheduling.
-    agenda: BTreeMap<(Time, u64), Happening>,
+    agenda: BTreeMap<(Time, u64), Change>,
     /// The number of changes scheduled so far.
     scheduled: u64,
     pub(super) now: Time,
@@ -113,7 +113,7 @@ impl World {
     }
 
     /// Creates a generated fabric with two managers that share a store, under a [`Watch`]: the
-    /// master at the first host, and a just started standby at the last host.
+    /// master at the first host, and a standby at the last host that has just started.
     ///
     /// # Panics
     ///
@@ -124,7 +124,10 @@ impl World {
         let mut world = World::generated(spec, Settings::sharing(floating_lid));
         world.watch();
         world.settle(limit);
-        let last = *world.nodes(NodeKind::Ca).last().expect("there are hosts");
+        let last = *world
+            .nodes(NodeKind::Ca)
+            .last()
+            .expect("the fabric has hosts");
         world.add_manager(last, PortNum(1));
         world
     }
@@ -134,8 +137,8 @@ impl World {
     ///
     /// # Panics
     ///
-    /// `spec` does not specify a fabric with a cabled host, or the subnet does not come up as it
-    /// should.
+    /// `spec` does not specify a fabric with a cabled host, or the subnet does not come up without
+    /// violations.
     #[must_use]
     pub fn brought_up(spec: &str, settings: Settings) -> World {
         let mut world = World::generated(spec, settings);
@@ -150,7 +153,7 @@ impl World {
     /// The subnet does not come up as it should.
     pub fn bring_up(&mut self) {
         self.watch();
-        self.settle(BRING_UP);
+        self.settle(BRING_UP_LIMIT);
         expect::assert_up(self);
         expect::assert_no_findings(self);
         self.watched().assert_harmless();
@@ -217,7 +220,7 @@ impl World {
     ///
     /// The host does not listen.
     pub fn take_heard(&mut self, attach: AttachId) -> Vec<PortEvent> {
-        let heard = self.heard.get_mut(&attach).expect("it listens");
+        let heard = self.heard.get_mut(&attach).expect("the host listens");
         std::mem::take(heard)
     }
 
@@ -229,7 +232,7 @@ impl World {
     pub fn foreign_mut(&mut self, attach: AttachId) -> &mut ForeignManager {
         self.foreign
             .get_mut(&attach)
-            .expect("it was added, and not removed")
+            .expect("the foreign manager is attached")
     }
 
     /// Sends SubnSet(SMInfo) from a foreign subnet manager to the first manager of rsm.
@@ -245,7 +248,7 @@ impl World {
             .and_then(|local| inventory.hardware.port(local));
         let lid = own
             .and_then(|port| port.info.as_ref())
-            .expect("our port has been read")
+            .expect("rsm has read its own port")
             .lid();
         let order = self.foreign(attach).order(lid, control);
         self.sim.send(attach, &order, self.now);
@@ -277,7 +280,7 @@ impl World {
 
     /// Kills a subnet manager at once. Its packets on the wire stay there.
     pub fn kill(&mut self, index: usize) {
-        self.note_life();
+        self.record_signs_of_life();
         let manager = &mut self.managers[index];
         manager.kill();
         self.sim.set_is_sm(manager.attach, false);
@@ -286,7 +289,7 @@ impl World {
     /// Stops a subnet manager for `pause`, as SIGSTOP and SIGCONT do: its port stays up, and
     /// arriving packets wait.
     pub fn pause_for(&mut self, index: usize, pause: Duration) {
-        self.note_life();
+        self.record_signs_of_life();
         self.managers[index].pause();
         self.schedule(pause, move |world| {
             let now = world.now;
@@ -337,7 +340,7 @@ impl World {
     /// Checks every further state on the wire; see [`Watch`].
     pub fn watch(&mut self) {
         self.observe();
-        self.sim.start_journal(JOURNAL);
+        self.sim.start_journal(JOURNAL_CAPACITY);
         self.watch = Some(Watch::start(&self.sim));
     }
 
@@ -345,7 +348,7 @@ impl World {
     /// [`Deliveries`]. Forgets earlier losses.
     pub fn follow_deliveries(&mut self) {
         self.observe();
-        self.sim.start_journal(JOURNAL);
+        self.sim.start_journal(JOURNAL_CAPACITY);
         self.deliveries = Some(Deliveries::start(&self.sim));
     }
 
@@ -366,7 +369,7 @@ impl World {
     /// [`World::watch`] was not called.
     #[must_use]
     pub fn watched(&self) -> &Watch {
-        self.watch.as_ref().expect("somebody watched")
+        self.watch.as_ref().expect("the watch was started")
     }
 
     /// Keeps all further changes of forwarding tables, and returns the changes kept so far; see
@@ -376,7 +379,10 @@ impl World {
     ///
     /// [`World::watch`] was not called.
     pub fn keep_writes(&mut self) -> Vec<BlockWrite> {
-        self.watch.as_mut().expect("somebody watched").keep_writes()
+        self.watch
+            .as_mut()
+            .expect("the watch was started")
+            .keep_writes()
     }
 
     /// Keeps the snapshot of the SA beside each subnet manager; see [`Manager::sa_snapshot`].
@@ -396,14 +402,14 @@ impl World {
     /// [`World::count_requests`] was not called.
     #[must_use]
     pub fn requests(&self) -> &Ledger {
-        self.ledger.as_ref().expect("somebody counts")
+        self.ledger.as_ref().expect("requests are counted")
     }
 
-    /// Calls `happening` after `delay`.
-    pub fn schedule(&mut self, delay: Duration, happening: impl FnOnce(&mut World) + 'static) {
+    /// Calls `change` after `delay`.
+    pub fn schedule(&mut self, delay: Duration, change: impl FnOnce(&mut World) + 'static) {
         self.scheduled += 1;
         self.agenda
-            .insert((self.now + delay, self.scheduled), Box::new(happening));
+            .insert((self.now + delay, self.scheduled), Box::new(change));
     }
 
     /// Drops datagrams with the probability `loss` during an interval, which begins after `delay`
@@ -415,7 +421,7 @@ impl World {
     pub fn schedule_loss(&mut self, delay: Duration, over: Duration, loss: f64) {
         for (when, loss) in [(delay, loss), (over, 0.0)] {
             self.schedule(when, move |world| {
-                world.sim.set_loss(loss).expect("it is a probability");
+                world.sim.set_loss(loss).expect("the loss is a probability");
             });
         }
     }
@@ -470,8 +476,8 @@ impl World {
         self.settle(limit);
     }
 
-    /// Passes the ports whose counters exceed a limit to the first subnet manager, in place of the
-    /// earlier ports.
+    /// Passes the ports whose counters exceed a limit to the first subnet manager. These ports
+    /// replace the ports of earlier calls.
     pub fn port_errors(&mut self, errors: BTreeMap<PortKey, PortErrors>) {
         let now = self.now;
         self.managers[0].handle(Event::PortErrors(Arc::new(errors)), now);
@@ -501,7 +507,8 @@ impl World {
         self.tell_groups(Arc::new(self.groups.clone()));
     }
 
-    /// Passes the multicast groups to the first subnet manager, in place of the earlier groups.
+    /// Passes the multicast groups to the first subnet manager. These groups replace the groups of
+    /// earlier calls.
     pub fn tell_groups(&mut self, groups: Arc<GroupSet>) {
         self.groups = GroupSet::clone(&groups);
         let now = self.now;
@@ -509,15 +516,15 @@ impl World {
     }
 
     /// Assigns the alias GUIDs to ports, and passes them to the first subnet manager.
-    pub fn rename(&mut self, guids: AliasGuids) {
+    pub fn set_alias_guids(&mut self, guids: AliasGuids) {
         let now = self.now;
-        self.managers[0].rename(Arc::new(guids), now);
+        self.managers[0].set_alias_guids(Arc::new(guids), now);
     }
 
     /// Passes the inventory of GPU hosts to the first subnet manager.
-    pub fn tell_gpus(&mut self, gpus: Arc<GpuInventory>) {
+    pub fn set_gpus(&mut self, gpus: Arc<GpuInventory>) {
         let now = self.now;
-        self.managers[0].tell_gpus(gpus, now);
+        self.managers[0].set_gpus(gpus, now);
     }
 
     /// Removes the multicast members for good: subnet managers get only members that join again.
@@ -538,7 +545,7 @@ impl World {
 
     /// Polls the state of every subnet manager's port, as a transport without port events does, and
     /// delivers the changes since the last poll.
-    pub fn look_at_ports(&mut self) {
+    pub fn poll_ports(&mut self) {
         let clients: Vec<AttachId> = self.managers.iter().map(|one| one.attach).collect();
         for client in clients {
             let Some(local) = self.sim.local_port(client) else {
@@ -593,7 +600,8 @@ impl World {
             && self.sim.next_event().is_none()
     }
 
-    /// Runs until `until`, or until `enough` returns true. Returns whether `enough` returned true.
+    /// Runs until the time `until`, or until `enough` returns true. Returns whether `enough`
+    /// returned true.
     pub fn run(&mut self, until: Time, enough: impl Fn(&World) -> bool) -> bool {
         // The test may have changed the hardware since the last run.
         if let Some(watch) = &mut self.watch {
@@ -641,7 +649,7 @@ impl World {
             idle = if self.now > before { 0 } else { idle + 1 };
             assert!(
                 idle < IDLE_DEADLINES,
-                "somebody wants to be woken at {limit:?} over and over: {}",
+                "a deadline at {limit:?} recurs without any change: {}",
                 self.describe_unrest()
             );
         }

@@ -18,7 +18,7 @@ pub const PEERS: &[&str] = &["chromium", "chromedriver"];
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// The time between two checks of a condition.
-const POLL: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The key under which WebDriver names elements.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
@@ -38,8 +38,8 @@ const ARGUMENTS: [&str; 10] = [
     "--no-proxy-server",
 ];
 
-/// The number of drivers that are started at most until one has a port.
-const DRIVERS: usize = 5;
+/// The maximum number of drivers that are started until one of them has a port.
+const MAX_DRIVERS: usize = 5;
 
 /// The colour scheme that the system prefers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub enum Colours {
 pub struct Browser {
     address: String,
     session: String,
-    /// The driver, which must end before its folder is removed.
+    /// The driver, which must end before the folder of its profile is removed.
     _driver: Running,
     _profile: TempDir,
 }
@@ -63,16 +63,16 @@ pub struct Browser {
 #[derive(Debug, Clone)]
 pub struct Element(String);
 
-/// Starts a driver, and returns it with its address. A driver takes a free port of one protocol,
-/// and serves nobody if another program has the port of the other one (IPv4, IPv6): the next driver
-/// takes another port.
+/// Starts a driver, and returns it with its address. A driver takes a port that is free for IPv4 or
+/// IPv6, and serves no client if another program has the same port of the other protocol. The next
+/// driver takes another port.
 fn start_driver(directory: &Path) -> (Running, String) {
     let mut refusals = String::new();
-    for _ in 0..DRIVERS {
+    for _ in 0..MAX_DRIVERS {
         let driver = Invocation::new(program_path("chromedriver"), directory);
         let driver = driver.arg("--port=0").spawn();
         let mut driver = driver.expect("chromedriver can be started");
-        let started = wait_for_every(POLL, LIMIT, || {
+        let started = wait_for_every(POLL_INTERVAL, LIMIT, || {
             let has_no_port = driver.stderr_so_far().contains("bind() failed");
             if has_no_port || !driver.is_running() {
                 return Some(None);
@@ -97,7 +97,7 @@ impl Browser {
     /// The browser does not start.
     #[must_use]
     pub fn start(width: u32, height: u32, colours: Colours) -> Browser {
-        let profile = tempfile::tempdir().expect("there is room for a folder");
+        let profile = tempfile::tempdir().expect("the profile directory can be made");
         let (driver, address) = start_driver(profile.path());
         let mut arguments: Vec<String> = ARGUMENTS.map(str::to_owned).to_vec();
         arguments.push(format!("--window-size={width},{height}"));
@@ -159,15 +159,15 @@ impl Browser {
     /// # Panics
     ///
     /// The script returns no true value within the limit.
-    pub fn wait(&self, what: &str, script: &str) -> Value {
-        let found = wait_for_every(POLL, LIMIT, || {
+    pub fn wait(&self, condition: &str, script: &str) -> Value {
+        let found = wait_for_every(POLL_INTERVAL, LIMIT, || {
             let value = self.run(script);
             let is_true = !matches!(value, Value::Null | Value::Bool(false));
             (is_true && value != "" && value.get("error").is_none()).then_some(value)
         });
         found.unwrap_or_else(|| {
             panic!(
-                "{what}: not within {LIMIT:?}; page:\n{}",
+                "{condition}: not within {LIMIT:?}; page:\n{}",
                 self.run("return document.body.innerText")
             )
         })
@@ -274,7 +274,7 @@ impl Browser {
     pub fn screenshot(&self, file: &Path) {
         let shot = self.command("GET", "/screenshot", None);
         let bytes = base64(shot.as_str().unwrap_or_default());
-        std::fs::write(file, bytes).expect("there is room for a picture");
+        std::fs::write(file, bytes).expect("the screenshot can be written");
     }
 
     /// The time until a condition holds.
@@ -283,9 +283,9 @@ impl Browser {
     ///
     /// The condition does not hold within the limit.
     #[must_use]
-    pub fn time(&self, what: &str, script: &str) -> Duration {
+    pub fn time(&self, condition: &str, script: &str) -> Duration {
         let stopwatch = Stopwatch::start();
-        self.wait(what, script);
+        self.wait(condition, script);
         stopwatch.elapsed()
     }
 }

@@ -84,7 +84,7 @@ fn head_end(read: &[u8]) -> Option<usize> {
     read.windows(4).position(|four| four == b"\r\n\r\n")
 }
 
-/// Whether the announced length has arrived; false for an answer that announces no length.
+/// Whether the whole announced length has arrived; false for an answer that announces no length.
 fn is_whole(read: &[u8]) -> bool {
     // The head is short, so the search for its end is limited: a search in everything received
     // would be slow for long bodies.

@@ -22,10 +22,10 @@ use crate::process::{Invocation, Running};
 
 /// The maximum time for a fabric to come up, and for a program to end. The largest fabric takes
 /// about ten seconds in a debug build.
-const UP: Duration = Duration::from_secs(120);
+const UP_LIMIT: Duration = Duration::from_secs(120);
 
 /// The polling interval.
-const POLL: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A running rsm with its page, on a simulated fabric.
 pub struct Site {
@@ -55,7 +55,7 @@ impl Site {
     /// The subnet does not come up.
     #[must_use]
     pub fn start_with(spec: &str, config: &str) -> Site {
-        Site::start_within(UP, spec, config)
+        Site::start_within(UP_LIMIT, spec, config)
     }
 
     /// Starts rsm like [`Site::start_with`], on a fabric that may take `limit` to come up.
@@ -65,7 +65,7 @@ impl Site {
     /// The subnet does not come up.
     #[must_use]
     pub fn start_within(limit: Duration, spec: &str, config: &str) -> Site {
-        let directory = tempfile::tempdir().expect("there is room for a folder");
+        let directory = tempfile::tempdir().expect("the directory can be made");
         let file = directory.path().join("rsm.toml");
         write(&file, config.as_bytes());
         let rsm = Invocation::new(binaries::rsm(), directory.path());
@@ -90,8 +90,8 @@ impl Site {
     /// rsm does not end, or does not come up.
     #[must_use]
     pub fn restart(self) -> Site {
-        self.running.terminate(UP).expect("it ends");
-        let (running, address) = bring_up(&self.rsm, UP);
+        self.running.terminate(UP_LIMIT).expect("rsm ends");
+        let (running, address) = bring_up(&self.rsm, UP_LIMIT);
         Site {
             running,
             address,
@@ -105,7 +105,7 @@ impl Site {
     ///
     /// rsm does not end.
     pub fn stop(self) {
-        self.running.terminate(UP).expect("it ends");
+        self.running.terminate(UP_LIMIT).expect("rsm ends");
     }
 
     /// Suspends the process: its connections stay open, but get no answers.
@@ -162,8 +162,11 @@ impl Site {
     /// rsmctl fails.
     #[must_use]
     pub fn printed(&self, arguments: &[&str]) -> String {
-        let done = self.call(arguments).run(UP).and_then(|done| done.success());
-        done.expect("rsmctl does as it is told").stdout
+        let finished = self
+            .call(arguments)
+            .run(UP_LIMIT)
+            .and_then(|finished| finished.success());
+        finished.expect("rsmctl succeeds").stdout
     }
 
     /// The exit code of rsmctl with `arguments`, and all its output.
@@ -173,9 +176,9 @@ impl Site {
     /// rsmctl does not end, or is ended by a signal.
     #[must_use]
     pub fn told(&self, arguments: &[&str]) -> (i32, String) {
-        let done = self.call(arguments).run(UP).expect("rsmctl ends");
-        let code = done.status.code().expect("no signal ends it");
-        (code, done.stdout + &done.stderr)
+        let finished = self.call(arguments).run(UP_LIMIT).expect("rsmctl ends");
+        let code = finished.status.code().expect("no signal ends it");
+        (code, finished.stdout + &finished.stderr)
     }
 
     /// Prepares a call of rsmctl.
@@ -190,15 +193,15 @@ impl Site {
 /// Starts rsm, and waits until the subnet is up according to the page. Also returns the address of
 /// the page.
 fn bring_up(rsm: &Invocation, limit: Duration) -> (Running, String) {
-    let running = rsm.spawn().expect("it can be started");
-    let address = wait_for_every(POLL, limit, || address(&running.stderr_so_far()));
+    let running = rsm.spawn().expect("rsm can be started");
+    let address = wait_for_every(POLL_INTERVAL, limit, || address(&running.stderr_so_far()));
     let Some(address) = address else {
         panic!(
             "no address of the page in the log:\n{}",
             running.stderr_so_far()
         );
     };
-    let up = wait_for_every(POLL, limit, || {
+    let up = wait_for_every(POLL_INTERVAL, limit, || {
         let status = get(&address, "/api/v1/status");
         (status.json()["status"]["state"] == "up").then_some(())
     });
@@ -231,5 +234,5 @@ pub fn plain_name(description: &str) -> &str {
 pub fn write(path: &Path, text: &[u8]) {
     let file = File::create(path);
     let written = file.and_then(|mut file| std::io::Write::write_all(&mut file, text));
-    written.expect("there is room for a file");
+    written.expect("the file can be written");
 }

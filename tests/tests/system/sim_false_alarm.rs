@@ -151,7 +151,7 @@ fn served_after(dead: Guid, gets: u64, pause: impl Fn(&mut World)) -> Duration {
     world.sim.power_off(dead).unwrap();
     pause(&mut world);
     let began = world.now();
-    while walker.look(&world.sim).lost > 0 {
+    while walker.count_pairs(&world.sim).lost > 0 {
         world.run_for(Duration::from_millis(1));
         assert!(world.now().since(began) < LIMIT, "{dead}: pairs are lost");
     }

@@ -241,7 +241,7 @@ fn forged_service_levels_and_guids_of_a_host_are_found_and_repaired_within_two_l
     guids
         .by_port
         .insert(port, BTreeMap::from([(1, Guid(0x11))]));
-    world.rename(guids);
+    world.set_alias_guids(guids);
     world.settle(LIMIT);
     let mut guids = [0; 64];
     guids[8..16].fill(0xBA);

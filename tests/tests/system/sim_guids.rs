@@ -36,7 +36,7 @@ fn assign(world: &mut World, at: (Guid, PortNum), aliases: &[(u8, u64)]) {
         let assigned = guids.by_port.entry(port).or_default();
         assigned.insert(index, Guid(alias));
     }
-    world.rename(guids);
+    world.set_alias_guids(guids);
     world.settle(LIMIT);
     expect::assert_no_findings(world);
 }

@@ -131,7 +131,7 @@ fn walker(world: &World) -> Walker {
 /// Lets the parts fail, and measures the time until no connected pair is lost.
 fn measure_failure(world: &mut World, failure: &Failure) -> Duration {
     let walker = walker(world);
-    assert_eq!(walker.look(&world.sim).lost, 0, "all is well before");
+    assert_eq!(walker.count_pairs(&world.sim).lost, 0, "all is well before");
     let began = world.now();
     let count = failure.switches.len() + failure.cables.len();
     let delay = |index: usize| failure.spread * index as u32 / count as u32;
@@ -146,10 +146,10 @@ fn measure_failure(world: &mut World, failure: &Failure) -> Duration {
         });
     }
     world.run_for(failure.spread);
-    let Pairs { connected, lost } = walker.look(&world.sim);
+    let Pairs { connected, lost } = walker.count_pairs(&world.sim);
     assert!(connected > 0, "some hosts are connected");
     let passes = world.manager().convergences().len();
-    while walker.look(&world.sim).lost > 0 {
+    while walker.count_pairs(&world.sim).lost > 0 {
         let elapsed = world.now().since(began);
         world.run_for((elapsed / 50).max(Duration::from_millis(1)));
         if elapsed >= LIMIT {
@@ -158,7 +158,7 @@ fn measure_failure(world: &mut World, failure: &Failure) -> Duration {
             }
             panic!(
                 "{:?} after {LIMIT:?}; {:?}",
-                walker.look(&world.sim),
+                walker.count_pairs(&world.sim),
                 world.manager().findings()
             );
         }
@@ -181,7 +181,7 @@ fn assert_true_at_rest(world: &mut World) {
         .collect();
     assert!(untrue.is_empty(), "{untrue:?}");
     expect::assert_up(world);
-    assert_eq!(walker(world).look(&world.sim).lost, 0);
+    assert_eq!(walker(world).count_pairs(&world.sim).lost, 0);
 }
 
 /// Asserts that all connected pairs are served within [`SERVED`] after the chosen parts have
@@ -304,7 +304,7 @@ fn reports_while_planning_do_not_stop_the_push_of_the_plan() {
         passes.len() > 1,
         "the cut has a plan of its own: {passes:?}"
     );
-    assert_eq!(walker(&world).look(&world.sim).lost, 0);
+    assert_eq!(walker(&world).count_pairs(&world.sim).lost, 0);
 }
 
 /// In 19 of 20 runs, all pairs are served within three times [`SERVED`]. No present switch is taken
@@ -351,7 +351,7 @@ fn repair(world: &mut World, failure: &Failure, all: &Walker, connected: usize) 
     }
     let began = world.now();
     let whole = Pairs { connected, lost: 0 };
-    while all.look(&world.sim) != whole {
+    while all.count_pairs(&world.sim) != whole {
         let elapsed = world.now().since(began);
         if elapsed >= BACK {
             let passes = world.manager().convergences();
@@ -360,7 +360,7 @@ fn repair(world: &mut World, failure: &Failure, all: &Walker, connected: usize) 
             }
             panic!(
                 "{:?}; {:?}",
-                all.look(&world.sim),
+                all.count_pairs(&world.sim),
                 world.manager().findings()
             );
         }
@@ -382,7 +382,7 @@ fn parts_that_come_back_at_one_instant_are_served() {
         let mut world = World::generated(THREE_LEVELS, settings);
         world.settle(LIMIT);
         let all = walker(&world);
-        let connected = all.look(&world.sim).connected;
+        let connected = all.count_pairs(&world.sim).connected;
         let failures: [&dyn Fn(&World) -> Failure; 5] = [
             &|world| switches(world, &cores),
             &|world| random_switches(world, 10, seed),
@@ -450,13 +450,13 @@ fn served_beside_flapping_links(seed: u64) -> Duration {
     switches.retain(|&guid| guid != own);
     let walker = walker(&world);
     assert_eq!(
-        walker.look(&world.sim).lost,
+        walker.count_pairs(&world.sim).lost,
         0,
         "routes keep off the flapping links"
     );
     let began = world.now();
     world.sim.power_off(dice.pick(&switches)).unwrap();
-    while walker.look(&world.sim).lost > 0 {
+    while walker.count_pairs(&world.sim).lost > 0 {
         world.run_for(Duration::from_millis(1));
         assert!(world.now().since(began) < LIMIT, "seed {seed}: served");
     }

@@ -94,7 +94,7 @@ fn the_gpu_inventory_sets_port_categories_and_its_removal_clears_them() {
     let before = order(&world);
     assert!(before.categories.is_empty());
     assert_eq!(before.numbers.len(), 256, "from cables and names alone");
-    world.tell_gpus(Arc::new(fleet.inventory));
+    world.set_gpus(Arc::new(fleet.inventory));
     world.settle(LIMIT);
     expect::assert_up(&world);
     let with_gpus = order(&world);
@@ -102,7 +102,7 @@ fn the_gpu_inventory_sets_port_categories_and_its_removal_clears_them() {
     let computing = computing.filter(|category| **category == Category::Compute);
     assert_eq!((computing.count(), with_gpus.categories.len()), (256, 256));
     assert_eq!(with_gpus.positions, before.positions);
-    world.tell_gpus(Arc::new(GpuInventory::new()));
+    world.set_gpus(Arc::new(GpuInventory::new()));
     world.settle(LIMIT);
     assert!(order(&world).categories.is_empty());
     expect::assert_up(&world);

@@ -408,10 +408,10 @@ fn quick_restart_of_the_managers_leaf_triggers_a_sweep_at_once() {
     };
     settings.sim.reboot_time = Duration::from_millis(300);
     let mut world = World::brought_up("fat-tree:k=4,levels=3", settings);
-    world.look_at_ports();
+    world.poll_ports();
     world.sim.reboot(own_leaf(&world)).unwrap();
     world.run_for(Duration::from_millis(600));
-    world.look_at_ports();
+    world.poll_ports();
     world.run_for(Duration::ZERO);
     let local = world.manager().core().inventory().hardware.local.unwrap();
     assert_eq!(

@@ -143,7 +143,7 @@ fn no_module_depends_on_a_forbidden_module() {
                 "{name} has no module {module}"
             );
         }
-        let way = graph.way(module, other);
+        let way = graph.shortest_path(module, other);
         assert!(
             way.is_none(),
             "{name}: {}: {reason}",
