@@ -1,7 +1,7 @@
 //! Measures the number of SMPs that the simulator handles in a second of processor time: NodeInfo
-//! of every switch of a fat tree by directed route, with as many requests in flight as a subnet
-//! manager has, and NodeInfo of one switch by directed route and by LID. Run with
-//! `cargo bench -p rsm-sim`.
+//! of every switch of a fat tree by directed route, with as many requests in flight as from a
+//! subnet manager, and NodeInfo of one switch by directed route and by LID. Run with `cargo bench
+//! -p rsm-sim`.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -45,25 +45,26 @@ fn directed(path: &DirectedPath, method: Method, attribute: AttrId, data: [u8; 6
 /// A clock of the thread's processor time, if the operating system has one, else a wall clock.
 struct Stopwatch {
     started: Instant,
-    on_cpu: Option<u64>,
+    cpu_ns: Option<u64>,
 }
 
 impl Stopwatch {
     fn start() -> Stopwatch {
         Stopwatch {
             started: Instant::now(),
-            on_cpu: Self::on_cpu(),
+            cpu_ns: Self::cpu_ns(),
         }
     }
 
-    /// The processor time of this thread in nanoseconds; `None` if the system does not tell it.
-    fn on_cpu() -> Option<u64> {
+    /// The processor time of this thread in nanoseconds; `None` if the operating system does not
+    /// report it.
+    fn cpu_ns() -> Option<u64> {
         let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
         text.split(' ').next()?.parse().ok()
     }
 
     fn seconds(&self) -> f64 {
-        match (self.on_cpu, Self::on_cpu()) {
+        match (self.cpu_ns, Self::cpu_ns()) {
             (Some(before), Some(after)) => (after - before) as f64 / 1e9,
             _ => self.started.elapsed().as_secs_f64(),
         }
@@ -72,7 +73,7 @@ impl Stopwatch {
 
 /// Sends the datagrams in turn, [`REQUESTS`] in all, and returns the number of answers per second.
 fn measure(sim: &mut Sim, client: AttachId, datagrams: &[Datagram]) -> f64 {
-    let watch = Stopwatch::start();
+    let stopwatch = Stopwatch::start();
     let (mut sent, mut answers) = (0, 0);
     let mut now = sim.now();
     let mut next = datagrams.iter().cycle();
@@ -94,47 +95,47 @@ fn measure(sim: &mut Sim, client: AttachId, datagrams: &[Datagram]) -> f64 {
         }
     }
     assert_eq!(answers, REQUESTS, "{:?}", sim.counters());
-    answers as f64 / watch.seconds()
+    answers as f64 / stopwatch.seconds()
 }
 
 /// A shortest directed path from a host to each switch, with the port through which the path enters
 /// the switch.
 fn paths(netlist: &Netlist, host: usize) -> Vec<(usize, DirectedPath, PortNum)> {
-    let mut seen = vec![false; netlist.nodes().len()];
-    let mut found = vec![(host, DirectedPath::new(), PortNum(0))];
-    seen[host] = true;
+    let mut visited = vec![false; netlist.nodes().len()];
+    let mut reached = vec![(host, DirectedPath::new(), PortNum(0))];
+    visited[host] = true;
     let mut head = 0;
-    while head < found.len() {
-        let (node, path, _) = found[head];
+    while head < reached.len() {
+        let (node, path, _) = reached[head];
         head += 1;
         for port in 1..=netlist.nodes()[node].num_ports {
             if let Some((peer, entry)) = netlist.peer((node, PortNum(port)))
-                && !std::mem::replace(&mut seen[peer], true)
+                && !std::mem::replace(&mut visited[peer], true)
                 && netlist.nodes()[peer].kind == NodeKind::Switch
             {
-                found.push((peer, path.child(PortNum(port)).unwrap(), entry));
+                reached.push((peer, path.child(PortNum(port)).unwrap(), entry));
             }
         }
     }
-    found.remove(0);
-    found
+    reached.remove(0);
+    reached
 }
 
 fn main() {
     let spec = "fat-tree:k=24,levels=3";
-    let netlist = generate(spec).expect("the spec is known");
+    let netlist = generate(spec).expect("the specification is valid");
     let host = (0..netlist.nodes().len())
         .find(|&node| netlist.nodes()[node].kind == NodeKind::Ca)
-        .expect("there are hosts");
+        .expect("the fabric has hosts");
     let mut sim = Sim::new(&netlist, SimConfig::default(), 1).expect("a valid fabric");
     let guid: Guid = netlist.nodes()[host].guid;
     let client = sim.attach(guid, PortNum(1)).expect("a free port");
     let paths = paths(&netlist, host);
-    let hops: usize = paths.iter().map(|(_, path, _)| path.len()).sum();
+    let total_hops: usize = paths.iter().map(|(_, path, _)| path.len()).sum();
     println!(
         "{spec}: {} switches, {:.1} hops away on average",
         paths.len(),
-        hops as f64 / paths.len() as f64
+        total_hops as f64 / paths.len() as f64
     );
 
     let get = |path: &DirectedPath| directed(path, Method::GET, AttrId::NODE_INFO, [0; 64]);
@@ -182,9 +183,12 @@ fn main() {
             &directed(path, Method::SET, port, *info.as_data()),
         );
     }
-    let near: Vec<_> = [get(&first.1)].into_iter().collect();
-    let slow = measure_slow(&mut sim, client, &near);
-    println!("directed, one hop: {:.2} million SMPs a second", slow / 1e6);
+    let one_hop: Vec<_> = [get(&first.1)].into_iter().collect();
+    let directed_rate = measure_one_agent(&mut sim, client, &one_hop);
+    println!(
+        "directed, one hop: {:.2} million SMPs a second",
+        directed_rate / 1e6
+    );
     let request = SmpRequest {
         method: Method::GET,
         attribute: AttrId::NODE_INFO,
@@ -197,11 +201,11 @@ fn main() {
         mad: *Smp::lid_routed(&request).as_bytes(),
         remote: RemoteAddress::smi(Lid(2)),
     };
-    let rate = measure_slow(&mut sim, client, &[by_lid]);
+    let rate = measure_one_agent(&mut sim, client, &[by_lid]);
     println!("by LID, one hop: {:.2} million SMPs a second", rate / 1e6);
 }
 
-/// Sends a datagram, and runs the simulation until nothing is left to happen.
+/// Sends a datagram, and runs the simulation until no event is left.
 fn run_one(sim: &mut Sim, client: AttachId, datagram: &Datagram) {
     sim.send(client, datagram, sim.now());
     while let Some(time) = sim.next_event() {
@@ -209,10 +213,10 @@ fn run_one(sim: &mut Sim, client: AttachId, datagram: &Datagram) {
     }
 }
 
-/// Measures the answers per second of a single agent, with no more requests in flight than its
+/// Measures the answers per second of a single agent. At most 32 requests are in flight, which its
 /// buffer holds.
-fn measure_slow(sim: &mut Sim, client: AttachId, datagrams: &[Datagram]) -> f64 {
-    let watch = Stopwatch::start();
+fn measure_one_agent(sim: &mut Sim, client: AttachId, datagrams: &[Datagram]) -> f64 {
+    let stopwatch = Stopwatch::start();
     let mut answers = 0;
     let mut next = datagrams.iter().cycle();
     while answers < REQUESTS / 2 {
@@ -226,5 +230,5 @@ fn measure_slow(sim: &mut Sim, client: AttachId, datagrams: &[Datagram]) -> f64 
             }
         }
     }
-    answers as f64 / watch.seconds()
+    answers as f64 / stopwatch.seconds()
 }

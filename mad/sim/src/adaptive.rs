@@ -1,4 +1,4 @@
-//! Adaptive routing of switches, as tests and programs set and read it.
+//! The operations with which tests and programs set and read the adaptive routing of switches.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::sim::Sim;
 impl Sim {
     /// Turns on the adaptive routing of a switch, as another manager left it: the switch answers
     /// ARInfo with E set, and forwards by `entries` (the exit port of each LID), which
-    /// Get(LinearForwardingTable) does not show. A loss of power ends it.
+    /// Get(LinearForwardingTable) does not show. Adaptive routing ends when the switch loses power.
     ///
     /// # Errors
-    /// There is no such node, or it is no switch.
+    /// There is no such node, or the node is no switch.
     pub fn set_adaptive_routing(
         &mut self,
         switch: Guid,
@@ -30,20 +30,20 @@ impl Sim {
             groups: Vec::new(),
             group_table: BTreeMap::new(),
             linear_writes,
-            locked: false,
+            is_locked: false,
         };
         *self.adaptive_mut(switch)? = Some(adaptive);
         Ok(())
     }
 
-    /// Makes a switch with adaptive routing refuse Set(ARInfo), like firmware that leaves it to
-    /// another manager.
+    /// Makes a switch with adaptive routing refuse Set(ARInfo), like firmware that reserves the
+    /// attribute for another manager.
     ///
     /// # Errors
-    /// There is no such node, or it is no switch.
+    /// There is no such node, or the node is no switch.
     pub fn lock_adaptive_routing(&mut self, switch: Guid) -> Result<(), SimError> {
         if let Some(adaptive) = self.adaptive_mut(switch)? {
-            adaptive.locked = true;
+            adaptive.is_locked = true;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::counters::DropReason;
 use crate::error::SimError;
 use crate::fabric::{DROP, NONE, Node, Switch};
 use crate::probe::{PAYLOAD, Probe};
-use crate::route::{self, MAX_SWITCHES, Traffic, Way};
+use crate::route::{self, MAX_SWITCHES, Traffic, WalkResult};
 use crate::sim::Sim;
 use crate::tally::{self, Load};
 
@@ -19,8 +19,8 @@ use crate::tally::{self, Load};
 pub enum Picks {
     /// Each switch chooses a port at random; the value is the seed.
     Seeded(u64),
-    /// Each switch chooses the port with the worst outcome: a loop, else a loss, else the longest
-    /// path.
+    /// Each switch chooses the port with the worst outcome: a loop is worse than a loss, and a loss
+    /// is worse than the longest path.
     Worst,
 }
 
@@ -33,8 +33,8 @@ pub struct Choices {
     pub free: u32,
 }
 
-/// A measure for how bad an outcome is: the larger, the worse.
-fn badness(choices: &Choices) -> (u8, u32) {
+/// The severity of an outcome: a larger value is a worse outcome.
+fn severity(choices: &Choices) -> (u8, u32) {
     match choices.probe {
         Probe::Delivered { hops, .. } => (0, hops),
         Probe::Dropped { hops, .. } => (1, hops),
@@ -43,7 +43,7 @@ fn badness(choices: &Choices) -> (u8, u32) {
 }
 
 /// The outcome as seen from one link earlier on the path.
-fn further(mut choices: Choices) -> Choices {
+fn one_hop_earlier(mut choices: Choices) -> Choices {
     match &mut choices.probe {
         Probe::Delivered { hops, .. } | Probe::Dropped { hops, .. } => *hops += 1,
         Probe::Loop { .. } => {}
@@ -59,7 +59,7 @@ struct Walk<'a> {
     picks: Picks,
     /// The outcomes by the port at which the packet enters a node; `None` while that port is on the
     /// path under search.
-    known: HashMap<u32, Option<Choices>>,
+    outcomes: HashMap<u32, Option<Choices>>,
     /// The walk that counts the packet; `None` while a search sends no packet.
     counted: Option<tally::Walk<'a>>,
 }
@@ -67,8 +67,9 @@ struct Walk<'a> {
 impl Sim {
     /// Sends a packet of a reliable connection, 256 bytes, from an end port to a LID. Switches with
     /// adaptive routing send it through any port of the group, if adaptive routing applies to the
-    /// service level. Like a packet of [`Sim::probe`], it takes no time and changes only counters;
-    /// the search for the [worst](Picks::Worst) outcome sends no packet and counts nothing.
+    /// service level. Like a packet of [`Sim::probe`], the packet takes no time and changes only
+    /// counters. The search for the [worst](Picks::Worst) outcome sends no packet and counts
+    /// nothing.
     ///
     /// # Errors
     /// The source does not exist or has no address.
@@ -88,7 +89,7 @@ impl Sim {
             dlid,
             sl,
             picks,
-            known: HashMap::new(),
+            outcomes: HashMap::new(),
             counted,
         };
         if self.fabric.port(start).holds(dlid) {
@@ -99,13 +100,13 @@ impl Sim {
             true => walk.enter(start, 0),
         };
         if let Some(counted) = &mut walk.counted {
-            counted.end(&self.way_of(&choices.probe)?);
+            counted.end(&self.walk_result_of(&choices.probe)?);
         }
         Ok(choices)
     }
 
     /// The end of a packet with this outcome.
-    fn way_of(&self, probe: &Probe) -> Result<Way, SimError> {
+    fn walk_result_of(&self, probe: &Probe) -> Result<WalkResult, SimError> {
         let (node, port, hops, result) = match *probe {
             Probe::Delivered { node, port, hops } => (node, port, hops, Ok(())),
             Probe::Dropped {
@@ -116,7 +117,7 @@ impl Sim {
             } => (node, port, hops, Err(why)),
             Probe::Loop { node } => (node, PortNum::ZERO, MAX_SWITCHES, Err(DropReason::Loop)),
         };
-        Ok(Way {
+        Ok(WalkResult {
             port: self.fabric.find_port(node, port)?,
             hops,
             result,
@@ -164,15 +165,15 @@ impl Walk<'_> {
             return looping;
         }
         if self.picks == Picks::Worst {
-            match self.known.get(&at) {
-                Some(Some(known)) => return *known,
+            match self.outcomes.get(&at) {
+                Some(Some(outcomes)) => return *outcomes,
                 Some(None) => return looping,
-                None => drop(self.known.insert(at, None)),
+                None => drop(self.outcomes.insert(at, None)),
             }
         }
         let ports = self.ports(node, switch);
         let outcome = self.outcome(at, &ports, hops);
-        self.known.insert(at, Some(outcome));
+        self.outcomes.insert(at, Some(outcome));
         outcome
     }
 
@@ -186,18 +187,20 @@ impl Walk<'_> {
             Picks::Worst => ports,
             Picks::Seeded(seed) => {
                 let guid = self.sim.fabric.node_of(at).guid.0;
-                let mixed = [guid, u64::from(self.dlid.0), u64::from(hops)];
-                let mixed = mixed.into_iter().fold(seed, |mixed, part| {
-                    let mixed = (mixed ^ part).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-                    mixed ^ mixed >> 29
+                let hash = [guid, u64::from(self.dlid.0), u64::from(hops)];
+                let hash = hash.into_iter().fold(seed, |hash, value| {
+                    let hash = (hash ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                    hash ^ hash >> 29
                 });
-                let pick = (mixed % ports.len() as u64) as usize;
+                let pick = (hash % ports.len() as u64) as usize;
                 &ports[pick..=pick]
             }
         };
-        let outcomes = picked.iter().map(|&number| self.by(at, number, hops));
+        let outcomes = picked
+            .iter()
+            .map(|&number| self.leave_by_number(at, number, hops));
         let outcomes: Vec<Choices> = outcomes.collect();
-        let worst = outcomes.into_iter().max_by_key(badness);
+        let worst = outcomes.into_iter().max_by_key(severity);
         let worst = worst.unwrap_or_else(|| self.dropped(at, DropReason::NoRoute));
         Choices {
             free: worst.free + u32::from(is_free),
@@ -206,7 +209,7 @@ impl Walk<'_> {
     }
 
     /// The outcome of a packet that leaves through the port with this number.
-    fn by(&mut self, at: u32, number: u8, hops: u32) -> Choices {
+    fn leave_by_number(&mut self, at: u32, number: u8, hops: u32) -> Choices {
         let fabric = &self.sim.fabric;
         let node = fabric.node_of(at);
         if number == 0 {
@@ -237,7 +240,7 @@ impl Walk<'_> {
             counted.cross(exit);
         }
         let next = fabric.port(exit).peer;
-        further(self.enter(next, hops + 1))
+        one_hop_earlier(self.enter(next, hops + 1))
     }
 
     /// The ports through which the switch may send the packet.

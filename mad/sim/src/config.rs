@@ -7,7 +7,7 @@ use crate::personality::Devices;
 use crate::specification::split_key;
 
 /// The properties of the simulated hardware. The defaults describe a current fabric (HDR to NDR);
-/// every time is virtual.
+/// all times are virtual.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SimConfig {
     /// The personalities of the nodes; by default no node has a habit.
@@ -29,7 +29,8 @@ pub struct SimConfig {
     pub switch_service_time: Duration,
     /// The time for which the agent of a channel adapter or a router is busy with an answer: 3 µs.
     pub ca_service_time: Duration,
-    /// The maximum number of SMPs that wait at one agent, those on the wire towards it included:
+    /// The maximum number of SMPs that wait at one agent, including SMPs on the wire towards the
+    /// agent:
     /// 64. VL15 has no flow control (IBA 7.6.4), so further SMPs are lost.
     pub agent_buffer: u16,
     /// The time from when both ends of a link can train until the link is up in Init: 20 ms, as for
@@ -81,7 +82,7 @@ pub struct SimConfig {
     /// (OptimizedSLtoVLMappingProgramming).
     pub optimized_sl_to_vl: bool,
     /// Whether ports begin with the LIDs and LMCs of the netlist, as in a fabric that another
-    /// manager left running; if false, they begin as after power-on.
+    /// manager left running; if false, ports begin as after power-on.
     pub keep_lids: bool,
     /// Whether an agent refuses a Set of PortState while the port at the other end of the cable is
     /// more than one state behind. The specification considers only the port itself (false);
@@ -94,7 +95,8 @@ pub struct SimConfig {
 pub enum VPortLids {
     /// Each virtual port needs a separate LID.
     Own,
-    /// Each virtual port with an even index needs a separate LID, and the next one shares that LID.
+    /// Each virtual port with an even index needs a separate LID, and the virtual port with the
+    /// next index shares that LID.
     ByIndex,
     /// All virtual ports use the LID of the port.
     #[default]
@@ -113,8 +115,9 @@ impl VPortLids {
 /// The value of `vports=` is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`vports={text}`: expected the number of virtual ports of each host port, 1 to 1024, and after a + \
-     how they get LIDs: own, by-index or base (vports=16, vports=16+own)"
+    "`vports={text}`: expected the number of virtual ports of each host port, 1 to 1024, \
+     optionally with + and \
+     their kind of LIDs: own, by-index or base (vports=16, vports=16+own)"
 )]
 pub struct VPortsError {
     /// The value.
@@ -128,7 +131,7 @@ const VPORTS_MAX: u16 = 1024;
 impl SimConfig {
     /// Removes `vports=…` from the specification of a fabric, which is a generator or the name of a
     /// file (`ring:6,vports=16`, `fabric.topo,vports=4+own`), and sets the virtual ports
-    /// accordingly. Returns the rest of the specification.
+    /// accordingly. Returns the specification without `vports=…`.
     ///
     /// # Errors
     /// The value of `vports=` is not valid.

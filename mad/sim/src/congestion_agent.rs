@@ -1,5 +1,5 @@
-//! Agents of congestion control (IBA annex A10). They store their settings; no packet is marked and
-//! no port slows down.
+//! Agents of congestion control (IBA annex A10). The agents only store their settings: no packet is
+//! marked, and no port slows down.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,7 +20,7 @@ const TABLE_BLOCKS: u8 = 2;
 /// The settings of an agent of congestion control, and the requests that reached it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CongestionAgent {
-    /// The CC_Key of the agent, and how it protects the settings.
+    /// The CC_Key of the agent, and the protection that it gives to the settings.
     pub key: CongestionKeyInfo,
     /// The setting of the agent of a switch.
     pub switch: SwitchCongestionSetting,
@@ -69,9 +69,9 @@ impl Request<'_> {
 }
 
 impl CongestionAgent {
-    /// Answers a request whose CC_Key is right, or for which the key is not checked. Without
-    /// `has_key`, the answer hides the agent's CC_Key. Fails if the device does not support the
-    /// request, or if the modifier names no block.
+    /// Answers a request that passed the check of the CC_Key. Without `has_key`, the answer hides
+    /// the agent's CC_Key. Fails if the device does not support the request, or if the modifier
+    /// names no block.
     pub(crate) fn handle(
         &mut self,
         attribute: rsm_mad::wire::header::AttrId,
@@ -83,7 +83,7 @@ impl CongestionAgent {
             attribute::CLASS_PORT_INFO if !is_set => {
                 request.data.fill(0);
                 let info = ClassPortInfo::from_prefix_mut(request.data);
-                let info = info.expect("the data are longer");
+                let info = info.expect("the data area is longer than ClassPortInfo");
                 info.set_base_version(1).set_class_version(CLASS_VERSION);
             }
             attribute::CONGESTION_INFO if !is_set => {
@@ -105,14 +105,14 @@ impl CongestionAgent {
                 }
             }
             attribute::SWITCH_CONGESTION_SETTING if request.is_switch() => {
-                request.answer(&mut self.switch, take_switch_setting);
+                request.answer(&mut self.switch, copy_switch_setting);
             }
             attribute::SWITCH_PORT_CONGESTION_SETTING => {
                 let last = request.switch_ports.ok_or(UNSUPPORTED)?;
                 self.handle_ports(last, request)?;
             }
             attribute::CA_CONGESTION_SETTING if !request.is_switch() => {
-                request.answer(&mut self.adapter, take_adapter_setting);
+                request.answer(&mut self.adapter, copy_adapter_setting);
             }
             attribute::CONGESTION_CONTROL_TABLE if !request.is_switch() => {
                 let block = self.table.get_mut(request.modifier as usize);
@@ -169,7 +169,7 @@ pub(crate) fn empty_log(is_switch: bool, time: u32) -> [u8; CC_LOG_LEN] {
 }
 
 /// Copies the fields that Control_Map selects.
-fn take_switch_setting(held: &mut SwitchCongestionSetting, new: SwitchCongestionSetting) {
+fn copy_switch_setting(held: &mut SwitchCongestionSetting, new: SwitchCongestionSetting) {
     let map = new.control_map();
     held.set_control_map(map);
     if map.contains(SwitchControlMap::VICTIM_MASK) {
@@ -192,7 +192,7 @@ fn take_switch_setting(held: &mut SwitchCongestionSetting, new: SwitchCongestion
 }
 
 /// Copies Port_Control, and the settings of the service levels that Control_Map selects.
-fn take_adapter_setting(held: &mut CaCongestionSetting, new: CaCongestionSetting) {
+fn copy_adapter_setting(held: &mut CaCongestionSetting, new: CaCongestionSetting) {
     let map = new.control_map();
     held.set_port_control(new.port_control())
         .set_control_map(map);

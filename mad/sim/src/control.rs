@@ -16,7 +16,7 @@ use crate::rng::Probability;
 use crate::sim::{AttachId, Sim};
 
 /// Converts a probability; fails unless it is from 0 to 1.
-fn chance(value: f64) -> Result<Probability, SimError> {
+fn to_probability(value: f64) -> Result<Probability, SimError> {
     Probability::new(value).ok_or(SimError::NotAProbability { value })
 }
 
@@ -237,7 +237,7 @@ impl Sim {
     /// # Errors
     /// The number is not a probability.
     pub fn set_loss(&mut self, probability: f64) -> Result<(), SimError> {
-        self.faults.loss = chance(probability)?;
+        self.faults.loss = to_probability(probability)?;
         Ok(())
     }
 
@@ -250,7 +250,7 @@ impl Sim {
         attribute: AttrId,
         probability: f64,
     ) -> Result<(), SimError> {
-        let chance = chance(probability)?;
+        let chance = to_probability(probability)?;
         self.faults.attribute_loss.insert(attribute, chance);
         Ok(())
     }
@@ -266,7 +266,7 @@ impl Sim {
         port: PortNum,
         probability: f64,
     ) -> Result<(), SimError> {
-        let chance = chance(probability)?;
+        let chance = to_probability(probability)?;
         let index = self.fabric.find_cabled(node, port)?;
         for end in [index, self.fabric.port(index).peer] {
             self.fabric.port_mut(end).loss = chance;
@@ -280,7 +280,7 @@ impl Sim {
     /// # Errors
     /// The number is not a probability, or there is no such node.
     pub fn set_node_loss(&mut self, node: Guid, probability: f64) -> Result<(), SimError> {
-        let chance = chance(probability)?;
+        let chance = to_probability(probability)?;
         let index = self.fabric.find_node(node)?;
         self.fabric.node_mut(index).loss = chance;
         Ok(())
@@ -291,7 +291,7 @@ impl Sim {
     /// # Errors
     /// The number is not a probability.
     pub fn set_duplicates(&mut self, probability: f64) -> Result<(), SimError> {
-        self.faults.duplicate = chance(probability)?;
+        self.faults.duplicate = to_probability(probability)?;
         Ok(())
     }
 
@@ -301,7 +301,7 @@ impl Sim {
     /// # Errors
     /// The number is not a probability.
     pub fn set_late(&mut self, probability: f64) -> Result<(), SimError> {
-        self.faults.late = chance(probability)?;
+        self.faults.late = to_probability(probability)?;
         Ok(())
     }
 

@@ -20,7 +20,7 @@ pub enum DropReason {
     BadPath,
     /// A directed-route SMP with a LID-routed part, which this fabric does not model.
     MixedRoute,
-    /// The DLID is above LinearFDBTop, or its entry says that packets are dropped.
+    /// The DLID is above LinearFDBTop, or its entry drops packets.
     NoRoute,
     /// The packet arrived at an end port that does not hold its DLID.
     WrongPort,
@@ -44,7 +44,7 @@ pub enum DropReason {
     /// An answer or a trap could not be addressed: its destination LID or its source LID is not
     /// set.
     NoAddress,
-    /// A response arrived after the time-out of its request, or without a request.
+    /// A response arrived after the timeout of its request, or without a request.
     TooLate,
     /// SLtoVL maps the packet to VL15, or to a VL that is not in operation.
     VirtualLane,
@@ -113,8 +113,8 @@ impl fmt::Display for DropReason {
     }
 }
 
-/// The attributes that have a counter of their own; all others share one more slot.
-const COUNTED: [AttrId; 28] = [
+/// The attributes that have their own counter; all other attributes share one more counter.
+const COUNTED_ATTRIBUTES: [AttrId; 28] = [
     AttrId::NOTICE,
     AttrId::NODE_DESCRIPTION,
     AttrId::NODE_INFO,
@@ -148,18 +148,18 @@ const COUNTED: [AttrId; 28] = [
 /// The index of the counter of an attribute.
 const fn slot(attribute: AttrId) -> usize {
     let mut index = 0;
-    while index < COUNTED.len() {
-        if COUNTED[index].0 == attribute.0 {
+    while index < COUNTED_ATTRIBUTES.len() {
+        if COUNTED_ATTRIBUTES[index].0 == attribute.0 {
             return index;
         }
         index += 1;
     }
-    COUNTED.len()
+    COUNTED_ATTRIBUTES.len()
 }
 
 /// The counters of the fabric.
 ///
-/// Every packet that was ever made is counted: `sent + traps + duplicates == delivered + consumed +
+/// Every packet ever created is counted: `sent + traps + duplicates == delivered + consumed +
 /// dropped() + in_flight`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SimCounters {
@@ -177,8 +177,8 @@ pub struct SimCounters {
     pub in_flight: u64,
     /// The number of requests that agents answered.
     pub answered: u64,
-    get: [u64; COUNTED.len() + 1],
-    set: [u64; COUNTED.len() + 1],
+    get: [u64; COUNTED_ATTRIBUTES.len() + 1],
+    set: [u64; COUNTED_ATTRIBUTES.len() + 1],
     dropped: [u64; DropReason::ALL.len()],
 }
 
@@ -216,10 +216,10 @@ impl SimCounters {
     /// The numbers of received requests that are not zero: the attribute, the Gets, the Sets.
     /// Attributes without a counter of their own come last, as `None`.
     pub fn by_attribute(&self) -> impl Iterator<Item = (Option<AttrId>, u64, u64)> + '_ {
-        (0..=COUNTED.len())
+        (0..=COUNTED_ATTRIBUTES.len())
             .map(|index| {
                 (
-                    COUNTED.get(index).copied(),
+                    COUNTED_ATTRIBUTES.get(index).copied(),
                     self.get[index],
                     self.set[index],
                 )
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_index_their_own_counters() {
+    fn each_drop_reason_has_its_own_counter() {
         for (index, reason) in DropReason::ALL.into_iter().enumerate() {
             assert_eq!(reason as usize, index);
         }

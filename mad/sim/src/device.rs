@@ -3,11 +3,11 @@
 use rsm_mad::wire::attr::NodeInfo;
 use rsm_mad::wire::vendor::FirmwareVersion;
 
-/// VendorID of Mellanox and NVIDIA. Devices of other vendors do not have the class.
+/// VendorID of Mellanox and NVIDIA. Devices of other vendors do not have the vendor class.
 const MELLANOX: u32 = 0x00_02_C9;
 
 /// Firmware by DeviceID.
-const FIRMWARE: &[(u16, [u32; 3])] = &[
+const FIRMWARE_BY_DEVICE: &[(u16, [u32; 3])] = &[
     (0xD2F0, [27, 2012, 1010]),
     (0xD2F2, [31, 2012, 1068]),
     (0x101B, [20, 39, 1002]),
@@ -16,12 +16,15 @@ const FIRMWARE: &[(u16, [u32; 3])] = &[
 ];
 
 /// Firmware of all other DeviceIDs.
-const OTHER: [u32; 3] = [15, 2000, 2046];
+const OTHER_FIRMWARE: [u32; 3] = [15, 2000, 2046];
 
-/// The firmware of devices with this NodeInfo; `None` if they do not have the class.
+/// The firmware of devices with this NodeInfo; `None` if devices of this vendor do not have the
+/// class.
 pub(crate) fn usual_firmware(info: &NodeInfo) -> Option<FirmwareVersion> {
-    let mut known = FIRMWARE.iter().filter(|_| info.vendor_id() == MELLANOX);
+    let mut known = FIRMWARE_BY_DEVICE
+        .iter()
+        .filter(|_| info.vendor_id() == MELLANOX);
     let known = known.find(|known| known.0 == info.device_id());
-    let usual = known.map_or(OTHER, |known| known.1);
+    let usual = known.map_or(OTHER_FIRMWARE, |known| known.1);
     (info.vendor_id() == MELLANOX).then_some(FirmwareVersion(usual))
 }

@@ -2,8 +2,8 @@
 //!
 //! A request can go by LID to the node where its directed part starts (DrSLID set), as requests of
 //! `ibportstate` and `smpquery -c` do; its answer then goes by LID to DrSLID. A LID-routed part
-//! after the directed one (DrDLID set) is refused as [`DropReason::MixedRoute`], because no known
-//! program sends one.
+//! after the directed part (DrDLID set) is refused as [`DropReason::MixedRoute`], because no known
+//! program sends such a request.
 
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::wire::smp::Smp;
@@ -26,14 +26,14 @@ pub(crate) enum Step {
 /// The highest valid HopCount: the paths have 64 entries and entry 0 is not used.
 const MAX_HOPS: u8 = 63;
 
-/// Whether a LID-routed part comes before the directed one.
+/// Whether a LID-routed part precedes the directed part.
 pub(crate) fn starts_by_lid(smp: &Smp) -> bool {
     smp.dr_slid() != Lid::PERMISSIVE
 }
 
 /// Advances a packet that starts at this node: a request (D clear) or an answer (D set).
 pub(crate) fn originate(smp: &mut Smp) -> Step {
-    if let Some(reason) = refused(smp) {
+    if let Some(reason) = refusal(smp) {
         return Step::Discard(reason);
     }
     let (pointer, count) = (smp.hop_pointer(), smp.hop_count());
@@ -61,7 +61,7 @@ pub(crate) fn originate(smp: &mut Smp) -> Step {
     }
 }
 
-/// Whether an arriving packet is on its last hop. The caller asks before [`arrive`] advances the
+/// Whether an arriving packet is on its last hop. Call this before [`arrive`], which advances the
 /// packet.
 pub(crate) fn ends_here(smp: &Smp) -> bool {
     if smp.is_returning() {
@@ -73,7 +73,7 @@ pub(crate) fn ends_here(smp: &Smp) -> bool {
 
 /// Advances a packet that entered the node through the port `entry`.
 pub(crate) fn arrive(smp: &mut Smp, entry: PortNum, is_switch: bool) -> Step {
-    if let Some(reason) = refused(smp) {
+    if let Some(reason) = refusal(smp) {
         return Step::Discard(reason);
     }
     let (pointer, count) = (smp.hop_pointer(), smp.hop_count());
@@ -120,8 +120,8 @@ pub(crate) fn arrive(smp: &mut Smp, entry: PortNum, is_switch: bool) -> Step {
     }
 }
 
-/// The reason to refuse a packet at any node; `None` if there is none.
-fn refused(smp: &Smp) -> Option<DropReason> {
+/// The reason to refuse a packet at any node; `None` if nodes accept the packet.
+fn refusal(smp: &Smp) -> Option<DropReason> {
     if smp.hop_count() > MAX_HOPS {
         Some(DropReason::BadPath)
     } else if smp.dr_dlid() != Lid::PERMISSIVE {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn lid_routed_part_after_the_directed_one_is_refused() {
+    fn a_lid_routed_part_after_the_directed_part_is_refused() {
         let mut smp = request(&[1]);
         smp.set_dr_dlid(Lid(4));
         let step = originate(&mut smp);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn lid_routed_part_before_the_directed_one_works_in_both_directions() {
+    fn a_lid_routed_part_before_the_directed_part_works_in_both_directions() {
         let mut smp = request(&[7, 9]);
         smp.set_dr_slid(Lid(4));
         assert_eq!(originate(&mut smp), Step::ByLid);

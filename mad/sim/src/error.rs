@@ -77,7 +77,7 @@ pub enum SimError {
         port: PortNum,
     },
     /// Another node already has the GUID.
-    #[error("there is a node with the GUID {guid} already")]
+    #[error("a node with the GUID {guid} exists already")]
     GuidTaken {
         /// The GUID.
         guid: Guid,
@@ -86,7 +86,7 @@ pub enum SimError {
     #[error("the node cannot be added")]
     BadNode(#[from] NetlistError),
     /// The description is too long.
-    #[error("a description has at most 64 bytes, this one has {len}")]
+    #[error("the description has {len} bytes: at most 64 are allowed")]
     DescriptionTooLong {
         /// The length of the description in bytes.
         len: usize,
@@ -98,7 +98,7 @@ pub enum SimError {
         value: f64,
     },
     /// The number is not a rate.
-    #[error("{per_second} is no rate of errors: expected a number of at least 0, a second")]
+    #[error("{per_second} is not a rate of errors per second: expected a number of at least 0")]
     NotARate {
         /// The given value.
         per_second: f64,

@@ -21,7 +21,7 @@ pub(crate) struct FabricFaults {
 
 impl FabricFaults {
     /// Whether a fault loses a packet with this header between two nodes.
-    pub(crate) fn lose(&self, rng: &mut Rng, header: &MadHeader) -> bool {
+    pub(crate) fn loses(&self, rng: &mut Rng, header: &MadHeader) -> bool {
         rng.happens(self.loss)
             || self
                 .attribute_loss

@@ -2,8 +2,8 @@
 //!
 //! [`Sim`] is the hardware that a subnet manager manages: switches, channel adapters and routers
 //! with their agents, cables, and faults. The hardware forwards by its programmed tables, so a
-//! wrong table loses packets. It has no clock, no thread and no socket: the caller passes the time.
-//! A run is a function of the netlist, the configuration, the seed, and the calls.
+//! wrong table loses packets. The simulation has no clock, no thread and no socket: the caller
+//! passes the time. A run is a function of the netlist, the configuration, the seed, and the calls.
 //!
 //! [`live`] runs a simulation in real time, behind the same
 //! [`Transport`](rsm_mad::transport::Transport) as hardware.
@@ -15,9 +15,10 @@
 //!   the statuses of IBA 13.4.7; M_Key protection with its lease (IBA 14.2.4). Requests that no
 //!   agent answers, SMInfo among them, go to the client at the port.
 //! * Routes: directed routes hop by hop, by each node's agent; LID routes by the linear tables,
-//!   multicast by the multicast tables; VL15 wherever a link is up, data over Active links only.
-//!   Each agent has a buffer and a service time. General service datagrams go from client to client
-//!   like data, and are lost if the receiving port is no member of their partition.
+//!   multicast by the multicast tables; VL15 packets over every link that is up, data over Active
+//!   links only. Each agent has a buffer and a service time. General service datagrams go from
+//!   client to client like data, and are lost if the receiving port is no member of their
+//!   partition.
 //! * Performance management: PortCounters, PortCountersExtended, PortRcvErrorDetails,
 //!   PortXmitDiscardDetails and PortExtendedSpeedsCounters of every port, which count general
 //!   service datagrams, the packets of probes, lost links and drops, and errors at a rate that the

@@ -18,14 +18,14 @@ const SELF_ACTIVATION: Duration = Duration::from_micros(5);
 
 impl Sim {
     /// Executes the effects that agents returned.
-    pub(crate) fn take_effects(&mut self) {
+    pub(crate) fn execute_effects(&mut self) {
         // The effects cause no further effects, because agents are not involved.
         let mut effects = std::mem::take(&mut self.effects);
         for effect in effects.drain(..) {
             match effect {
                 Effect::LinkDown(port) => self.take_down(port, Some(port)),
                 Effect::Train(port) => self.train(port),
-                Effect::Armed(port) => self.note_armed(port),
+                Effect::Armed(port) => self.on_armed(port),
                 Effect::Event(port, event) => self.send_event(port, event),
                 Effect::Trap(port, notice) => self.raise(port, notice),
                 Effect::LeaseStart(port) => {
@@ -43,7 +43,7 @@ impl Sim {
 
     /// Handles a port that became Armed. If both ends of its link are Armed, the ends with
     /// [`Habit::SelfActivating`] become Active after [`SELF_ACTIVATION`].
-    fn note_armed(&mut self, port: u32) {
+    fn on_armed(&mut self, port: u32) {
         let peer = self.fabric.port(port).peer;
         if peer == NONE || self.fabric.port(peer).info.port_state() < PortState::Armed {
             return;
@@ -61,9 +61,9 @@ impl Sim {
     /// Handles the first packet that enters through an Armed port with [`Habit::SelfActivating`].
     pub(crate) fn self_activate(&mut self, port: u32, generation: u32) {
         let link = self.fabric.link_of(port);
-        let same = self.fabric.port(link).link_generation == generation;
+        let is_current = self.fabric.port(link).link_generation == generation;
         let info = &mut self.fabric.port_mut(port).info;
-        if same && info.port_state() == PortState::Armed {
+        if is_current && info.port_state() == PortState::Armed {
             info.set_port_state(PortState::Active);
         }
     }
@@ -105,7 +105,7 @@ impl Sim {
             return;
         }
         for end in self.bring_up(port).into_iter().flatten() {
-            self.note_change(end, PortEvent::Up);
+            self.report_change(end, PortEvent::Up);
         }
     }
 
@@ -142,8 +142,8 @@ impl Sim {
     }
 
     /// Takes the link at a port down, and lets it train again if it can. `by_set` is the port at
-    /// which a Set requested this: the switch of that port does not report it as a change of port
-    /// state (IBA 14.2.5.4).
+    /// which a Set requested the change: the switch of that port does not report it as a change of
+    /// port state (IBA 14.2.5.4).
     pub(crate) fn take_down(&mut self, port: u32, by_set: Option<u32>) {
         let peer = self.fabric.port(port).peer;
         if peer == NONE {
@@ -163,7 +163,7 @@ impl Sim {
             if was_up && by_set == Some(end) {
                 self.send_event(end, PortEvent::Down);
             } else if was_up {
-                self.note_change(end, PortEvent::Down);
+                self.report_change(end, PortEvent::Down);
             }
         }
         self.train(port);
@@ -171,16 +171,16 @@ impl Sim {
 
     /// Reports that the state of a port has changed without a Set: a switch sends trap 128, and a
     /// host gets an event.
-    fn note_change(&mut self, port: u32, event: PortEvent) {
+    fn report_change(&mut self, port: u32, event: PortEvent) {
         let node_index = self.fabric.port(port).node;
         let node = self.fabric.node_mut(node_index);
         let first_port = node.first_port;
         let only_first = node.personality.has(Habit::TrapOnFirstChange);
         match &mut node.switch {
             Some(switch) => {
-                let was = switch.info.port_state_change();
+                let was_set = switch.info.port_state_change();
                 switch.info.set_port_state_change(true);
-                if was && only_first {
+                if was_set && only_first {
                     return;
                 }
                 let notice = notice::link_state_change(&self.fabric, first_port);

@@ -35,15 +35,15 @@ const MAX_COMMANDS: usize = 4096;
 
 /// The maximum number of commands that the thread handles in one turn, so that senders cannot block
 /// the simulation.
-const COMMANDS_AT_ONCE: usize = 256;
+const MAX_COMMANDS_PER_TURN: usize = 256;
 
 /// The maximum number of transports whose ports are updated in one turn, between two checks of
 /// commands and events. With more clients, some see a change of their port a few turns later.
-const REFRESHED_AT_ONCE: usize = 64;
+const MAX_REFRESHES_PER_TURN: usize = 64;
 
 /// The shortest time for which the thread sleeps. For a shorter time it yields instead, because the
 /// operating system would let it sleep too long.
-const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
+const MIN_SLEEP: Duration = Duration::from_micros(50);
 
 /// An operation on the simulation, which passes its result to the caller itself.
 type Operation = Box<dyn FnOnce(&mut Sim) + Send>;
@@ -108,8 +108,7 @@ pub fn spawn(sim: Sim) -> Result<SimHandle, LiveError> {
     Ok(SimHandle { commands, progress })
 }
 
-/// The progress of the simulation's thread: how far it has followed the clock and the datagrams
-/// sent to it.
+/// The progress of the simulation's thread in following the clock and in receiving datagrams.
 #[derive(Debug)]
 struct Progress {
     started: Instant,
@@ -119,7 +118,7 @@ struct Progress {
     sent: AtomicU64,
     /// The number of these datagrams that have entered the fabric. The thread updates this number
     /// after `next`, so that `next` includes their events.
-    taken: AtomicU64,
+    received: AtomicU64,
     /// The time of the next event in the fabric, in nanoseconds; `u64::MAX` without one.
     next: AtomicU64,
 }
@@ -134,7 +133,7 @@ impl Progress {
             started: Instant::now(),
             origin,
             sent: AtomicU64::new(0),
-            taken: AtomicU64::new(0),
+            received: AtomicU64::new(0),
             next: AtomicU64::new(u64::MAX),
         }
     }
@@ -146,8 +145,8 @@ impl Progress {
     /// Whether a sent datagram has not entered the fabric, or an event is due.
     fn is_behind(&self) -> bool {
         let sent = self.sent.load(Ordering::SeqCst);
-        let taken = self.taken.load(Ordering::SeqCst);
-        taken < sent || self.next.load(Ordering::SeqCst) <= self.now().as_nanos()
+        let received = self.received.load(Ordering::SeqCst);
+        received < sent || self.next.load(Ordering::SeqCst) <= self.now().as_nanos()
     }
 }
 
@@ -159,9 +158,9 @@ pub struct SimHandle {
 }
 
 impl SimHandle {
-    /// Runs an operation on the fabric on the fabric's own thread, and returns its result: a method
-    /// of [`Sim`] such as [`Sim::unlink`], or a reading of its state. Blocks until it is done; must
-    /// not be called from a sink.
+    /// Runs an operation on the fabric's own thread, and returns its result. An operation calls a
+    /// method of [`Sim`] such as [`Sim::unlink`], or reads the state. Blocks until the operation is
+    /// done; must not be called from a sink.
     ///
     /// # Errors
     /// [`LiveError::Stopped`] if the thread has ended.
@@ -171,7 +170,7 @@ impl SimHandle {
     ) -> Result<R, LiveError> {
         let (answer, result) = sync_channel(1);
         let operation = Box::new(move |sim: &mut Sim| {
-            // The caller waits below, or is gone and needs no answer.
+            // The caller waits below, unless it has ended and needs no answer.
             let _ = answer.send(operation(sim));
         });
         self.commands
@@ -312,7 +311,7 @@ impl SimSaPort {
             datagram,
             timeout,
         };
-        // The datagram is counted before it is sent, so that `taken` is never greater than `sent`.
+        // The datagram is counted before it is sent, so that `received` never exceeds `sent`.
         self.progress.sent.fetch_add(1, Ordering::SeqCst);
         let sent = self.commands.try_send(command);
         if sent.is_err() {
@@ -371,7 +370,7 @@ impl Drop for SimTransport {
 }
 
 /// An attached client, as the thread sees it.
-struct Outlet {
+struct Client {
     sinks: Sinks,
     port: Arc<RwLock<LocalPort>>,
 }
@@ -379,25 +378,25 @@ struct Outlet {
 /// The thread that runs the simulation.
 struct Runner {
     sim: Sim,
-    outlets: BTreeMap<AttachId, Outlet>,
+    clients: BTreeMap<AttachId, Client>,
     /// The client whose port was updated last.
     refreshed: Option<AttachId>,
     /// The number of clients whose ports may have changed since they were updated.
     stale: usize,
     progress: Arc<Progress>,
     /// The number of datagrams received from transports.
-    taken: u64,
+    received: u64,
 }
 
 impl Runner {
     fn new(sim: Sim, progress: Arc<Progress>) -> Runner {
         Runner {
             sim,
-            outlets: BTreeMap::new(),
+            clients: BTreeMap::new(),
             refreshed: None,
             stale: 0,
             progress,
-            taken: 0,
+            received: 0,
         }
     }
 
@@ -405,16 +404,18 @@ impl Runner {
         self.progress.now()
     }
 
-    /// Publishes how far this thread has followed the clock and the datagrams.
-    fn show_progress(&self) {
+    /// Publishes the progress of this thread for clients.
+    fn publish_progress(&self) {
         let next = self.sim.next_event().map_or(u64::MAX, Time::as_nanos);
         self.progress.next.store(next, Ordering::SeqCst);
-        self.progress.taken.store(self.taken, Ordering::SeqCst);
+        self.progress
+            .received
+            .store(self.received, Ordering::SeqCst);
     }
 
     fn run(mut self, inbox: &Receiver<Command>) {
         loop {
-            for _ in 0..COMMANDS_AT_ONCE {
+            for _ in 0..MAX_COMMANDS_PER_TURN {
                 match inbox.try_recv() {
                     Ok(command) => self.command(command),
                     Err(TryRecvError::Empty) => break,
@@ -423,16 +424,16 @@ impl Runner {
             }
             self.catch_up();
             self.refresh();
-            self.show_progress();
+            self.publish_progress();
             if self.stale > 0 {
-                // Waiting commands come before the other ports.
+                // Waiting commands take precedence over the ports that are still stale.
                 continue;
             }
             let idle = match self.sim.next_event() {
                 Some(next) => next.since(self.now()),
                 None => Duration::MAX,
             };
-            if idle < SHORTEST_SLEEP {
+            if idle < MIN_SLEEP {
                 thread::yield_now();
                 continue;
             }
@@ -450,14 +451,14 @@ impl Runner {
     }
 
     fn command(&mut self, command: Command) {
-        self.stale = self.outlets.len();
+        self.stale = self.clients.len();
         match command {
             Command::Send {
                 client,
                 datagram,
                 timeout,
             } => {
-                self.taken += 1;
+                self.received += 1;
                 let now = self.now();
                 self.sim.send_with_timeout(client, &datagram, timeout, now);
             }
@@ -474,12 +475,12 @@ impl Runner {
                 sinks,
                 port,
             } => {
-                self.outlets.insert(client, Outlet { sinks, port });
-                self.stale = self.outlets.len();
+                self.clients.insert(client, Client { sinks, port });
+                self.stale = self.clients.len();
             }
             Command::Detach(client) => {
                 self.sim.detach(client);
-                self.outlets.remove(&client);
+                self.clients.remove(&client);
             }
         }
     }
@@ -489,53 +490,56 @@ impl Runner {
     fn catch_up(&mut self) {
         let now = self.now();
         if self.sim.next_event().is_some_and(|next| next <= now) {
-            self.stale = self.outlets.len();
+            self.stale = self.clients.len();
         }
         while let Some((client, inbound)) = self.sim.poll(now) {
-            self.hand_out(client, inbound);
+            self.deliver(client, inbound);
         }
     }
 
     /// Passes an output of the simulation to the sinks of its client.
-    fn hand_out(&mut self, client: AttachId, inbound: Inbound) {
+    fn deliver(&mut self, client: AttachId, inbound: Inbound) {
         if matches!(inbound, Inbound::Port(_)) {
             // A client that receives a port event must find the port already changed.
             self.refresh_port(client);
         }
-        if let Some(outlet) = self.outlets.get_mut(&client) {
-            outlet.sinks.deliver(inbound);
+        if let Some(attached) = self.clients.get_mut(&client) {
+            attached.sinks.deliver(inbound);
         }
     }
 
     /// Updates the ports of some clients in turn, and detaches clients whose transport was dropped.
     fn refresh(&mut self) {
-        let count = self.stale.min(self.outlets.len()).min(REFRESHED_AT_ONCE);
+        let count = self
+            .stale
+            .min(self.clients.len())
+            .min(MAX_REFRESHES_PER_TURN);
         let after = self.refreshed.map_or(Bound::Unbounded, Bound::Excluded);
-        let later = self.outlets.range((after, Bound::Unbounded));
+        let later = self.clients.range((after, Bound::Unbounded));
         let in_turn = later.map(|(&client, _)| client);
-        let in_turn = in_turn.chain(self.outlets.keys().copied());
+        let in_turn = in_turn.chain(self.clients.keys().copied());
         let in_turn: Vec<AttachId> = in_turn.take(count).collect();
         for &client in &in_turn {
             self.refresh_port(client);
         }
         self.refreshed = in_turn.last().copied();
-        self.stale = self.stale.saturating_sub(count).min(self.outlets.len());
+        self.stale = self.stale.saturating_sub(count).min(self.clients.len());
     }
 
     /// Updates the port of a client, or detaches the client if its transport was dropped.
     fn refresh_port(&mut self, client: AttachId) {
-        let Some(outlet) = self.outlets.get(&client) else {
+        let Some(attached) = self.clients.get(&client) else {
             return;
         };
-        if Arc::strong_count(&outlet.port) == 1 {
+        if Arc::strong_count(&attached.port) == 1 {
             self.sim.detach(client);
-            self.outlets.remove(&client);
+            self.clients.remove(&client);
             return;
         }
         let Some(info) = self.sim.client_info(client) else {
             return;
         };
-        let known = outlet.port.upgradable_read();
+        let known = attached.port.upgradable_read();
         let changed = (known.lid, known.sm_lid, known.state)
             != (info.lid(), info.master_sm_lid(), info.port_state());
         if changed {

@@ -9,11 +9,11 @@ use crate::counters::DropReason;
 use crate::error::SimError;
 use crate::fabric::{Fabric, Node, Switch};
 use crate::probe::PAYLOAD;
-use crate::route::{self, Traffic, Way};
+use crate::route::{self, Traffic, WalkResult};
 use crate::sim::Sim;
 use crate::tally::{Load, Walk};
 
-/// The result for the copies of a multicast packet.
+/// The fate of the copies of a multicast packet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MulticastProbe {
     /// The number of copies that reached each end port, which is port 0 of a switch or a port of
@@ -25,13 +25,13 @@ pub struct MulticastProbe {
     pub loops: bool,
 }
 
-/// The number of copies above which the copies count as a loop. A tree makes at most one for each
-/// link of the largest fabric; a loop soon makes more.
+/// The number of copies above which the packet counts as looping. A tree makes at most one copy for
+/// each link of the largest fabric; a loop soon makes more.
 const MAX_COPIES: usize = 1 << 17;
 
 impl Sim {
     /// Sends a multicast data packet of 256 bytes from an end port, and returns the fate of its
-    /// copies. Like a packet of [`Sim::probe`], it takes no time and changes only counters.
+    /// copies. Like a packet of [`Sim::probe`], the packet takes no time and changes only counters.
     ///
     /// Switches forward the packet by their multicast forwarding tables up to MulticastFDBTop,
     /// through every port but the entry port, over links that carry data (see [`Sim::probe`]).
@@ -138,23 +138,23 @@ impl Copies<'_> {
                 let hops = copy.hops + 1;
                 self.waiting.push_back(PacketCopy { entry, hops });
             }
-            Err(why) => {
+            Err(reason) => {
                 let guid = self.fabric.node_of(exit).guid;
                 let number = PortNum(self.fabric.port(exit).number);
-                self.probe.dropped.push((guid, number, why));
-                self.end(copy, exit, why);
+                self.probe.dropped.push((guid, number, reason));
+                self.end(copy, exit, reason);
             }
         }
     }
 
     /// Records that a copy is lost at a port of its node.
-    fn end(&mut self, copy: PacketCopy, port: u32, why: DropReason) {
+    fn end(&mut self, copy: PacketCopy, port: u32, reason: DropReason) {
         let last_exit = (copy.hops > 0).then(|| self.fabric.port(copy.entry).peer);
         self.walk.turn_to(last_exit);
-        self.walk.end(&Way {
+        self.walk.end(&WalkResult {
             port,
             hops: copy.hops,
-            result: Err(why),
+            result: Err(reason),
         });
     }
 }

@@ -31,10 +31,10 @@ pub(crate) struct Packet {
     /// The index of the sending client's port.
     pub(crate) sender: u32,
     /// Whether the packet has not yet left the node that sent it.
-    pub(crate) origin: bool,
+    pub(crate) is_at_origin: bool,
     /// Whether the packet answers a request that never left this node, so that the packet's LIDs
     /// are unused.
-    pub(crate) home: bool,
+    pub(crate) answers_local_request: bool,
 }
 
 impl Packet {
@@ -50,8 +50,8 @@ impl Packet {
             p_key: PKey::DEFAULT_FULL,
             sent: Time::ZERO,
             sender: NONE,
-            origin: true,
-            home: false,
+            is_at_origin: true,
+            answers_local_request: false,
         }
     }
 
@@ -75,9 +75,9 @@ impl Packet {
         self.header().class().is_subnet_management()
     }
 
-    /// Whether the packet is a directed-route SMP that the node where it is must forward.
-    pub(crate) fn passes(&self) -> bool {
-        self.is_directed() && !self.origin && !directed::ends_here(self.smp())
+    /// Whether the packet is a directed-route SMP that its current node must forward.
+    pub(crate) fn must_be_forwarded(&self) -> bool {
+        self.is_directed() && !self.is_at_origin && !directed::ends_here(self.smp())
     }
 
     /// Whether the packet is an RMPP segment of an SA message (IBA 13.6).

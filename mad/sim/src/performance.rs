@@ -15,10 +15,10 @@ use rsm_mad::wire::perf::{
 use rsm_mad::wire::sa::{ClassPortInfo, Record, SaCapabilityMask, SaCapabilityMask2};
 use rsm_mad::wire::vendor::{GENERAL_INFO, GeneralInfoMad};
 
-use crate::causes::{CauseAttribute, Lost};
+use crate::causes::{CauseAttribute, PacketLoss};
 use crate::device::usual_firmware;
 use crate::error::SimError;
-use crate::route::Way;
+use crate::route::WalkResult;
 use crate::sim::Sim;
 use crate::tally::{Performance, PortCounts, Symptom};
 
@@ -88,25 +88,25 @@ impl Sim {
         Ok(())
     }
 
-    /// Counts a general service datagram at the ports `crossed`, through which it left nodes in
-    /// this order.
-    pub(crate) fn count_way(&mut self, crossed: &[u32], way: &Way) {
+    /// Counts a general service datagram that left nodes through the ports `crossed`, in this
+    /// order.
+    pub(crate) fn count_walk(&mut self, crossed: &[u32], walk_result: &WalkResult) {
         for &exit in crossed {
             self.performance.cross(exit, self.fabric.port(exit).peer);
         }
-        if let Some(lost) = Lost::of(&self.fabric, way, crossed.last().copied()) {
+        if let Some(lost) = PacketLoss::of(&self.fabric, walk_result, crossed.last().copied()) {
             self.count_lost(&lost);
         }
     }
 
     /// Counts a general service datagram that is lost.
-    pub(crate) fn count_lost(&mut self, lost: &Lost) {
+    pub(crate) fn count_lost(&mut self, lost: &PacketLoss) {
         let counts = self.performance.ports.entry(lost.port).or_default();
         counts.lose(lost);
     }
 
     /// Answers a request of performance management at its destination: the data of the answer
-    /// replace those of the request.
+    /// replace the data of the request.
     pub(crate) fn answer_performance(&mut self, index: u32) -> Result<(), Status> {
         let packet = self.packets.get(index);
         let (entry, header) = (packet.at, *packet.header());
@@ -174,7 +174,8 @@ impl Sim {
             capabilities = capabilities | PerfCapabilityMask::ALL_PORT_SELECT;
         }
         data.fill(0);
-        let info = ClassPortInfo::from_prefix_mut(data).expect("the data are longer");
+        let info = ClassPortInfo::from_prefix_mut(data)
+            .expect("the data area is longer than ClassPortInfo");
         info.set_base_version(1)
             .set_class_version(CLASS_VERSION)
             // The field is at the same place as in the SA's ClassPortInfo; the meaning of its bits
@@ -187,7 +188,7 @@ impl Sim {
     }
 
     /// Answers a request for an attribute that contains counters; a Set resets the counters that
-    /// the request names.
+    /// the request selects.
     fn answer_counters<A: PortCounterAttribute>(
         &mut self,
         entry: u32,

@@ -5,7 +5,7 @@ use rsm_mad::wire::attr::PKey;
 
 use crate::counters::DropReason;
 use crate::error::SimError;
-use crate::route::{self, Traffic, Way};
+use crate::route::{self, Traffic, WalkResult};
 use crate::sim::Sim;
 use crate::tally::Load;
 
@@ -23,7 +23,7 @@ pub enum Probe {
     },
     /// The packet was lost.
     Dropped {
-        /// The node that dropped the packet, or whose link did not accept it.
+        /// The node that dropped the packet, or whose link did not accept the packet.
         node: Guid,
         /// The port through which the packet should have left the node, or, without such a port,
         /// the port through which it entered.
@@ -47,13 +47,13 @@ impl Probe {
     }
 }
 
-/// The default payload of a probe in bytes, equal to that of a management datagram.
+/// The default payload of a probe in bytes: the length of a management datagram.
 pub(crate) const PAYLOAD: u16 = 256;
 
 impl Sim {
     /// Sends a data packet of 256 bytes from an end port to a LID, and returns the result. The
-    /// packet takes no time and changes nothing but counters: [`port_counters`](Sim::port_counters)
-    /// counts it at both ends of each link that it crosses, and where it is lost.
+    /// packet takes no time and changes only counters: [`port_counters`](Sim::port_counters) counts
+    /// the packet at both ends of each link that it crosses, and at the place of its loss.
     ///
     /// A packet needs Active ports, entries in the forwarding tables up to LinearFDBTop, VLs in
     /// operation, and a NeighborMTU of at least its size. Partitions and loss are not considered.
@@ -81,7 +81,7 @@ impl Sim {
 
     /// Sends a data packet like [`probe`](Sim::probe), with this P_Key. The source must hold the
     /// key; the destination, and each port of a switch on the path that enforces partitions, must
-    /// hold a key that admits it (IBA 10.9.3).
+    /// hold a key that admits the packet (IBA 10.9.3).
     ///
     /// # Errors
     /// The source does not exist or has no address.
@@ -109,11 +109,11 @@ impl Sim {
     ) -> Result<Probe, SimError> {
         let start = self.fabric.find_end_port(guid, port)?;
         let load = Load::unicast(traffic.payload());
-        let way = self.walk_from(start, dlid, traffic, load);
-        let node = self.fabric.node_of(way.port).guid;
-        let port = PortNum(self.fabric.port(way.port).number);
-        let hops = way.hops;
-        Ok(match way.result {
+        let walk_result = self.walk_from(start, dlid, traffic, load);
+        let node = self.fabric.node_of(walk_result.port).guid;
+        let port = PortNum(self.fabric.port(walk_result.port).number);
+        let hops = walk_result.hops;
+        Ok(match walk_result.result {
             Ok(()) => Probe::Delivered { node, port, hops },
             Err(DropReason::Loop) => Probe::Loop { node },
             Err(why) => Probe::Dropped {
@@ -126,27 +126,33 @@ impl Sim {
     }
 
     /// Follows a data packet to its end, and counts it on the links that it crosses.
-    pub(crate) fn walk_from(&self, start: u32, dlid: Lid, traffic: Traffic, load: Load) -> Way {
+    pub(crate) fn walk_from(
+        &self,
+        start: u32,
+        dlid: Lid,
+        traffic: Traffic,
+        load: Load,
+    ) -> WalkResult {
         let fabric = &self.fabric;
         let mut walk = self.performance.walks.begin(fabric, load);
         let key = traffic.key();
         let has_key = key.is_none_or(|key| fabric.port(start).holds_p_key(key));
-        let mut way = match has_key {
+        let mut walk_result = match has_key {
             true => route::follow(fabric, start, dlid, traffic, |exit| {
                 walk.cross(exit);
                 Ok(())
             }),
-            false => Way {
+            false => WalkResult {
                 port: start,
                 hops: 0,
                 result: Err(DropReason::PKey),
             },
         };
-        let admits = |key| fabric.port(way.port).p_key_index(key).is_some();
-        if way.result.is_ok() && !key.is_none_or(admits) {
-            way.result = Err(DropReason::PKey);
+        let admits = |key| fabric.port(walk_result.port).p_key_index(key).is_some();
+        if walk_result.result.is_ok() && !key.is_none_or(admits) {
+            walk_result.result = Err(DropReason::PKey);
         }
-        walk.end(&way);
-        way
+        walk.end(&walk_result);
+        walk_result
     }
 }

@@ -52,7 +52,7 @@ pub(crate) struct Probability(u64);
 impl Probability {
     pub(crate) const NEVER: Probability = Probability(0);
 
-    /// The probability in the nearest step; `None` unless `probability` is from 0 to 1.
+    /// The probability, rounded to the nearest step; `None` unless `probability` is from 0 to 1.
     pub(crate) fn new(probability: f64) -> Option<Probability> {
         (0.0..=1.0)
             .contains(&probability)

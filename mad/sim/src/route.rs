@@ -1,4 +1,4 @@
-//! The route of a LID-routed packet, as the tables of the switches determine it.
+//! Follows a LID-routed packet by the tables of the switches.
 
 use rsm_ids::Lid;
 use rsm_mad::wire::MAD_LEN;
@@ -7,8 +7,8 @@ use rsm_mad::wire::attr::{PKey, PortState};
 use crate::counters::DropReason;
 use crate::fabric::{Fabric, NONE};
 
-/// The maximum number of switches that a packet crosses before it counts as looping. Hardware would
-/// forward such a packet until a time-out in a switch drops it.
+/// The maximum number of switches that a packet crosses before it counts as looping. In hardware, a
+/// switch drops such a packet after a timeout.
 pub(crate) const MAX_SWITCHES: u32 = 64;
 
 /// The kind of traffic.
@@ -34,7 +34,7 @@ impl Traffic {
         }
     }
 
-    /// The P_Key that ports on the path check; `None` if they check none.
+    /// The P_Key that ports on the path check; `None` if no port checks a key.
     pub(crate) fn key(self) -> Option<PKey> {
         match self {
             Traffic::Management => None,
@@ -43,11 +43,11 @@ impl Traffic {
     }
 }
 
-/// The end of a packet's route, delivered or lost.
+/// The result of following a packet: the place of its delivery or loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct WalkResult {
     /// The port that holds the DLID, or the port at which the packet was lost: the exit port if the
-    /// node had one, else the entry port.
+    /// node has an exit port for the packet, else the entry port.
     pub(crate) port: u32,
     /// The number of links that the packet crossed.
     pub(crate) hops: u32,
@@ -65,12 +65,12 @@ pub(crate) fn follow(
     dlid: Lid,
     traffic: Traffic,
     mut cross: impl FnMut(u32) -> Result<(), DropReason>,
-) -> Way {
+) -> WalkResult {
     let mut at = start;
     let mut hops = 0u32;
-    let way = |port, hops, result| Way { port, hops, result };
+    let walk_result = |port, hops, result| WalkResult { port, hops, result };
     if fabric.holds(start, dlid) {
-        return way(start, hops, Ok(()));
+        return walk_result(start, hops, Ok(()));
     }
     loop {
         let node = fabric.node_of(at);
@@ -82,14 +82,14 @@ pub(crate) fn follow(
                 } else {
                     Err(DropReason::WrongPort)
                 };
-                return way(at, hops, result);
+                return walk_result(at, hops, result);
             }
             Some(switch) => {
                 if hops > MAX_SWITCHES {
-                    return way(at, hops, Err(DropReason::Loop));
+                    return walk_result(at, hops, Err(DropReason::Loop));
                 }
                 let Some(number) = switch.exit(dlid) else {
-                    return way(at, hops, Err(DropReason::NoRoute));
+                    return walk_result(at, hops, Err(DropReason::NoRoute));
                 };
                 if number == 0 {
                     let port0 = node.first_port;
@@ -98,23 +98,23 @@ pub(crate) fn follow(
                     } else {
                         Err(DropReason::WrongPort)
                     };
-                    return way(port0, hops, result);
+                    return walk_result(port0, hops, result);
                 }
                 let Some(exit) = node.port(number) else {
-                    return way(at, hops, Err(DropReason::NoSuchPort));
+                    return walk_result(at, hops, Err(DropReason::NoSuchPort));
                 };
                 exit
             }
         };
         let passed = pass(fabric, at, exit, traffic).and_then(|()| cross(exit));
         if let Err(reason) = passed {
-            return way(exit, hops, Err(reason));
+            return walk_result(exit, hops, Err(reason));
         }
         at = fabric.port(exit).peer;
         hops += 1;
         let enforces = fabric.port(at).info.partition_enforcement_inbound();
         if enforces && is_foreign(fabric, at, traffic) {
-            return way(at, hops, Err(DropReason::PKey));
+            return walk_result(at, hops, Err(DropReason::PKey));
         }
     }
 }
@@ -144,9 +144,9 @@ pub(crate) fn pass(
     };
     // Data packets leave through Active ports, and enter through Armed and Active ports (IBA
     // 7.2.7).
-    let far = fabric.port(port.peer).info.port_state();
+    let peer_state = fabric.port(port.peer).info.port_state();
     if port.info.port_state() != PortState::Active
-        || !matches!(far, PortState::Armed | PortState::Active)
+        || !matches!(peer_state, PortState::Armed | PortState::Active)
     {
         return Err(DropReason::PortState);
     }
@@ -163,9 +163,9 @@ pub(crate) fn pass(
     } else {
         fabric.port(entry).number
     };
-    let lane = port.virtual_lane(input, sl);
-    let lanes = port.info.operational_vls().data_vls().unwrap_or(1);
-    if lane >= lanes {
+    let vl = port.virtual_lane(input, sl);
+    let num_vls = port.info.operational_vls().data_vls().unwrap_or(1);
+    if vl >= num_vls {
         return Err(DropReason::VirtualLane);
     }
     if port.info.partition_enforcement_outbound() && is_foreign(fabric, exit, traffic) {

@@ -37,11 +37,12 @@ pub(crate) struct AttachedClient {
     /// The time at which the host has passed on all datagrams that the program sent.
     send_free: Time,
     /// Whether only responses to waiting requests are delivered.
-    matches: bool,
+    matches_responses: bool,
     /// The waiting requests, by class and the low half of the transaction identifier. Used for
     /// look-ups only, never iterated.
     waiting: HashMap<(Class, u32), u64>,
-    /// The number of requests so far that waited, which is the serial number of the last one.
+    /// The number of requests so far that waited for a response; the last of them has this serial
+    /// number.
     serial: u64,
 }
 
@@ -126,7 +127,7 @@ impl Sim {
         self.clients.push(AttachedClient {
             port: index,
             send_free: Time::ZERO,
-            matches: false,
+            matches_responses: false,
             waiting: HashMap::new(),
             serial: 0,
         });
@@ -143,7 +144,8 @@ impl Sim {
         }
     }
 
-    /// Sends a datagram from a client at `now`. Responses to it are delivered at any time.
+    /// Sends a datagram from a client at `now`. Responses to the datagram are delivered at any
+    /// time.
     ///
     /// The node's own agent answers requests addressed to the client's own port (no hops, or its
     /// own LID).
@@ -187,7 +189,7 @@ impl Sim {
             return;
         }
         let state = &mut self.clients[client.0 as usize];
-        state.matches = true;
+        state.matches_responses = true;
         if !timeout.is_zero() {
             state.serial += 1;
             let header = MadHeader::of(&datagram.mad);
@@ -204,8 +206,8 @@ impl Sim {
         self.send(client, datagram, now);
     }
 
-    /// Runs all events up to `now`, or up to the next output for a client, which it returns. Call
-    /// it until it returns `None`.
+    /// Runs all events up to `now`, or up to the next output for a client, and returns that output.
+    /// Call `poll` until it returns `None`.
     pub fn poll(&mut self, now: Time) -> Option<(AttachId, Inbound)> {
         loop {
             if let Some(output) = self.output.pop_front() {
@@ -250,8 +252,8 @@ impl Sim {
         counters
     }
 
-    /// Starts to record the Sets that take effect, and keeps the last `capacity` of them. Replaces
-    /// a running recording.
+    /// Starts to record the Sets that take effect, and keeps the last `capacity` Sets. Replaces a
+    /// running recording.
     pub fn start_journal(&mut self, capacity: usize) {
         self.journal = Some(SetJournal::with_capacity(capacity));
     }
@@ -315,9 +317,9 @@ impl Sim {
         (port != NONE).then_some(port)
     }
 
-    /// Whether the host delivers a response to a client. Removes the request that waits for it. A
-    /// host that matches responses delivers only the response to a waiting request, and segments of
-    /// longer responses, because only the RMPP of the client knows the transfer.
+    /// Whether the host delivers a response to a client. Also removes the request that waits for
+    /// the response. A host that matches responses delivers only the response to a waiting request,
+    /// and segments of longer responses, because only the RMPP of the client knows the transfer.
     pub(crate) fn claim_response(
         &mut self,
         client: u32,
@@ -327,10 +329,10 @@ impl Sim {
         let client = &mut self.clients[client as usize];
         let awaited = (header.class(), header.tid().low());
         let claimed = client.waiting.remove(&awaited).is_some();
-        !client.matches || claimed || is_segment
+        !client.matches_responses || claimed || is_segment
     }
 
-    /// Reports a timeout to a client, unless its request no longer waits.
+    /// Reports a timeout to a client, if the request still waits for a response.
     fn send_timed_out(&mut self, client: u32, class: Class, tid: u32, serial: u64) {
         let state = &mut self.clients[client as usize];
         if state.waiting.get(&(class, tid)) == Some(&serial) {
@@ -340,25 +342,25 @@ impl Sim {
                 tid: Tid(u64::from(tid)),
                 kind: SendFailure::TimedOut,
             };
-            self.put_out(client, failed);
+            self.queue_output(client, failed);
         }
     }
 
-    /// Sends the event to the client at a port, if there is one.
+    /// Sends an event to the client at a port, if the port has a client.
     pub(crate) fn send_event(&mut self, port: u32, event: PortEvent) {
         let client = self.fabric.port(port).client;
         if client != NONE {
-            self.put_out(client, Inbound::Port(event));
+            self.queue_output(client, Inbound::Port(event));
         }
     }
 
-    /// Queues an event for a client. Returns whether there was room for it.
-    pub(crate) fn put_out(&mut self, client: u32, inbound: Inbound) -> bool {
-        let room = self.output.len() < self.config.max_output;
-        if room {
+    /// Queues an output for a client. Returns whether the queue had room.
+    pub(crate) fn queue_output(&mut self, client: u32, inbound: Inbound) -> bool {
+        let has_room = self.output.len() < self.config.max_output;
+        if has_room {
             self.output.push_back((AttachId(client), inbound));
         }
-        room
+        has_room
     }
 }
 

@@ -1,7 +1,7 @@
 //! Keys with values in the specification of a simulated fabric.
 
-/// Removes `key`, which ends in `=`, and its value from a specification. Returns the rest and the
-/// value; `None` if the specification does not have the key.
+/// Removes `key`, which ends in `=`, and its value from a specification. Returns the remaining
+/// specification and the value; `None` if the specification does not have the key.
 pub(crate) fn split_key<'a>(spec: &'a str, key: &str) -> Option<(String, &'a str)> {
     let (start, _) = spec
         .match_indices(key)

@@ -27,7 +27,7 @@ impl Sim {
     /// by its description if no other node has the same description.
     ///
     /// # Errors
-    /// There is no such node, or several have this description.
+    /// No node has this name, or several nodes have this description.
     pub fn find(&self, name: &str) -> Result<Guid, SimError> {
         let index = self.fabric.find_name(name)?;
         Ok(self.fabric.node(index).guid)
@@ -56,8 +56,9 @@ impl Sim {
         })
     }
 
-    /// The first end port that holds a LID, as its base LID or as one that its LMC adds; `None` if
-    /// no end port holds it. The search takes time in proportion to the number of end ports.
+    /// The first end port that holds a LID, as its base LID or as a LID that its LMC adds; `None`
+    /// if no end port holds the LID. The search takes time in proportion to the number of end
+    /// ports.
     pub fn holder(&self, lid: Lid) -> Option<(Guid, PortNum)> {
         let mut ends = self.end_ports();
         ends.find(|&(guid, port)| {
@@ -66,8 +67,8 @@ impl Sim {
         })
     }
 
-    /// The first end port with this GUID; `None` if there is none. The search takes time in
-    /// proportion to the number of end ports.
+    /// The first end port with this GUID; `None` if no end port has the GUID. The search takes time
+    /// in proportion to the number of end ports.
     pub fn port_with(&self, guid: Guid) -> Option<(Guid, PortNum)> {
         let mut ends = self.end_ports();
         ends.find(|&(node, port)| self.port_guid(node, port).is_ok_and(|own| own == guid))
@@ -133,7 +134,7 @@ impl Sim {
         Ok(self.fabric.node(self.fabric.find_node(node)?).sets)
     }
 
-    /// A port's GUID; the node's on a switch.
+    /// The GUID of a port; on a switch, the node GUID.
     ///
     /// # Errors
     /// There is no such port.
@@ -151,8 +152,8 @@ impl Sim {
         Ok(&self.fabric.port(index).info)
     }
 
-    /// The port at the other end of a port's cable, also of an unplugged one; `None` without a
-    /// cable.
+    /// The port at the other end of a port's cable, even if the cable is unplugged; `None` without
+    /// a cable.
     ///
     /// # Errors
     /// There is no such port.
@@ -164,7 +165,7 @@ impl Sim {
         }))
     }
 
-    /// The switch part of a node.
+    /// The state that only switches have. Fails for other nodes.
     fn switch(&self, guid: Guid) -> Result<&Switch, SimError> {
         let node = self.fabric.node(self.fabric.find_node(guid)?);
         node.switch.as_deref().ok_or(SimError::NotASwitch { guid })
@@ -173,17 +174,17 @@ impl Sim {
     /// A switch's SwitchInfo.
     ///
     /// # Errors
-    /// There is no such node, or it is no switch.
+    /// There is no such node, or the node is no switch.
     pub fn switch_info(&self, switch: Guid) -> Result<&SwitchInfo, SimError> {
         Ok(&self.switch(switch)?.info)
     }
 
     /// A switch's forwarding table: the exit port by LID, 255 for "drop". The table ends with the
-    /// last block ever written; packets to LIDs beyond it are dropped. LinearFDBTop is in
+    /// last block ever written; packets to LIDs beyond that block are dropped. LinearFDBTop is in
     /// [`switch_info`](Sim::switch_info).
     ///
     /// # Errors
-    /// There is no such node, or it is no switch.
+    /// There is no such node, or the node is no switch.
     pub fn lft(&self, switch: Guid) -> Result<&[u8], SimError> {
         Ok(&self.switch(switch)?.lft)
     }
@@ -193,7 +194,7 @@ impl Sim {
     /// [`switch_info`](Sim::switch_info).
     ///
     /// # Errors
-    /// There is no such node, or it is no switch.
+    /// There is no such node, or the node is no switch.
     pub fn mft(&self, switch: Guid) -> Result<impl Iterator<Item = (u32, &[u8; 64])>, SimError> {
         let mft = &self.switch(switch)?.mft;
         Ok(mft.iter().map(|(&modifier, data)| (modifier, data)))
@@ -202,7 +203,7 @@ impl Sim {
     /// Whether a switch forwards packets to this multicast LID through this port.
     ///
     /// # Errors
-    /// There is no such node, or it is no switch.
+    /// There is no such node, or the node is no switch.
     pub fn multicasts_to(&self, switch: Guid, lid: Lid, port: PortNum) -> Result<bool, SimError> {
         let switch = self.switch(switch)?;
         let Some((block, index)) = MulticastForwardingTable::block_and_index_of(lid) else {
@@ -233,7 +234,7 @@ impl Sim {
     }
 
     /// The GUIDs in a port's GUIDInfo, by index, up to the last block that was written; the first
-    /// is the port's own.
+    /// GUID is the port's own.
     ///
     /// # Errors
     /// There is no such port.
@@ -264,8 +265,8 @@ impl Sim {
         }))
     }
 
-    /// The VLs and weights in a block, 1 to 4, of a port's VLArbitrationTable, as it was last set;
-    /// empty before.
+    /// The VLs and weights in a block, 1 to 4, of a port's VLArbitrationTable, as a manager last
+    /// set the block; empty if no manager has set it.
     ///
     /// # Errors
     /// There is no such port.

@@ -10,7 +10,7 @@ use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::header::{Class, Method, Status};
 
 use crate::agent::{Outcome, Request};
-use crate::causes::Lost;
+use crate::causes::PacketLoss;
 use crate::config::SimConfig;
 use crate::congestion::CongestionRefusal;
 use crate::counters::DropReason;
@@ -35,8 +35,8 @@ enum Work {
 const SLOW_ANSWER: Duration = Duration::from_millis(40);
 /// The number of requests that fit into a [small buffer](Habit::SmallBuffer).
 const SMALL_BUFFER: u16 = 4;
-/// A node that [pauses](Habit::Pauses) does so at the end of every period of this length, which
-/// begins at an offset that depends on the node.
+/// The period of a node that [pauses](Habit::Pauses): the node pauses at the end of each period.
+/// The offset of the periods depends on the node.
 const PAUSE_PERIOD: Duration = Duration::from_secs(20);
 /// The duration of a pause.
 const PAUSE: Duration = Duration::from_secs(3);
@@ -61,7 +61,8 @@ fn done_at(node: &mut Node, arrival: Time, work: Work, config: &SimConfig) -> Ti
     node.busy_until
 }
 
-/// `time`, or, if the node with this GUID pauses at `time`, the end of that pause.
+/// The end of the pause of the node with this GUID at `time`; `time` itself if the node does not
+/// pause then.
 fn after_pause(guid: Guid, time: Time) -> Time {
     let period = PAUSE_PERIOD.as_nanos() as u64;
     // The factor may be any fixed number that gives different offsets for different GUIDs.
@@ -76,7 +77,7 @@ fn after_pause(guid: Guid, time: Time) -> Time {
 impl Sim {
     /// Sends a packet out of the port where it starts.
     ///
-    /// A LID-routed packet crosses the whole fabric at once, with the present tables, and only
+    /// A LID-routed packet crosses the whole fabric at once, by the present tables, although it
     /// arrives later. The deviation from reality is a few microseconds, and saves an event for
     /// every switch.
     pub(crate) fn depart(&mut self, index: u32) {
@@ -98,14 +99,14 @@ impl Sim {
             Step::Exit(exit) => {
                 if self
                     .faults
-                    .lose(&mut self.rng, self.packets.get(index).header())
+                    .loses(&mut self.rng, self.packets.get(index).header())
                 {
                     return self.lose(index, DropReason::Loss);
                 }
                 self.leave(index, exit);
             }
             Step::ByLid => {
-                self.packets.get_mut(index).origin = false;
+                self.packets.get_mut(index).is_at_origin = false;
                 self.depart_by_lid(index);
             }
             Step::Here => self.reach(index, Duration::ZERO),
@@ -116,8 +117,8 @@ impl Sim {
     /// Sends a packet by its DLID.
     fn depart_by_lid(&mut self, index: u32) {
         let packet = self.packets.get_mut(index);
-        if packet.home || (packet.dlid == Lid::PERMISSIVE && packet.is_smp()) {
-            packet.home = true;
+        if packet.answers_local_request || (packet.dlid == Lid::PERMISSIVE && packet.is_smp()) {
+            packet.answers_local_request = true;
             return self.reach(index, Duration::ZERO);
         }
         if packet.dlid == Lid::NONE || packet.slid == Lid::NONE {
@@ -126,7 +127,7 @@ impl Sim {
         if !packet.is_smp() && !packet.p_key.is_valid() {
             return self.lose(index, DropReason::PKey);
         }
-        if self.faults.lose(&mut self.rng, packet.header()) {
+        if self.faults.loses(&mut self.rng, packet.header()) {
             return self.lose(index, DropReason::Loss);
         }
         let traffic = if packet.is_smp() {
@@ -144,7 +145,7 @@ impl Sim {
         let mut armed = [NONE; 4];
         let mut crossed = std::mem::take(&mut self.crossed);
         crossed.clear();
-        let way = route::follow(fabric, start, dlid, traffic, |exit| {
+        let walk_result = route::follow(fabric, start, dlid, traffic, |exit| {
             let port = fabric.port(exit);
             if traffic != Traffic::Management
                 && fabric.port(port.peer).info.port_state() == PortState::Armed
@@ -159,7 +160,7 @@ impl Sim {
             Ok(())
         });
         if traffic != Traffic::Management {
-            self.count_way(&crossed, &way);
+            self.count_walk(&crossed, &walk_result);
         }
         self.crossed = crossed;
         // A data packet activates the Armed port that it enters (IBA 7.2.7).
@@ -169,13 +170,13 @@ impl Sim {
                 .info
                 .set_port_state(PortState::Active);
         }
-        if let Err(reason) = way.result {
+        if let Err(reason) = walk_result.result {
             return self.lose(index, reason);
         }
         let packet = self.packets.get_mut(index);
-        packet.at = way.port;
-        packet.home = way.hops == 0;
-        self.reach(index, self.config.hop_latency * way.hops);
+        packet.at = walk_result.port;
+        packet.answers_local_request = walk_result.hops == 0;
+        self.reach(index, self.config.hop_latency * walk_result.hops);
     }
 
     /// Sends a directed-route packet out of its node.
@@ -192,7 +193,7 @@ impl Sim {
             return self.lose(index, DropReason::Loss);
         }
         packet.at = port.peer;
-        packet.origin = false;
+        packet.is_at_origin = false;
         self.reach(index, self.config.hop_latency);
     }
 
@@ -212,12 +213,12 @@ impl Sim {
     fn reach(&mut self, index: u32, delay: Duration) {
         let packet = self.packets.get_mut(index);
         let is_switch = self.fabric.node_of(packet.at).is_switch();
-        let work = if packet.passes() {
+        let work = if packet.must_be_forwarded() {
             Work::Forward
         } else if packet.is_for_agent() {
             Work::Request
         } else {
-            if packet.is_directed() && !packet.origin {
+            if packet.is_directed() && !packet.is_at_origin {
                 let entry = PortNum(self.fabric.port(packet.at).number);
                 match directed::arrive(packet.smp_mut(), entry, is_switch) {
                     Step::Here => {}
@@ -232,8 +233,8 @@ impl Sim {
         self.queue_at_agent(index, delay, work);
     }
 
-    /// Puts a packet into the buffer of the agent that it travels to. The packet occupies the
-    /// buffer from now on, so that packets on the wire count too.
+    /// Puts a packet into the buffer of its destination agent. The packet occupies the buffer from
+    /// now on, so that packets on the wire count too.
     fn queue_at_agent(&mut self, index: u32, delay: Duration, work: Work) {
         let packet = self.packets.get_mut(index);
         let arrival = self.now + delay;
@@ -244,8 +245,10 @@ impl Sim {
         if self.rng.happens(node.loss) {
             return self.lose(index, DropReason::Loss);
         }
-        let small = node.personality.has(Habit::SmallBuffer) && work == Work::Request;
-        if node.queued >= self.config.agent_buffer || (small && node.requests >= SMALL_BUFFER) {
+        let has_small_buffer = node.personality.has(Habit::SmallBuffer) && work == Work::Request;
+        if node.queued >= self.config.agent_buffer
+            || (has_small_buffer && node.requests >= SMALL_BUFFER)
+        {
             return self.lose(index, DropReason::BufferFull);
         }
         node.queued += 1;
@@ -264,11 +267,11 @@ impl Sim {
             return self.lose(index, DropReason::NodeOff);
         }
         node.queued -= 1;
-        node.requests -= u16::from(!packet.passes());
+        node.requests -= u16::from(!packet.must_be_forwarded());
         if node.silence == Silence::Everything {
             return self.lose(index, DropReason::Silent);
         }
-        let step = if packet.is_directed() && !packet.origin {
+        let step = if packet.is_directed() && !packet.is_at_origin {
             directed::arrive(packet.smp_mut(), PortNum(port.number), node.is_switch())
         } else {
             Step::Here
@@ -291,10 +294,10 @@ impl Sim {
         }
         if header.method() == Method::TRAP_REPRESS {
             let (smp, entry, slid) = (*packet.smp(), packet.at, packet.slid);
-            let allowed = Request::at(&mut self.fabric, &self.config, &mut self.effects, entry)
+            let is_allowed = Request::at(&mut self.fabric, &self.config, &mut self.effects, entry)
                 .repress_allowed(&smp, slid);
-            self.take_effects();
-            if !allowed {
+            self.execute_effects();
+            if !is_allowed {
                 self.lose(index, DropReason::MKey);
             } else if self.repress(node_index, &smp) {
                 self.counters.consumed += 1;
@@ -328,12 +331,12 @@ impl Sim {
             }
             Outcome::Answer(status) => {
                 if status.is_ok() && header.method() == Method::SET {
-                    self.note_set(index, node_index);
+                    self.record_set(index, node_index);
                 }
                 self.answer(index, status);
             }
         }
-        self.take_effects();
+        self.execute_effects();
     }
 
     /// Handles a request of performance management, congestion control or the vendor class, which
@@ -366,7 +369,7 @@ impl Sim {
     }
 
     /// Counts an effective Set, and records it in the journal.
-    fn note_set(&mut self, index: u32, node_index: u32) {
+    fn record_set(&mut self, index: u32, node_index: u32) {
         let packet = self.packets.get(index);
         let node = self.fabric.node_mut(node_index);
         node.sets += 1;
@@ -395,23 +398,23 @@ impl Sim {
         let packet = self.packets.get_mut(index);
         packet.smp_mut().make_response(status);
         if packet.is_directed() {
-            packet.origin = true;
+            packet.is_at_origin = true;
         } else {
             packet.at = self.fabric.address_port(packet.at);
             std::mem::swap(&mut packet.slid, &mut packet.dlid);
         }
         self.counters.answered += 1;
         if self.rng.happens(self.faults.duplicate) {
-            let double = self.packets.get(index).clone();
+            let duplicate = self.packets.get(index).clone();
             if self.packets.len() < self.config.max_in_flight {
-                let double = self.packets.insert(double);
+                let duplicate = self.packets.insert(duplicate);
                 self.counters.duplicates += 1;
-                self.queue.push(self.now, Event::Depart(double));
+                self.queue.push(self.now, Event::Depart(duplicate));
             }
         }
         if self.rng.happens(self.faults.late) {
-            let most = u64::try_from(self.config.late_by.as_nanos()).unwrap_or(u64::MAX);
-            let delay = Duration::from_nanos(self.rng.below(most));
+            let max_delay = u64::try_from(self.config.late_by.as_nanos()).unwrap_or(u64::MAX);
+            let delay = Duration::from_nanos(self.rng.below(max_delay));
             self.queue.push(self.now + delay, Event::Depart(index));
         } else {
             self.depart(index);
@@ -420,8 +423,8 @@ impl Sim {
 
     /// Handles a packet that has reached `port`, which has no client. The node answers a Get or a
     /// Set of a general service, because no agent here has the class, method and attribute (IBA
-    /// 13.4.7). Other packets are lost, and so are requests to the SA: the SA runs only while its
-    /// process does, and the node does not know whether it runs.
+    /// 13.4.7). Other packets are lost. Requests to the SA are lost too, because the node does not
+    /// know whether the process of an SA runs.
     fn refuse(&mut self, index: u32, port: u32) {
         let packet = self.packets.get(index);
         let header = packet.header();
@@ -437,7 +440,7 @@ impl Sim {
 
     /// Ends a packet at a port outside the packet's partition.
     fn lose_foreign(&mut self, index: u32, port: u32) {
-        self.count_lost(&Lost::foreign(port));
+        self.count_lost(&PacketLoss::outside_partition(port));
         self.lose(index, DropReason::PKey);
     }
 
@@ -487,7 +490,7 @@ impl Sim {
             }
         };
         let mad = packet.mad;
-        if self.put_out(client, Inbound::Mad(Datagram { mad, remote })) {
+        if self.queue_output(client, Inbound::Mad(Datagram { mad, remote })) {
             self.counters.delivered += 1;
             self.packets.remove(index);
         } else {

@@ -6,7 +6,7 @@ use rsm_mad::wire::attr::{Attribute, Notice};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_mad::wire::smp::{Smp, SmpRequest};
 
-use crate::fabric::Outstanding;
+use crate::fabric::OutstandingTrap;
 use crate::packet::Packet;
 use crate::personality::Habit;
 use crate::queue::Event;
@@ -17,9 +17,9 @@ use crate::sim::Sim;
 const MAX_OUTSTANDING: usize = 16;
 
 impl Sim {
-    /// Begins a trap: sends it now, and again until it is repressed. If the port already sends this
-    /// notice, the trap begins anew once it is repressed. A port without a LID or without a
-    /// manager's LID sends nothing.
+    /// Begins a trap: sends the notice now, and repeats it until a TrapRepress arrives. If the port
+    /// already sends this notice, the trap begins anew after the TrapRepress. A port without a LID
+    /// or without a manager's LID sends nothing.
     pub(crate) fn raise(&mut self, port: u32, notice: Notice) {
         let info = &self.fabric.port(port).info;
         if info.lid() == Lid::NONE || info.master_sm_lid() == Lid::NONE {
@@ -31,12 +31,12 @@ impl Sim {
         if !node.powered {
             return;
         }
-        let same = node
+        let unrepressed = node
             .traps
             .iter_mut()
             .find(|trap| trap.port == port && trap.notice == notice);
-        if let Some(trap) = same {
-            trap.again = true;
+        if let Some(trap) = unrepressed {
+            trap.is_raised_again = true;
             return;
         }
         if node.traps.len() >= MAX_OUTSTANDING {
@@ -44,19 +44,19 @@ impl Sim {
         }
         node.traps_begun = node.traps_begun.wrapping_add(1);
         let serial = node.traps_begun;
-        node.traps.push(Outstanding {
+        node.traps.push(OutstandingTrap {
             serial,
             tid: Tid(u64::from(serial)),
             port,
             notice,
             repeats_left: repeats,
-            again: false,
+            is_raised_again: false,
         });
         self.send_trap(node_index, serial);
     }
 
-    /// Repeats a trap whose interval has passed without TrapRepress, or ends it after its last
-    /// repetition.
+    /// Repeats a trap whose interval has passed without TrapRepress, or ends the trap after its
+    /// last repetition.
     pub(crate) fn trap_due(&mut self, node_index: u32, serial: u32) {
         let traps = &mut self.fabric.node_mut(node_index).traps;
         let Some(index) = traps.iter().position(|trap| trap.serial == serial) else {
@@ -85,8 +85,8 @@ impl Sim {
             m_key: 0,
             data: *trap.notice.as_data(),
         });
-        let own = self.fabric.port(trap.port).holds(info.master_sm_lid());
-        let from_zero = own
+        let is_to_own_port = self.fabric.port(trap.port).holds(info.master_sm_lid());
+        let from_zero = is_to_own_port
             && self
                 .fabric
                 .node(node_index)
@@ -96,7 +96,7 @@ impl Sim {
             slid: if from_zero { Lid::NONE } else { info.lid() },
             dlid: info.master_sm_lid(),
             at: trap.port,
-            home: from_zero,
+            answers_local_request: from_zero,
             ..Packet::new(*smp.as_bytes())
         };
         let due = self.now + self.config.trap_interval;
@@ -125,7 +125,7 @@ impl Sim {
             return false;
         };
         let trap = traps.remove(index);
-        if trap.again {
+        if trap.is_raised_again {
             self.raise(trap.port, trap.notice);
         }
         true

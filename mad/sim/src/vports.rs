@@ -1,4 +1,5 @@
-//! Virtual ports, as their hosts create and change them, and packets between virtual ports.
+//! The operations with which hosts create and change virtual ports, and packets between virtual
+//! ports.
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::Notice;
@@ -7,7 +8,7 @@ use rsm_mad::wire::attr::{
     VPortInfo, VPortLocalChange, VPortStateChange, VirtualizationInfo,
 };
 
-use crate::causes::Lost;
+use crate::causes::PacketLoss;
 use crate::config::VPortLids;
 use crate::counters::DropReason;
 use crate::error::SimError;
@@ -37,7 +38,7 @@ pub enum VPortProbe {
     /// The source is not Active, or not a member of the partition.
     NotSent,
     /// The packet did not reach a port that holds the LID.
-    Lost(DropReason),
+    PacketLoss(DropReason),
     /// The port that the packet reached has no Active virtual port with the GUID of the packet's
     /// DGID.
     NoSuchGid,
@@ -46,11 +47,11 @@ pub enum VPortProbe {
 }
 
 impl Sim {
-    /// Creates a virtual port at a host's port, or changes the GUID of an existing one; the host
-    /// allows it to come up. The port reports the change to the manager.
+    /// Creates a virtual port at a host's port, or changes the GUID of an existing virtual port.
+    /// The host allows the virtual port to come up. The port reports the change to the manager.
     ///
     /// # Errors
-    /// There is no such end port, or it belongs to a switch.
+    /// There is no such end port, or the port belongs to a switch.
     pub fn set_vport(
         &mut self,
         (node, port, index): VPortAt,
@@ -61,17 +62,17 @@ impl Sim {
         let is_up = self.fabric.port(at).is_up();
         let config = self.config.clone();
         let vports = self.fabric.vports_mut(at, &config);
-        let known = vports.vports.get_mut(&index).map(|vport| {
+        let existing = vports.vports.get_mut(&index).map(|vport| {
             vport.info.set_port_guid(guid);
             vport.node.set_node_guid(guid);
         });
-        if known.is_none() {
+        if existing.is_none() {
             let vport = VPort::new(guid, lids, index, &config);
             vports.vports.insert(index, vport);
             vports.info.set_vport_state_change(true);
         }
         vports.follow_link(is_up);
-        if known.is_some() {
+        if existing.is_some() {
             let vports = self.fabric.vports_mut(at, &config);
             vports.info.set_vport_state_change(true);
             self.report_vport_change(at, index);
@@ -81,11 +82,10 @@ impl Sim {
         Ok(())
     }
 
-    /// Removes a virtual port: no virtual port has its index any more. The port reports the change
-    /// to the manager.
+    /// Removes a virtual port, which frees its index. The port reports the change to the manager.
     ///
     /// # Errors
-    /// There is no such end port, or it belongs to a switch.
+    /// There is no such end port, or the port belongs to a switch.
     pub fn remove_vport(&mut self, (node, port, index): VPortAt) -> Result<(), SimError> {
         let at = self.find_host_port(node, port)?;
         let vports = self.fabric.vports.get_mut(&at);
@@ -103,7 +103,7 @@ impl Sim {
     /// change to the manager.
     ///
     /// # Errors
-    /// There is no such end port, or it belongs to a switch.
+    /// There is no such end port, or the port belongs to a switch.
     pub fn want_vport(
         &mut self,
         (node, port, index): VPortAt,
@@ -128,7 +128,7 @@ impl Sim {
     /// there is no such virtual port.
     ///
     /// # Errors
-    /// There is no such end port, or it belongs to a switch.
+    /// There is no such end port, or the port belongs to a switch.
     pub fn set_vport_guids(
         &mut self,
         (node, port, index): VPortAt,
@@ -150,7 +150,7 @@ impl Sim {
     /// A block of the GUID table of a virtual port; `None` if there is no such virtual port.
     ///
     /// # Errors
-    /// There is no such end port, or it belongs to a switch.
+    /// There is no such end port, or the port belongs to a switch.
     pub fn vport_guids(
         &self,
         (node, port, index): VPortAt,
@@ -165,7 +165,7 @@ impl Sim {
     /// The virtual ports of a host's port, by index.
     ///
     /// # Errors
-    /// There is no such end port, or it belongs to a switch.
+    /// There is no such end port, or the port belongs to a switch.
     pub fn vports(&self, node: Guid, port: PortNum) -> Result<Vec<(u16, VPortView)>, SimError> {
         let at = self.find_host_port(node, port)?;
         let vports = self.fabric.vports.get(&at).into_iter();
@@ -184,7 +184,7 @@ impl Sim {
     /// The VirtualizationInfo of a host's port; `None` if the port has no virtual ports.
     ///
     /// # Errors
-    /// There is no such end port, or it belongs to a switch.
+    /// There is no such end port, or the port belongs to a switch.
     pub fn virtualization_info(
         &self,
         node: Guid,
@@ -198,7 +198,7 @@ impl Sim {
     /// nothing was set or there is no such virtual port.
     ///
     /// # Errors
-    /// There is no such end port, or it belongs to a switch.
+    /// There is no such end port, or the port belongs to a switch.
     pub fn rate_limits(
         &self,
         (node, port): (Guid, PortNum),
@@ -220,7 +220,7 @@ impl Sim {
     /// Sets the QoSConfigSL of a host's port, as another manager has left it.
     ///
     /// # Errors
-    /// There is no such end port, or it belongs to a switch.
+    /// There is no such end port, or the port belongs to a switch.
     pub fn set_rate_limits(
         &mut self,
         (node, port): (Guid, PortNum),
@@ -233,7 +233,8 @@ impl Sim {
     }
 
     /// Sends a data packet with a global route header from a virtual port to a LID and a GUID, in a
-    /// partition. Like a packet of [`Sim::probe`], it takes no time and changes only counters.
+    /// partition. Like a packet of [`Sim::probe`], the packet takes no time and changes only
+    /// counters.
     ///
     /// # Errors
     /// The source's port does not exist or has no address.
@@ -257,18 +258,22 @@ impl Sim {
             payload: PAYLOAD,
             key: None,
         };
-        let way = self.walk_from(start, dlid, traffic, Load::global(PAYLOAD));
-        if let Err(why) = way.result {
-            return Ok(VPortProbe::Lost(why));
+        let walk_result = self.walk_from(start, dlid, traffic, Load::global(PAYLOAD));
+        if let Err(reason) = walk_result.result {
+            return Ok(VPortProbe::PacketLoss(reason));
         }
-        let mut target = vport(&way.port).into_iter().flat_map(|v| v.vports.values());
+        let mut target = vport(&walk_result.port)
+            .into_iter()
+            .flat_map(|v| v.vports.values());
         let Some(target) = target.find(|v| v.is_active() && v.info.port_guid() == to) else {
             return Ok(VPortProbe::NoSuchGid);
         };
         Ok(match target.tables.p_key_index(key) {
             Some(_) => VPortProbe::Delivered,
             None => {
-                self.performance.walks.lose(&Lost::foreign(way.port));
+                self.performance
+                    .walks
+                    .lose(&PacketLoss::outside_partition(walk_result.port));
                 VPortProbe::PKey
             }
         })

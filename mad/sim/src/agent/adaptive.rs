@@ -38,7 +38,7 @@ impl Request<'_> {
         let mut info = *ArInfo::from_data(data);
         let held = &adaptive.info;
         let fits = info.group_top() == 0 || info.group_top() < held.group_cap();
-        require(modifier == ArInfo::MODIFIER && !adaptive.locked && fits)?;
+        require(modifier == ArInfo::MODIFIER && !adaptive.is_locked && fits)?;
         info.set_group_cap(held.group_cap())
             .set_group_table_cap(held.group_table_cap())
             .set_by_sl_cap(held.by_sl_cap())
@@ -138,9 +138,9 @@ impl Request<'_> {
         if adaptive.groups.len() < end {
             adaptive.groups.resize(end, 0);
         }
-        for (place, entry) in (first..).zip(entries) {
-            adaptive.entries[place] = entry.port.0;
-            adaptive.groups[place] = entry.group;
+        for (index, entry) in (first..).zip(entries) {
+            adaptive.entries[index] = entry.port.0;
+            adaptive.groups[index] = entry.group;
         }
         Ok(())
     }

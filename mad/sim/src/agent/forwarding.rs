@@ -70,7 +70,7 @@ impl Request<'_> {
         }
         switch.lft[start..end].copy_from_slice(data);
         if let Some(adaptive) = &mut switch.adaptive {
-            adaptive.linear_written(start, data);
+            adaptive.on_linear_write(start, data);
         }
         Ok(())
     }

@@ -67,7 +67,8 @@ pub(crate) struct Request<'a> {
     pub(crate) address: u32,
 }
 
-/// The result of a handler: if `Ok`, the data are the answer; if `Err`, the status is.
+/// The result of a handler: with `Ok`, the agent answers with the data; with `Err`, with the
+/// status.
 type Handled = Result<(), Status>;
 
 impl<'a> Request<'a> {
@@ -90,18 +91,18 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Handles a Get or a Set; the data of the answer replace those of the request. `slid` is the
-    /// packet's SLID, for the trap that a wrong key raises.
+    /// Handles a Get or a Set; the data of the answer replace the data of the request. `slid` is
+    /// the packet's SLID, for the trap that a wrong key raises.
     pub(crate) fn handle(&mut self, smp: &mut Smp, slid: rsm_ids::Lid) -> Outcome {
         let header = *smp.header();
         if !self.m_key_matches(smp, slid) {
             return Outcome::Discard(DropReason::MKey);
         }
-        let known = matches!(
+        let is_known = matches!(
             header.class(),
             Class::SUBNET_LID_ROUTED | Class::SUBNET_DIRECTED
         );
-        if !known || header.base_version() != 1 || header.class_version() != CLASS_VERSION {
+        if !is_known || header.base_version() != 1 || header.class_version() != CLASS_VERSION {
             return Outcome::Answer(Status::BAD_VERSION);
         }
         if header.attribute() == AttrId::SM_INFO {
@@ -188,8 +189,8 @@ impl<'a> Request<'a> {
         self.fabric.node(self.node).is_switch()
     }
 
-    /// The port that `number` in a modifier names: on a switch any of its ports, on other nodes
-    /// always the port that received the request.
+    /// The port that `number` in a modifier names: on a switch, the port with that number; on other
+    /// nodes, always the port that received the request.
     fn table_port(&self, number: u8) -> Result<u32, Status> {
         if self.is_switch() {
             self.fabric

@@ -11,7 +11,8 @@ use super::{Effect, Handled, Request};
 const DEFAULT_P_KEY: [u8; 2] = [0xFF, 0xFF];
 
 impl Request<'_> {
-    /// The port, the number of the block, and the number of bytes of the block that the port has.
+    /// The port, the block number, and the number of bytes of the block that the port has. Fails
+    /// for a block beyond the table.
     fn p_key_block(&self, modifier: u32) -> Result<(u32, u16, usize), Status> {
         let number = PKeyTable::modifier_port(modifier).0;
         let port = self.table_port(number)?;

@@ -12,10 +12,10 @@ use rsm_mad::wire::smp::Smp;
 
 use super::{Effect, Handled, Request};
 use crate::fabric::NONE;
-use crate::personality::{Habit, PortFields, Taken};
+use crate::personality::{AcceptingPorts, Habit, PortFields};
 
 /// The value of LinkSpeedExtEnabled2 that stands for all speeds of LinkSpeedExtSupported2.
-const ALL_EXT2: LinkSpeedExt2 = LinkSpeedExt2(7);
+const ALL_SPEEDS_EXT2: LinkSpeedExt2 = LinkSpeedExt2(7);
 
 impl Request<'_> {
     /// The port that an attribute modifier names. On adapters, port 0 means the port that received
@@ -42,12 +42,12 @@ impl Request<'_> {
         let port = self.info_port(smp.header().modifier())?;
         let key = smp.m_key();
         let info = self.fabric.port(port).info;
-        *smp.data_mut() = *self.shown(port, info, key).as_data();
+        *smp.data_mut() = *self.visible_info(port, info, key).as_data();
         Ok(())
     }
 
     /// The `info` of a port as a requester with `key` sees it.
-    fn shown(&self, port: u32, mut info: PortInfo, key: u64) -> PortInfo {
+    fn visible_info(&self, port: u32, mut info: PortInfo, key: u64) -> PortInfo {
         info.set_local_port_num(PortNum(self.fabric.port(self.entry).number));
         // From protection level 1 on, only a requester with the key sees the M_Key (IBA 14.2.4.1).
         if info.m_key_protect_bits() != 0 && key != info.m_key() {
@@ -80,8 +80,8 @@ impl Request<'_> {
             set_mtu(&mut new, &wanted)?;
         }
         self.personality().dropped().copy(&mut new, &old);
-        let moves_state = matches!(wanted.port_state(), PortState::Armed | PortState::Active);
-        if has_link && moves_state && new != old && self.has(Habit::ArmsAlone) {
+        let raises_state = matches!(wanted.port_state(), PortState::Armed | PortState::Active);
+        if has_link && raises_state && new != old && self.has(Habit::ArmsAlone) {
             return Err(Status::INVALID_FIELD);
         }
         clear_violations(&mut new, &wanted);
@@ -94,23 +94,23 @@ impl Request<'_> {
         }
         let key = new.m_key();
         self.show_old(port, &old, &mut new);
-        *smp.data_mut() = *self.shown(port, new, key).as_data();
+        *smp.data_mut() = *self.visible_info(port, new, key).as_data();
         Ok(())
     }
 
-    /// Changes the answer to a Set to show the old value of fields for which the personality says
-    /// so.
+    /// Replaces fields of the answer to a Set by their old values, where the personality of the
+    /// node requires it.
     fn show_old(&mut self, port: u32, old: &PortInfo, answer: &mut PortInfo) {
         let personality = self.personality();
         let shown = self.fabric.port(port).shown_old;
-        let due = personality.old_once().without(shown);
-        if due != PortFields::NONE {
-            self.fabric.port_mut(port).shown_old = shown | due.copy(answer, old);
+        let fields = personality.old_once().without(shown);
+        if fields != PortFields::NONE {
+            self.fabric.port_mut(port).shown_old = shown | fields.copy(answer, old);
         }
         personality.old_always().copy(answer, old);
     }
 
-    /// Sets the fields that only ports with an address have.
+    /// Sets the fields that only ports with an address have. Fails for an invalid LID or LMC.
     fn set_address(&self, new: &mut PortInfo, wanted: &PortInfo) -> Handled {
         let lid = wanted.lid();
         if lid != Lid::NONE && !lid.is_unicast() {
@@ -120,7 +120,7 @@ impl Request<'_> {
         if base_port0 && wanted.lmc().get() != 0 {
             return Err(Status::INVALID_FIELD);
         }
-        PortFields::taken(Taken::Address).copy(new, wanted);
+        PortFields::accepted_at(AcceptingPorts::Address).copy(new, wanted);
         new.set_lid(lid)
             .set_lmc(wanted.lmc())
             .set_multicast_p_key_trap_suppression_enabled(
@@ -141,18 +141,18 @@ impl Request<'_> {
         let (state, physical) = (wanted.port_state(), wanted.port_physical_state());
         if !has_link {
             // Port 0 is always Active, so a Set of Active changes nothing.
-            let nothing = matches!(state, PortState::NoChange | PortState::Active)
+            let changes_nothing = matches!(state, PortState::NoChange | PortState::Active)
                 && matches!(
                     physical,
                     PortPhysicalState::NoChange | PortPhysicalState::LinkUp
                 );
-            return if nothing {
+            return if changes_nothing {
                 Ok(())
             } else {
                 Err(Status::INVALID_FIELD)
             };
         }
-        let legal = match state {
+        let is_legal = match state {
             PortState::NoChange | PortState::Down => true,
             PortState::Armed => {
                 new.port_state() == PortState::Init && self.peer_allows(port, PortState::Init)
@@ -162,17 +162,17 @@ impl Request<'_> {
             }
             PortState::Init | PortState::Unknown(_) => false,
         };
-        if !legal {
+        if !is_legal {
             return Err(Status::INVALID_FIELD);
         }
-        let moves_state = matches!(state, PortState::Armed | PortState::Active);
-        if moves_state {
+        let raises_state = matches!(state, PortState::Armed | PortState::Active);
+        if raises_state {
             new.set_port_state(state);
         }
         match physical {
             PortPhysicalState::NoChange => Ok(()),
             PortPhysicalState::Sleep | PortPhysicalState::Polling | PortPhysicalState::Disabled
-                if !moves_state =>
+                if !raises_state =>
             {
                 new.set_port_physical_state(physical);
                 Ok(())
@@ -182,11 +182,11 @@ impl Request<'_> {
     }
 
     /// Whether the state of the peer port permits a change of state. If the configuration demands
-    /// the check, the peer must be in the state `least` or a higher one.
-    fn peer_allows(&self, port: u32, least: PortState) -> bool {
+    /// the check, the peer must be in the state `min_state` or a higher state.
+    fn peer_allows(&self, port: u32, min_state: PortState) -> bool {
         let peer = self.fabric.port(port).peer;
         !self.config.check_peer_state
-            || (peer != NONE && self.fabric.port(peer).info.port_state() >= least)
+            || (peer != NONE && self.fabric.port(peer).info.port_state() >= min_state)
     }
 
     /// Reports the changes of a Set to the host behind the port.
@@ -244,7 +244,7 @@ fn set_link(new: &mut PortInfo, wanted: &PortInfo, extended: bool) -> Handled {
             new.set_link_down_default_state(default);
         }
     }
-    PortFields::taken(Taken::Link).copy(new, wanted);
+    PortFields::accepted_at(AcceptingPorts::Link).copy(new, wanted);
     new.set_init_type_reply(wanted.init_type_reply())
         .set_filter_raw_inbound(wanted.filter_raw_inbound())
         .set_filter_raw_outbound(wanted.filter_raw_outbound())
@@ -307,7 +307,7 @@ fn set_enabled(new: &mut PortInfo, wanted: &PortInfo, extended: bool) -> Handled
     let speeds = new.link_speed_ext_supported2();
     match wanted.link_speed_ext_enabled2() {
         LinkSpeedExt2::NONE => {}
-        ALL_EXT2 => {
+        ALL_SPEEDS_EXT2 => {
             new.set_link_speed_ext_enabled2(speeds);
         }
         some if speeds.contains(some) => {

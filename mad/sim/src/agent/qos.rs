@@ -24,21 +24,21 @@ impl Request<'_> {
     }
 
     /// Whether the switch accepts one SLtoVLMappingTable for several ports.
-    fn all_ports_at_once(&self) -> bool {
+    fn accepts_all_ports(&self) -> bool {
         let switch = &self.fabric.node(self.node).switch;
         switch
             .as_ref()
             .is_some_and(|switch| switch.info.optimized_sl_to_vl_mapping_programming() != 0)
     }
 
-    /// The ports that a part of a modifier names; `None` stands for all ports.
+    /// The ports that the port field `named` of a modifier selects; `None` stands for all ports.
     fn mapping_ports(
         &self,
         named: Option<PortNum>,
     ) -> Result<std::ops::RangeInclusive<u8>, Status> {
         let num_ports = self.fabric.node(self.node).num_ports;
         match named {
-            None if self.all_ports_at_once() && !self.has(Habit::NoOptimizedSlToVl) => {
+            None if self.accepts_all_ports() && !self.has(Habit::NoOptimizedSlToVl) => {
                 Ok(0..=num_ports)
             }
             Some(port) if port.0 <= num_ports => Ok(port.0..=port.0),
@@ -96,7 +96,8 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// The port, the number of the block, and the number of bytes of the block that the port has.
+    /// The port, the block number, and the number of bytes of the block that the port has. Fails
+    /// for a block beyond the table.
     fn arbitration_block(&self, modifier: u32) -> Result<(u32, u8, usize), Status> {
         if self.has(Habit::NoVlArbitration) {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);

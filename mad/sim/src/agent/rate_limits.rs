@@ -14,14 +14,14 @@ type Data = [u8; SMP_DATA_LEN];
 impl Request<'_> {
     /// Whether the device announces the capability for rate limits.
     pub(super) fn has_rate_limits(&self) -> bool {
-        let all = [
+        let habits = [
             Habit::RateLimits,
             Habit::RefusesRateLimits,
             Habit::RefusesRateLimitSets,
             Habit::DropsRateLimits,
             Habit::DeafToRateLimits,
         ];
-        !self.is_switch() && all.into_iter().any(|habit| self.has(habit))
+        !self.is_switch() && habits.into_iter().any(|habit| self.has(habit))
     }
 
     /// The tables of the port or virtual port that a modifier names. Fails if the device refuses

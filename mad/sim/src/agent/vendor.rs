@@ -119,22 +119,22 @@ impl Request<'_> {
         if self.has(Habit::RefusesFdr10) || self.has(Habit::RefusesExtendedPortSets) {
             return Err(Status::INVALID_FIELD);
         }
-        let asked = *ExtendedPortInfo::from_data(data);
+        let request = *ExtendedPortInfo::from_data(data);
         self.get_extended_port_info(modifier, data)?;
         let is_special = ExtendedPortInfo::from_data(data).is_special_port();
         let is_switch = self.is_switch();
-        let sets_speed = asked.state_change_enable() & ExtendedPortInfo::SETS_SPEED != 0;
+        let sets_speed = request.state_change_enable() & ExtendedPortInfo::SETS_SPEED != 0;
         let sets_speed = sets_speed && self.has(Habit::Fdr10);
         let index = self.info_port(modifier)?;
         let port = self.fabric.port_mut(index);
         if sets_speed {
-            port.fdr10_disabled = !asked.link_speed_enabled().contains(MlnxLinkSpeed::FDR10);
+            port.fdr10_disabled = !request.link_speed_enabled().contains(MlnxLinkSpeed::FDR10);
         }
         if is_special {
-            port.aggregation_enabled = asked.sharp_an_enabled();
+            port.aggregation_enabled = request.sharp_an_enabled();
         }
         if !is_switch {
-            port.out_of_order_sls = asked.ooo_sl_mask();
+            port.out_of_order_sls = request.ooo_sl_mask();
         }
         self.get_extended_port_info(modifier, data)
     }
@@ -142,15 +142,15 @@ impl Request<'_> {
     /// Handles a Get of SwitchPortStateTable at devices that announce it in CapabilityMask2.
     pub(super) fn get_port_states(&mut self, modifier: u32, data: &mut Data) -> Handled {
         let node = self.fabric.node(self.node);
-        let has_lost_it = self.has(Habit::ForgetsPortStates) && node.epoch > 0;
+        let has_forgotten = self.has(Habit::ForgetsPortStates) && node.epoch > 0;
         let answers = self.has(Habit::PortStates)
             || self.has(Habit::FrozenPortStates)
             || self.has(Habit::NonsensePortStates)
-            || self.has(Habit::ForgetsPortStates) && !has_lost_it;
+            || self.has(Habit::ForgetsPortStates) && !has_forgotten;
         if !self.is_switch() || !answers {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
         }
-        // Bit 15 means that the requester knows state 5, which no port here has.
+        // Bit 15 means that the requester knows state 5, which no simulated port has.
         let block = modifier & !0x8000;
         if block > u32::from(SwitchPortStateTable::block_of(PortNum(node.num_ports))) {
             return Err(Status::INVALID_FIELD);

@@ -20,7 +20,7 @@ const FRESH_P_KEY: [u8; 2] = [0xFF, 0xFF];
 /// A block without entries.
 const EMPTY: Data = [0; SMP_DATA_LEN];
 
-/// The attributes of this file.
+/// The attributes of virtual ports.
 pub(super) const ATTRIBUTES: [AttrId; 7] = [
     VirtualizationInfo::ID,
     VPortInfo::ID,
@@ -32,7 +32,8 @@ pub(super) const ATTRIBUTES: [AttrId; 7] = [
 ];
 
 impl Request<'_> {
-    /// The virtual ports of the port. Fails if the device has none, or refuses their attributes.
+    /// The virtual ports of the port. Fails if the device has no virtual ports, or refuses their
+    /// attributes.
     fn vports(&self) -> Result<&VPorts, Status> {
         if self.has(Habit::RefusesVPorts) {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
@@ -47,7 +48,7 @@ impl Request<'_> {
         vports.ok_or(Status::UNSUPPORTED_METHOD_ATTRIBUTE)
     }
 
-    /// A virtual port that exists.
+    /// The virtual port with this index. Fails if the index is not in use.
     fn vport(&self, index: u16) -> Result<&VPort, Status> {
         let vport = self.vports()?.vports.get(&index);
         vport.ok_or(Status::INVALID_FIELD)
@@ -72,13 +73,13 @@ impl Request<'_> {
             VNodeInfo::ID => *data = *self.vport(index)?.node.as_data(),
             VNodeDescription::ID => *data = *self.vport(index)?.description.as_data(),
             VPortGuidInfo::ID => {
-                let (index, block) = self.guid_place(modifier)?;
+                let (index, block) = self.guid_block_of(modifier)?;
                 let vport = self.vport(index)?;
                 check_guid_block(vport, block)?;
                 *data = vport.guid_block(block);
             }
             _ => {
-                let (index, block) = p_key_place(modifier);
+                let (index, block) = p_key_block_of(modifier);
                 let vport = self.vport(index)?;
                 p_keys_in(vport, block)?;
                 *data = match vport.tables.p_keys.get(&block) {
@@ -97,7 +98,7 @@ impl Request<'_> {
     }
 
     /// The index and block of a modifier of VPortGUIDInfo.
-    fn guid_place(&self, modifier: u32) -> Result<(u16, u32), Status> {
+    fn guid_block_of(&self, modifier: u32) -> Result<(u16, u32), Status> {
         if self.has(Habit::RefusesVPortGuids) || self.has(Habit::NoVPortGuids) {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
         }
@@ -134,7 +135,7 @@ impl Request<'_> {
             VirtualizationInfo::ID => self.set_virtualization_info(data),
             VPortInfo::ID => self.set_vport_info(VPortInfo::modifier_index(modifier), data),
             VPortGuidInfo::ID => {
-                let (index, block) = self.guid_place(modifier)?;
+                let (index, block) = self.guid_block_of(modifier)?;
                 check_guid_block(self.vport(index)?, block)?;
                 let vports = self.vports_mut()?;
                 let vport = vports.vports.get_mut(&index).ok_or(Status::INVALID_FIELD)?;
@@ -142,7 +143,7 @@ impl Request<'_> {
                 Ok(())
             }
             VPortPKeyTable::ID => {
-                let (index, block) = p_key_place(modifier);
+                let (index, block) = p_key_block_of(modifier);
                 let bytes = p_keys_in(self.vport(index)?, block)? * size_of::<u16>();
                 data[bytes..].fill(0);
                 let vports = self.vports_mut()?;
@@ -181,7 +182,7 @@ impl Request<'_> {
         let vport = vports.vports.get_mut(&index).ok_or(Status::INVALID_FIELD)?;
         let lid = wanted.lid();
         let fits = lid == Lid::NONE || lid.is_unicast() && vport.info.lid_required();
-        let moves = match (vport.info.state(), wanted.state()) {
+        let new_state = match (vport.info.state(), wanted.state()) {
             (_, PortState::NoChange) => Some(vport.info.state()),
             (held, wanted) if held == wanted => Some(held),
             (PortState::Init, PortState::Armed) => Some(PortState::Armed),
@@ -192,7 +193,7 @@ impl Request<'_> {
             }
             _ => None,
         };
-        let (true, Some(state)) = (fits, moves) else {
+        let (true, Some(state)) = (fits, new_state) else {
             return Err(Status::INVALID_FIELD);
         };
         vport.info.set_state(state).set_lid(lid);
@@ -212,12 +213,12 @@ impl Request<'_> {
 }
 
 /// The index and block of a modifier of VPortPKeyTable.
-fn p_key_place(modifier: u32) -> (u16, u16) {
+fn p_key_block_of(modifier: u32) -> (u16, u16) {
     let index = VPortPKeyTable::modifier_index(modifier);
     (index, VPortPKeyTable::modifier_block(modifier))
 }
 
-/// The number of P_Keys that the virtual port has in the block. Fails if it has none there.
+/// The number of P_Keys that the virtual port has in the block. Fails for a block beyond the table.
 fn p_keys_in(vport: &VPort, block: u16) -> Result<usize, Status> {
     let first = usize::from(block) * PKeyTable::ENTRIES;
     let keys = usize::from(vport.node.partition_cap()).saturating_sub(first);

@@ -11,7 +11,7 @@ use super::DROP;
 /// specifies the effect, so a subnet manager has to handle both kinds of switches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinearWrites {
-    /// The Set replaces the entries that the switch forwards by.
+    /// The Set replaces the entries by which the switch forwards.
     TakeEffect,
     /// The switch stores the block, without effect until adaptive routing is off.
     Wait,
@@ -36,13 +36,13 @@ pub(crate) struct AdaptiveRouting {
     pub(crate) group_table: BTreeMap<u16, ArGroupTable>,
     pub(crate) linear_writes: LinearWrites,
     /// Whether the agent refuses Set(ARInfo).
-    pub(crate) locked: bool,
+    pub(crate) is_locked: bool,
 }
 
 impl AdaptiveRouting {
     /// The state after power-on: disabled, without groups. Switches with an even GUID have
-    /// [`LinearWrites::TakeEffect`] and the others [`LinearWrites::Wait`], because hardware may
-    /// behave in either way.
+    /// [`LinearWrites::TakeEffect`] and switches with an odd GUID have [`LinearWrites::Wait`],
+    /// because hardware may behave in either way.
     pub(crate) fn blank(switch: Guid) -> AdaptiveRouting {
         let mut info = ArInfo::default();
         info.set_group_cap(GROUPS)
@@ -59,7 +59,7 @@ impl AdaptiveRouting {
                 0 => LinearWrites::TakeEffect,
                 _ => LinearWrites::Wait,
             },
-            locked: false,
+            is_locked: false,
         }
     }
 
@@ -69,8 +69,8 @@ impl AdaptiveRouting {
         self.info.enabled().then_some(&self.entries[..])
     }
 
-    /// Follows a Set of LinearForwardingTable, whose first entry is that of LID `start`.
-    pub(crate) fn linear_written(&mut self, start: usize, block: &[u8]) {
+    /// Follows a Set of LinearForwardingTable, whose first entry belongs to the LID `start`.
+    pub(crate) fn on_linear_write(&mut self, start: usize, block: &[u8]) {
         if self.linear_writes == LinearWrites::Wait {
             return;
         }

@@ -166,9 +166,9 @@ impl Fabric {
         for index in node.ports() {
             let port = &mut self.ports[index as usize];
             let fresh = fresh_info(node, port.number, config);
-            copy_abilities(&mut port.info, &fresh);
+            copy_capabilities(&mut port.info, &fresh);
             if let Some(vports) = self.vports.get(&index) {
-                vports.claim(&mut port.info);
+                vports.add_capability(&mut port.info);
             }
             if node.is_switch() && port.number == 0 {
                 port.info
@@ -219,7 +219,7 @@ impl Fabric {
         for port in self.nodes[index as usize].ports() {
             if let Some(vports) = self.vports.get_mut(&port) {
                 vports.reset();
-                vports.claim(&mut self.ports[port as usize].info);
+                vports.add_capability(&mut self.ports[port as usize].info);
             }
         }
     }
@@ -227,7 +227,7 @@ impl Fabric {
 
 /// Copies the capabilities that a personality affects from `fresh`, the PortInfo after power-on.
 /// IsSM stays; OperationalVLs falls to the new VLCap if it was higher.
-fn copy_abilities(to: &mut PortInfo, fresh: &PortInfo) {
+fn copy_capabilities(to: &mut PortInfo, fresh: &PortInfo) {
     let is_sm = to.capability_mask() & CapabilityMask::IS_SM;
     let vls = to.operational_vls().min(fresh.vl_cap());
     to.set_capability_mask(fresh.capability_mask() | is_sm)
@@ -401,7 +401,7 @@ fn capabilities(node: &Node, port0: bool) -> CapabilityMask {
 /// The CapabilityMask2 of a port that supports these rates.
 fn capabilities2(supported: RateSet) -> CapabilityMask2 {
     let mut capabilities = CapabilityMask2::NONE;
-    for (held, bit) in [
+    for (is_supported, bit) in [
         (
             supported.widths.contains(LinkWidths::X2),
             CapabilityMask2::IS_LINK_WIDTH_2X_SUPPORTED,
@@ -420,7 +420,7 @@ fn capabilities2(supported: RateSet) -> CapabilityMask2 {
                 | CapabilityMask2::IS_LINK_SPEED_XDR_SUPPORTED,
         ),
     ] {
-        if held {
+        if is_supported {
             capabilities = capabilities | bit;
         }
     }

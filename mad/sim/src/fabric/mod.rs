@@ -1,4 +1,4 @@
-//! Nodes, ports and cables with their programmed state, without packets and time.
+//! The nodes, ports and cables with their programmed state; packets and time are elsewhere.
 
 mod adaptive;
 mod build;
@@ -18,7 +18,7 @@ pub(crate) use adaptive::AdaptiveRouting;
 pub use adaptive::LinearWrites;
 pub(crate) use build::{USUAL, rate_up_to};
 pub use node::Silence;
-pub(crate) use node::{DROP, Node, Outstanding, Switch};
+pub(crate) use node::{DROP, Node, OutstandingTrap, Switch};
 pub(crate) use port::{NONE, Port, PortTables, default_lane};
 pub(crate) use vport::{VPort, VPorts};
 
@@ -55,7 +55,7 @@ impl Fabric {
         &mut self.ports[index as usize]
     }
 
-    /// The node that a port belongs to.
+    /// The node to which a port belongs.
     pub(crate) fn node_of(&self, port: u32) -> &Node {
         self.node(self.port(port).node)
     }

@@ -49,8 +49,8 @@ pub(crate) struct Node {
     pub(crate) busy_answers: u32,
     /// The probability with which a packet that reaches the agent is lost.
     pub(crate) loss: Probability,
-    /// The number of times that the node lost its power: packets that were at the agent before the
-    /// last loss are lost.
+    /// The number of times that the node lost its power. Packets of an earlier epoch are lost at
+    /// the agent.
     pub(crate) epoch: u32,
     /// The time at which the agent has finished all its packets.
     pub(crate) busy_until: Time,
@@ -58,7 +58,8 @@ pub(crate) struct Node {
     pub(crate) answers_until: Time,
     /// The number of requests that wait for the processor, for the limit of a small buffer.
     pub(crate) requests: u16,
-    /// The number of packets that the agent has to handle, those on the wire to it included.
+    /// The number of packets that the agent has to handle, including packets on the wire to the
+    /// node.
     pub(crate) queued: u16,
     /// The number of Sets that took effect.
     pub(crate) sets: u64,
@@ -68,7 +69,7 @@ pub(crate) struct Node {
     /// The state of a switch; `None` on other nodes.
     pub(crate) switch: Option<Box<Switch>>,
     /// The traps that were sent and are not repressed.
-    pub(crate) traps: Vec<Outstanding>,
+    pub(crate) traps: Vec<OutstandingTrap>,
     /// The number of traps begun so far, from which their transaction identifiers derive.
     pub(crate) traps_begun: u32,
 }
@@ -89,12 +90,12 @@ pub(crate) struct Switch {
     pub(crate) adaptive: Option<AdaptiveRouting>,
 }
 
-/// The entry of a forwarding table that drops (IBA 14.2.5.10).
+/// The value of a forwarding table entry that drops packets (IBA 14.2.5.10).
 pub(crate) const DROP: u8 = 255;
 
-/// A trap that was sent and not repressed.
+/// A trap that was sent and has not been repressed.
 #[derive(Debug, Clone)]
-pub(crate) struct Outstanding {
+pub(crate) struct OutstandingTrap {
     pub(crate) serial: u32,
     pub(crate) tid: Tid,
     /// The index of the port from which the trap is sent.
@@ -102,8 +103,8 @@ pub(crate) struct Outstanding {
     pub(crate) notice: Notice,
     pub(crate) repeats_left: u16,
     /// Whether the same event happened again since the trap was sent, so that another trap follows
-    /// once this one is repressed.
-    pub(crate) again: bool,
+    /// once this trap is repressed.
+    pub(crate) is_raised_again: bool,
 }
 
 impl Node {

@@ -13,14 +13,14 @@ impl Port {
         key_at(self.tables.as_deref(), index)
     }
 
-    /// Whether the port's table has exactly this key, so that programs at the port can send with
-    /// it.
+    /// Whether the port's table has exactly this key, so that programs at the port can send packets
+    /// with the key.
     pub(crate) fn holds_p_key(&self, key: PKey) -> bool {
         find(self.tables.as_deref(), |own| own == key).is_some()
     }
 
-    /// The index of the key that admits a packet with `key`: the first of the same partition,
-    /// unless both are limited members.
+    /// The index of the key that admits a packet with `key`: the first key of the same partition,
+    /// unless both keys are of limited members.
     pub(crate) fn p_key_index(&self, key: PKey) -> Option<u16> {
         index_for(self.tables.as_deref(), key)
     }
@@ -54,7 +54,7 @@ fn index_for(tables: Option<&PortTables>, key: PKey) -> Option<u16> {
     })
 }
 
-/// The first valid key that `is_wanted`.
+/// The index of the first valid key for which `is_wanted` is true.
 fn find(tables: Option<&PortTables>, is_wanted: impl Fn(PKey) -> bool) -> Option<u16> {
     // Blocks that were never written contain no key, except the first block.
     let written = tables

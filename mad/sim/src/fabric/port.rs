@@ -22,14 +22,14 @@ pub(crate) struct Port {
     pub(crate) info: PortInfo,
     /// The port's GUID; on a switch, the node GUID.
     pub(crate) guid: Guid,
-    /// The tables that a manager has written; `None` if it has written none since power-on.
+    /// The tables that a manager has written; `None` if no table was written since power-on.
     pub(crate) tables: Option<Box<PortTables>>,
     /// The port at the other end of the cable, or [`NONE`]. A port can be cabled to itself.
     pub(crate) peer: u32,
     /// The node to which the port belongs.
     pub(crate) node: u32,
     /// The number of events of the link so far, kept at the lower of its two ends. A training that
-    /// began at a lower number is obsolete.
+    /// began at an earlier number is obsolete.
     pub(crate) link_generation: u32,
     /// The number of starts and stops of the M_Key lease countdown.
     pub(crate) lease_generation: u32,
@@ -104,7 +104,8 @@ impl RateSet {
         LinkSpeedExt2(self.speeds >> EXT2_SHIFT)
     }
 
-    /// The widest width and the highest speed that both sets have, each empty if there is none.
+    /// The widest width and the highest speed that both sets have; each is empty if the sets have
+    /// none in common.
     fn best_with(self, other: RateSet) -> RateSet {
         // Try widths from the widest to the narrowest: their bits are not in the order of the
         // number of lanes.
@@ -201,7 +202,7 @@ impl Port {
         base != 0 && lid.0.wrapping_sub(base) < self.info.lmc().lids()
     }
 
-    /// The written tables of the port; creates empty ones if there are none.
+    /// The written tables of the port; creates empty tables if no table was written.
     pub(crate) fn tables_mut(&mut self) -> &mut PortTables {
         self.tables.get_or_insert_default()
     }
@@ -234,12 +235,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn port_takes_at_most_120_bytes() {
+    fn a_port_has_at_most_120_bytes() {
         assert!(size_of::<Port>() <= 120, "{}", size_of::<Port>());
     }
 
     #[test]
-    fn best_common_rate_is_the_widest_width_and_the_highest_speed() {
+    fn the_best_common_rate_has_the_widest_width_and_the_highest_speed() {
         let rate = |widths, speeds| RateSet { widths, speeds };
         let wide = rate(LinkWidths::X12 | LinkWidths::X4 | LinkWidths::X1, 0x3F);
         let narrow = rate(LinkWidths::X4 | LinkWidths::X2 | LinkWidths::X1, 0x1F);

@@ -122,12 +122,12 @@ impl VPorts {
     }
 
     /// Makes PortInfo show that the port has virtual ports.
-    pub(crate) fn claim(&self, info: &mut PortInfo) {
+    pub(crate) fn add_capability(&self, info: &mut PortInfo) {
         let claimed = CapabilityMask2::IS_VIRTUALIZATION_SUPPORTED;
         info.set_capability_mask2(info.capability_mask2() | claimed);
     }
 
-    /// Resets all that a manager sets, at the port and at its virtual ports.
+    /// Resets everything that a manager sets, at the port and at its virtual ports.
     pub(crate) fn reset(&mut self) {
         self.info.set_enabled(false).set_vport_state_change(false);
         self.vports.values_mut().for_each(VPort::reset);
@@ -137,13 +137,13 @@ impl VPorts {
 impl Fabric {
     /// The virtual ports of a port; an empty set is created if the port has none.
     pub(crate) fn vports_mut(&mut self, port: u32, config: &SimConfig) -> &mut VPorts {
-        let made = || {
+        let create = || {
             let mut vports = VPorts::default();
             vports.info.set_vport_cap(config.vport_cap);
             vports
         };
-        let vports = self.vports.entry(port).or_insert_with(made);
-        vports.claim(&mut self.ports[port as usize].info);
+        let vports = self.vports.entry(port).or_insert_with(create);
+        vports.add_capability(&mut self.ports[port as usize].info);
         vports
     }
 
@@ -167,9 +167,9 @@ impl Fabric {
         }
     }
 
-    /// Whether the port accepts packets to this LID: the port holds it, or a virtual port that is
-    /// not Down. The adapter shows the LID of a virtual port that is Down, but accepts no packets
-    /// for it.
+    /// Whether the port accepts packets to this LID: the port itself or a virtual port that is not
+    /// Down holds the LID. The adapter shows the LID of a virtual port that is Down, but accepts no
+    /// packets to that LID.
     pub(crate) fn holds(&self, port: u32, lid: Lid) -> bool {
         self.port(port).holds(lid)
             || lid != Lid::NONE

@@ -22,8 +22,8 @@ pub(crate) enum Role {
 }
 
 impl Personality {
-    /// Removes the capabilities that the device lacks from a PortInfo after power-on. Calling it
-    /// again changes nothing.
+    /// Removes the capabilities that the device lacks from a PortInfo after power-on. A second call
+    /// changes nothing.
     pub(crate) fn remove_missing_capabilities(self, info: &mut PortInfo, role: Role) {
         if self.has(Habit::NoExtendedSpeeds) {
             let capabilities = info.capability_mask();
@@ -94,7 +94,7 @@ impl Personality {
         }
     }
 
-    /// Changes the port's PortInfo into the PortInfo that an answer shows.
+    /// Changes the PortInfo of a port into the PortInfo that the agent's answers show.
     pub(crate) fn show(self, info: &mut PortInfo, role: Role) {
         let extended =
             !info.link_speed_ext_active().is_empty() || !info.link_speed_ext_active2().is_empty();

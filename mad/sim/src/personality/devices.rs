@@ -33,24 +33,24 @@ pub struct DevicesError {
     expected: String,
 }
 
-/// A constructor of a personality that mishandles the given fields of PortInfo in one manner.
+/// A constructor of a personality with one kind of mishandling of the given fields of PortInfo.
 type Mishandles = fn(PortFields) -> Personality;
 
 /// The key of the devices in a specification.
 const KEY: &str = "devices=";
 /// The fields of PortInfo that a device of a mix can ignore for good: those without effect on
 /// traffic.
-const HARMLESS: [PortField; 4] = [
+const HARMLESS_FIELDS: [PortField; 4] = [
     PortField::MasterSmSl,
     PortField::HoqLife,
     PortField::VlStallCount,
     PortField::ErrorThresholds,
 ];
-/// For each manner of mishandling fields, one in this many nodes of a mix has it.
-const ONE_IN_MISHANDLES: u64 = 6;
+/// For each kind of mishandling fields, one in this many nodes of a mix has that kind.
+const MISHANDLING_ONE_IN: u64 = 6;
 
 /// The first habit that is drawn from the second generator of random numbers. Earlier habits are
-/// drawn from the first one.
+/// drawn from the first generator.
 const FIRST_LATER_HABIT: Habit = Habit::GeneralInfo;
 
 impl Devices {
@@ -71,21 +71,21 @@ impl Devices {
     /// a model, or `old-once`, `old-always` or `drops` with a field's name (`old-once:lid`).
     ///
     /// # Errors
-    /// A part is none of these.
+    /// A part has none of these forms.
     pub fn parse(text: &str) -> Result<Devices, DevicesError> {
         if let Some(seed) = text.strip_prefix("mix:").and_then(|seed| seed.parse().ok()) {
             return Ok(Devices::Mixed(seed));
         }
-        let mut all = Personality::POLITE;
+        let mut combined = Personality::POLITE;
         for part in text.split('+') {
             let personality = parse_part(part).ok_or_else(|| DevicesError {
                 text: text.to_owned(),
                 part: part.to_owned(),
                 expected: Devices::names(),
             })?;
-            all = all | personality;
+            combined = combined | personality;
         }
-        Ok(Devices::Alike(all))
+        Ok(Devices::Alike(combined))
     }
 
     /// A line that lists the texts which [`parse`](Devices::parse) accepts.
@@ -105,7 +105,7 @@ impl Devices {
     pub fn of(self, kind: NodeKind, guid: Guid) -> Personality {
         match self {
             Devices::Alike(personality) => personality.fitting(kind),
-            Devices::Mixed(seed) => mixed(seed, kind, guid),
+            Devices::Mixed(seed) => drawn_personality(seed, kind, guid),
         }
     }
 }
@@ -118,10 +118,10 @@ fn parse_part(part: &str) -> Option<Personality> {
     if let Some(info) = HABITS.iter().find(|info| info.name == part) {
         return Some(info.habit.into());
     }
-    let (manner, field) = part.split_once(':')?;
+    let (mishandling, field) = part.split_once(':')?;
     let field = PortField::ALL.iter().find(|known| known.name() == field)?;
     let fields = PortFields::of(*field);
-    match manner {
+    match mishandling {
         "old-once" => Some(Personality::shows_old_once(fields)),
         "old-always" => Some(Personality::shows_old_always(fields)),
         "drops" => Some(Personality::drops(fields)),
@@ -129,13 +129,13 @@ fn parse_part(part: &str) -> Option<Personality> {
     }
 }
 
-/// Draws the habits of a node, independently of the other nodes of the fabric.
-fn mixed(seed: u64, kind: NodeKind, guid: Guid) -> Personality {
+/// Draws the personality of a node, independently of the other nodes of the fabric.
+fn drawn_personality(seed: u64, kind: NodeKind, guid: Guid) -> Personality {
     let mut rng = Rng::new(seed ^ guid.0.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     // Habits that were added later are drawn from a second generator, so that a seed still gives a
     // node the same earlier habits.
     let mut later = Rng::new(!seed ^ guid.0.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    let mut all = Personality::POLITE;
+    let mut personality = Personality::POLITE;
     for info in HABITS.iter().filter(|info| info.nodes.contains(kind)) {
         let generator = if info.habit < FIRST_LATER_HABIT {
             &mut rng
@@ -143,23 +143,23 @@ fn mixed(seed: u64, kind: NodeKind, guid: Guid) -> Personality {
             &mut later
         };
         if info.one_in > 0 && generator.below(info.one_in) == 0 {
-            all = all | info.habit;
+            personality = personality | info.habit;
         }
     }
     let mut one_in = |count: u64| count > 0 && rng.below(count) == 0;
-    let manners: [(_, Mishandles); 3] = [
+    let mishandlings: [(_, Mishandles); 3] = [
         (PortField::ALL, Personality::shows_old_once),
         (PortField::ALL, Personality::shows_old_always),
-        (&HARMLESS, Personality::drops),
+        (&HARMLESS_FIELDS, Personality::drops),
     ];
-    for (fields, manner) in manners {
-        if one_in(ONE_IN_MISHANDLES) {
+    for (fields, mishandling) in mishandlings {
+        if one_in(MISHANDLING_ONE_IN) {
             let drawn = fields.iter().filter(|_| one_in(fields.len() as u64));
             let drawn = drawn.fold(PortFields::NONE, |set, &field| set | PortFields::of(field));
-            all = all | manner(drawn);
+            personality = personality | mishandling(drawn);
         }
     }
-    all
+    personality
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
 //! The fields of PortInfo that a Set can change, and the ports at which an agent accepts each of
-//! them. A personality names the fields that its device mishandles.
+//! them. A personality contains the fields that its device mishandles.
 
 use std::ops::BitOr;
 
 use rsm_mad::wire::attr::PortInfo;
 
 /// Copies one field from the second PortInfo to the first.
-type Copy = fn(&mut PortInfo, &PortInfo);
+type CopyField = fn(&mut PortInfo, &PortInfo);
 
-/// The ports at which an agent accepts a field without a check.
+/// The ports at which an agent accepts a field of PortInfo without a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum AcceptingPorts {
     /// Ports with an address have the field: adapters' ports, and port 0 of a switch.
     Address,
     /// Ports with a link have the field.
@@ -20,8 +20,8 @@ pub(crate) enum Taken {
 }
 
 macro_rules! port_fields {
-    ($($variant:ident: $name:literal, $taken:ident, [$($get:ident => $set:ident),+];)*) => {
-        /// A field of PortInfo, or two that go together, that a Set can change.
+    ($($variant:ident: $name:literal, $accepting:ident, [$($get:ident => $set:ident),+];)*) => {
+        /// A field of PortInfo, or a pair of related fields, that a Set can change.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum PortField { $(
@@ -39,12 +39,12 @@ macro_rules! port_fields {
             }
 
             /// The ports at which an agent accepts the field without a check.
-            const fn taken(self) -> Taken {
-                match self { $(PortField::$variant => Taken::$taken),* }
+            const fn accepting_ports(self) -> AcceptingPorts {
+                match self { $(PortField::$variant => AcceptingPorts::$accepting),* }
             }
 
             /// The function that copies this field.
-            fn copier(self) -> Copy {
+            fn copier(self) -> CopyField {
                 match self {
                     $(PortField::$variant => |to, from| { $(to.$set(from.$get());)+ }),*
                 }
@@ -72,7 +72,7 @@ port_fields! {
     WidthEnabled: "width-enabled", Checked, [link_width_enabled => set_link_width_enabled];
 }
 
-/// A set of [`PortField`]s. Each bit is the field whose discriminant is the number of the bit.
+/// A set of [`PortField`]s. The number of each bit is the discriminant of its field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PortFields(u16);
 
@@ -103,10 +103,10 @@ impl PortFields {
     }
 
     /// The fields that an agent accepts without a check at the ports that `ports` names.
-    pub(crate) fn taken(ports: Taken) -> PortFields {
+    pub(crate) fn accepted_at(ports: AcceptingPorts) -> PortFields {
         let fields = PortField::ALL.iter().copied();
         fields
-            .filter(|field| field.taken() == ports)
+            .filter(|field| field.accepting_ports() == ports)
             .fold(PortFields::NONE, |all, field| all | PortFields::of(field))
     }
 

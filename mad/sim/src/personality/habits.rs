@@ -33,7 +33,7 @@ pub struct HabitInfo {
     pub habit: Habit,
     /// The name of the habit on the command line.
     pub name: &'static str,
-    /// The nodes that can have it.
+    /// The kinds of nodes that can have the habit.
     pub nodes: NodeKinds,
     /// One in this many nodes of a mix has the habit; 0 means none.
     pub one_in: u64,
@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_habit_finds_its_own_line() {
+    fn each_habit_finds_its_own_row() {
         for info in HABITS {
             assert_eq!(info.habit.info(), info);
         }

@@ -2,8 +2,8 @@
 //! without habits.
 //!
 //! A [`Personality`] is a set of [`Habit`]s and of PortInfo fields that a device mishandles. Every
-//! node has one; by default it is empty. [`HABITS`] lists each habit with its source, and
-//! [`Devices`] gives a whole fabric its personalities.
+//! node has a personality, which is empty by default. [`HABITS`] lists each habit with its source,
+//! and [`Devices`] gives a whole fabric its personalities.
 
 mod capabilities;
 mod devices;
@@ -24,11 +24,11 @@ pub use habits::{HABITS, Habit, HabitInfo, MODELS, Model, NodeKinds};
 pub struct Personality {
     /// The habits, each as the bit [`Habit::bit`].
     habits: u64,
-    /// See [`Personality::shows_old_once`].
+    /// The fields whose old values an answer shows once; see [`Personality::shows_old_once`].
     old_once: PortFields,
-    /// See [`Personality::shows_old_always`].
+    /// The fields whose old values every answer shows; see [`Personality::shows_old_always`].
     old_always: PortFields,
-    /// See [`Personality::drops`].
+    /// The fields that a Set does not change; see [`Personality::drops`].
     dropped: PortFields,
 }
 

@@ -83,7 +83,8 @@ enum Step {
     Deliver,
 }
 
-/// The future events: packet events, which are many and near, in a calendar; all others in a heap.
+/// The future events. Packet events, which are frequent and near, are in a calendar; all other
+/// events are in a heap.
 #[derive(Debug, Clone)]
 pub(crate) struct EventQueue {
     packets: Wheel<(Step, u32)>,
@@ -133,7 +134,7 @@ impl EventQueue {
         Some(first.time)
     }
 
-    /// Removes and returns the first event, if its time is not after `now`.
+    /// Removes and returns the first event; `None` if the time of the first event is after `now`.
     pub(crate) fn pop_until(&mut self, now: Time) -> Option<(Time, Event)> {
         let other = self.others.peek().map(|entry| entry.moment);
         if let Some(first) = self.packets.prepare().map(|entry| entry.moment)

@@ -1,4 +1,4 @@
-//! A calendar of near events with operations in constant time; the operations of a heap would take
+//! A calendar of near events with operations in constant time. The operations of a heap would take
 //! most of a simulation's time.
 
 use super::Entry;
@@ -6,8 +6,8 @@ use super::Entry;
 /// The binary logarithm of the length of a slot, 256 ns: with one window of packets in flight, a
 /// slot has a few events.
 const SHIFT: u32 = 8;
-/// The number of slots. They reach 262 µs ahead, further than the next step of any packet without
-/// an injected delay.
+/// The number of slots. The slots cover 262 µs, more than the time to the next step of any packet
+/// without an injected delay.
 const SLOTS: u64 = 1024;
 /// The number of words with a bit for each slot.
 const WORDS: usize = (SLOTS / 64) as usize;
@@ -39,7 +39,7 @@ impl<E: Copy> Wheel<E> {
         }
     }
 
-    /// Adds an event; returns it if it is too far ahead.
+    /// Adds an event; returns the event as an error if its time is beyond the last slot.
     pub(crate) fn push(&mut self, entry: Entry<E>) -> Result<(), Entry<E>> {
         let mut slot = entry.moment.time.as_nanos() >> SHIFT;
         if self.len == 0 {
@@ -55,8 +55,8 @@ impl<E: Copy> Wheel<E> {
         let index = (slot % SLOTS) as usize;
         let events = &mut self.slots[index];
         if slot == self.first && self.sorted {
-            let place = events.partition_point(|other| other.moment > entry.moment);
-            events.insert(place, entry);
+            let position = events.partition_point(|other| other.moment > entry.moment);
+            events.insert(position, entry);
         } else {
             events.push(entry);
         }
@@ -76,7 +76,7 @@ impl<E: Copy> Wheel<E> {
         }
     }
 
-    /// The earliest event; its slot is sorted for [`Wheel::pop`].
+    /// The earliest event. Sorts the slot of the event for [`Wheel::pop`].
     pub(crate) fn prepare(&mut self) -> Option<&Entry<E>> {
         let slot = self.earliest()?;
         let events = &mut self.slots[(slot % SLOTS) as usize];
@@ -111,8 +111,8 @@ impl<E: Copy> Wheel<E> {
         if above != 0 {
             return Some(self.first + u64::from(above.trailing_zeros()));
         }
-        // The other words follow in the order of time; the start's word comes last, for its lower
-        // bits.
+        // The other words follow in the order of time. The first word comes last again, for its
+        // lower bits.
         (1..=WORDS).find_map(|step| {
             let bits = self.occupied[(word + step) % WORDS];
             let ahead = (step * 64 - bit) as u64 + u64::from(bits.trailing_zeros());
@@ -161,14 +161,14 @@ mod tests {
             let mut wheel = Wheel::new();
             let mut kept = std::collections::BTreeSet::new();
             let mut now = 0;
-            for (serial, (push, look, ahead)) in (0u64..).zip(steps) {
+            for (serial, (push, peek, ahead)) in (0u64..).zip(steps) {
                 if push {
                     if wheel.push(entry(now + ahead, serial)).is_ok() {
                         kept.insert((now + ahead, serial));
                     }
                 } else {
                     let expected = kept.pop_first();
-                    if look {
+                    if peek {
                         wheel.prepare();
                     }
                     prop_assert_eq!(

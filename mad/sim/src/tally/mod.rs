@@ -10,14 +10,14 @@ use rsm_mad::wire::perf::{Counter, CounterSet};
 
 pub(crate) use self::walks::Walk;
 use self::walks::Walks;
-use crate::causes::{self, Causes, Lost};
+use crate::causes::{self, Causes, PacketLoss};
 
 /// The length in bytes of the headers of a datagram on a link, as counters see it (IBA 16.1.3.5):
 /// LRH, BTH, DETH and ICRC, without the VCRC.
-const HEADERS: usize = 8 + 12 + 8 + 4;
+const HEADERS_LEN: usize = 8 + 12 + 8 + 4;
 
 /// The length of the global route header in bytes.
-const GRH: usize = 40;
+const GRH_LEN: usize = 40;
 
 /// A data packet as counters see it.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +31,7 @@ impl Load {
     /// A datagram within the subnet with a payload of this many bytes.
     pub(crate) fn unicast(payload: u16) -> Load {
         Load {
-            words: words(usize::from(payload) + HEADERS),
+            words: words(usize::from(payload) + HEADERS_LEN),
             is_multicast: false,
         }
     }
@@ -39,7 +39,7 @@ impl Load {
     /// A datagram with a global route header.
     pub(crate) fn global(payload: u16) -> Load {
         Load {
-            words: words(usize::from(payload) + HEADERS + GRH),
+            words: words(usize::from(payload) + HEADERS_LEN + GRH_LEN),
             is_multicast: false,
         }
     }
@@ -69,7 +69,7 @@ pub(crate) struct Symptom {
     pub(crate) counted: u64,
 }
 
-/// The counters of a port, and the causes that attributes beside the counters report.
+/// The counters of a port, and the causes of losses that further attributes report.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PortCounts {
     pub(crate) counters: CounterSet,
@@ -83,7 +83,7 @@ impl PortCounts {
     }
 
     /// Counts a lost packet with its cause.
-    pub(crate) fn lose(&mut self, lost: &Lost) {
+    pub(crate) fn lose(&mut self, lost: &PacketLoss) {
         self.counters.add(lost.counter, 1);
         if let Some(cause) = lost.cause {
             self.causes.add(cause, 1);
@@ -130,13 +130,13 @@ impl Performance {
         let own = self.symptoms.range_mut(first..);
         for (&(_, counter), symptom) in own.take_while(|((at, _), _)| *at == port) {
             let elapsed = now.since(symptom.since);
-            let all = (symptom.per_second * elapsed.as_secs_f64()) as u64;
-            let more = all.saturating_sub(symptom.counted);
+            let total = (symptom.per_second * elapsed.as_secs_f64()) as u64;
+            let more = total.saturating_sub(symptom.counted);
             counts.counters.add(counter, more);
             for &cause in causes::of_damage(counter) {
                 counts.causes.add(cause, more);
             }
-            symptom.counted = symptom.counted.max(all);
+            symptom.counted = symptom.counted.max(total);
         }
         counts
     }

@@ -10,9 +10,9 @@ use parking_lot::{Mutex, MutexGuard};
 use rsm_mad::wire::perf::Counter;
 
 use super::{Load, PortCounts};
-use crate::causes::Lost;
+use crate::causes::PacketLoss;
 use crate::fabric::{Fabric, NONE};
-use crate::route::Way;
+use crate::route::WalkResult;
 
 /// The number of packets and of words in one direction of a port.
 #[derive(Debug, Clone, Copy, Default)]
@@ -50,7 +50,7 @@ struct Ledger {
 }
 
 impl Ledger {
-    fn lose(&mut self, lost: &Lost) {
+    fn lose(&mut self, lost: &PacketLoss) {
         self.lost.entry(lost.port).or_default().lose(lost);
     }
 }
@@ -82,12 +82,12 @@ impl Walks {
     }
 
     /// Counts the loss of a packet whose walk had already ended.
-    pub(crate) fn lose(&self, lost: &Lost) {
+    pub(crate) fn lose(&self, lost: &PacketLoss) {
         self.0.lock().lose(lost);
     }
 
     /// Moves the counted traffic of probes at a port into the counters of the port.
-    pub(crate) fn settle(&mut self, port: u32, counts: &mut PortCounts) {
+    pub(crate) fn move_to(&mut self, port: u32, counts: &mut PortCounts) {
         let ledger = self.0.get_mut();
         if let Some(lost) = ledger.lost.remove(&port) {
             counts.add_all(&lost);
@@ -140,9 +140,9 @@ impl Walk<'_> {
         self.last = exit;
     }
 
-    /// Counts the end of the walk: a lost packet counts at the place of its loss.
-    pub(crate) fn end(&mut self, way: &Way) {
-        if let Some(lost) = Lost::of(self.fabric, way, self.last) {
+    /// Counts the end of the walk: a lost packet counts at the port of its loss.
+    pub(crate) fn end(&mut self, walk_result: &WalkResult) {
+        if let Some(lost) = PacketLoss::of(self.fabric, walk_result, self.last) {
             self.ledger.lose(&lost);
         }
     }
