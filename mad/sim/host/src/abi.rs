@@ -80,7 +80,7 @@ pub struct RegisterRequest {
     pub mgmt_class: u8,
     /// The version of the class.
     pub mgmt_class_version: u8,
-    /// The vendor, of classes 0x30 to 0x4F.
+    /// The vendor, for classes 0x30 to 0x4F.
     pub oui: [u8; 3],
     /// 1 if the kernel does RMPP for the agent, else 0.
     pub rmpp_version: u8,
@@ -105,12 +105,12 @@ pub struct RegisterRequest2 {
     pub mgmt_class_version: u8,
     /// Reserved; the kernel ignores it.
     pub res: u16,
-    /// The flags: [`USER_RMPP`] or 0. If another flag is set, the kernel fails and returns the
-    /// flags that it knows here.
+    /// The flags: [`USER_RMPP`] or 0. If another flag is set, the request fails, and the kernel
+    /// writes its known flags to this field.
     pub flags: u32,
     /// The methods, with the meaning of [`RegisterRequest::method_mask`].
     pub method_mask: [u8; 16],
-    /// The vendor in 24 bits, of classes 0x30 to 0x4F.
+    /// The vendor in 24 bits, for classes 0x30 to 0x4F.
     pub oui: u32,
     /// The RMPP version, with the meaning of [`RegisterRequest::rmpp_version`].
     pub rmpp_version: u8,
@@ -145,7 +145,7 @@ pub const ENABLE_PKEY: u32 = request(NOTHING, 0, 3);
 /// The request that registers an agent with flags (IB_USER_MAD_REGISTER_AGENT2).
 pub const REGISTER_AGENT2: u32 = request(IN_AND_OUT, size_of::<RegisterRequest2>(), 4);
 
-/// The length of the argument of a request in bytes; `None` for requests that are not defined here.
+/// The length of the argument of a request in bytes; `None` for requests without a constant here.
 pub const fn argument_len(request: u32) -> Option<usize> {
     match request {
         REGISTER_AGENT | REGISTER_AGENT2 | UNREGISTER_AGENT | ENABLE_PKEY => {

@@ -10,15 +10,15 @@
 //! * [`layer`]: the MAD layer of one port, a state machine without I/O.
 //! * [`protocol`]: the packets between the shim and the server. A connection stands for an open
 //!   device, so that `poll` works on it unchanged, and the end of a process closes its devices.
-//! * [`seen`]: the check whether the devices that a process sees are simulated.
+//! * [`seen`]: the check that the devices that a process sees are simulated.
 //! * [`server`]: connects layers, connections and the simulation.
 //!
 //! # Like Linux
 //!
-//! Agents, with the numbers they put into the upper half of transaction identifiers; the choice of
-//! the agent that receives an unsolicited datagram; responses only for the requesting agent;
-//! time-outs and retries, and the header that a program then reads; RMPP version 1 for agents that
-//! registered with it; BUSY, refused and unanswered Gets and Sets; one holder of IsSM.
+//! Agents, with their numbers in the upper half of transaction identifiers; the choice of the agent
+//! that receives an unsolicited datagram; responses only for the requesting agent; time-outs and
+//! retries, and the header that a program then reads; RMPP version 1 for agents that registered
+//! with it; Gets and Sets that are answered BUSY, refused or not answered; one holder of IsSM.
 //!
 //! # Unlike Linux
 //!

@@ -4,12 +4,12 @@
 //! connection then is the open device: the shim sends [`Call`]s, the server [`Parcel`]s. Both ends
 //! are on one machine, so numbers have the byte order of the machine.
 //!
-//! The length of a packet of a Unix socket is limited, the length of a message is not. A message
+//! The length of a packet of a Unix socket is limited; the length of a message is not. A message
 //! longer than [`MAX_INLINE`] therefore travels in a memory file with the packet. An announcement
 //! precedes a message longer than [`SHORT`]: the shim reads a shorter message with one system call,
-//! as a program reads it from a kernel, and leaves a longer one in the queue until the program has
-//! room for it. The answer to an `ioctl` arrives on a socket of its own, which the call carries, so
-//! that the answer neither waits behind parcels nor reaches another thread.
+//! as a program reads it from a kernel, and leaves a longer message in the queue until the program
+//! has room for it. The answer to an `ioctl` arrives on a socket of its own, which the call
+//! carries, so that the answer neither waits behind parcels nor reaches another thread.
 
 use rsm_mad::wire::MAD_LEN;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -24,7 +24,7 @@ pub const VERSION: u32 = 2;
 pub const MAX_INLINE: usize = 32 * 1024;
 
 /// The maximum length in bytes of the body of a parcel without an announcement: a datagram with its
-/// header. Programs pass at least this much room to every `read`.
+/// header. Programs pass a buffer of at least this length to every `read`.
 pub const SHORT: usize = HEADER_LEN + MAD_LEN;
 
 /// The maximum length of a packet in bytes.
@@ -34,7 +34,7 @@ pub const MAX_PACKET: usize = MAX_INLINE + 64;
 /// nodes takes half of it, and 2 s on the simulated link.
 pub const MAX_MESSAGE: usize = 256 * 1024 * 1024;
 
-/// The maximum length of a node name in bytes; a node description has 64.
+/// The maximum length of a node name in bytes; a node description has at most 64 bytes.
 pub const MAX_NAME: usize = 128;
 
 /// The name of the environment variable with the path of the server's socket. Without it the shim
@@ -47,7 +47,7 @@ pub const NODE_VARIABLE: &str = "RSM_SIM_NODE";
 /// Without it, the process sees all ports of the node.
 pub const PORT_VARIABLE: &str = "RSM_SIM_PORT";
 /// The name of the environment variable that `rsm sim run` sets: it tells the program that it runs
-/// on a simulation and must not change what belongs to a real host. The shim does not read it.
+/// on a simulation and must not change anything of a real host. The shim does not read it.
 pub const RUN_VARIABLE: &str = "RSM_SIM_RUN";
 
 /// The value of [`Hello::port`] for every port of the node.
@@ -105,25 +105,29 @@ pub const WRITE: u32 = 0;
 #[repr(C)]
 pub struct Parcel {
     /// The length of the body in bytes. A body longer than [`MAX_INLINE`] is in the memory file,
-    /// and the packet holds its first `least` bytes. 0 announces that the next parcel is longer
-    /// than [`SHORT`].
+    /// and the packet holds its first `min_buffer` bytes. The length 0 announces that the next
+    /// parcel is longer than [`SHORT`].
     pub total: u32,
-    /// The minimum room for `read` in bytes. A `read` with this room but less than the whole body
-    /// gets that many bytes and ENOSPC.
-    pub least: u32,
+    /// The minimum length of the buffer of `read` in bytes. A `read` whose buffer has this length
+    /// but is shorter than the body gets this many bytes and ENOSPC.
+    pub min_buffer: u32,
 }
 
 impl Parcel {
     /// The parcel that announces a parcel longer than [`SHORT`].
-    pub const ANNOUNCEMENT: Parcel = Parcel { total: 0, least: 0 };
+    pub const ANNOUNCEMENT: Parcel = Parcel {
+        total: 0,
+        min_buffer: 0,
+    };
 
-    /// Whether the parcel only announces the next one.
+    /// Whether the parcel only announces the next parcel.
     pub fn is_announcement(&self) -> bool {
         self.total == 0
     }
 }
 
-/// Splits a packet into the fixed part at its beginning and the rest; `None` if it is too short.
+/// Splits a packet into the structure at its beginning and the body; `None` if it is too short for
+/// the structure.
 pub fn split<T: FromBytes>(packet: &[u8]) -> Option<(T, &[u8])> {
     T::read_from_prefix(packet).ok()
 }

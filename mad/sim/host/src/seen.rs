@@ -1,7 +1,7 @@
-//! Finds out which devices a process sees: the devices of a simulated host, or those of this
+//! Finds out which devices a process sees: the devices of a simulated host, or the devices of this
 //! machine.
 //!
-//! The check calls the C library, whose functions the preloaded library replaces.
+//! The check uses functions of the C library, which the preloaded library replaces.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,7 +12,7 @@ use crate::protocol::RUN_VARIABLE;
 /// The name of every simulated adapter; a node has one.
 pub const ADAPTER: &str = "rsm0";
 
-/// The simulated adapter's `board_id`. Real adapters have one like `MT_0000000838`.
+/// The simulated adapter's `board_id`. Real adapters have a `board_id` like `MT_0000000838`.
 pub const BOARD_ID: &str = "RSM_SIM";
 
 /// The text that a process prints when it sees a simulated device.
@@ -29,7 +29,7 @@ pub enum SeenError {
         /// The error of the C library.
         source: io::Error,
     },
-    /// The adapter is a real one.
+    /// The adapter is not simulated.
     #[error("{ADAPTER} is a real adapter, of the board {board}")]
     RealAdapter {
         /// The content of `board_id` of the adapter.
@@ -61,19 +61,20 @@ pub fn is_run_on_a_simulation() -> bool {
 ///
 /// # Errors
 /// [`SeenError`] if the process sees no simulated device. A real device is opened only if its
-/// adapter has the name and the board of a simulated one.
+/// adapter has the name and the board of a simulated adapter.
 pub fn simulated_device() -> Result<(), SeenError> {
     simulated_adapter()?;
     let opened = File::open(DEVICE).and_then(|device| device.metadata());
     let opened = opened.map_err(|source| SeenError::NoDevice { source })?;
-    // The shim's descriptor is its connection to the server; a kernel's is a character device.
+    // A descriptor from the shim is a connection to the server; a descriptor from a kernel is a
+    // character device.
     match opened.file_type().is_socket() {
         true => Ok(()),
         false => Err(SeenError::RealDevice),
     }
 }
 
-/// Checks that the adapter in sysfs is a simulated one.
+/// Checks that the adapter in sysfs is simulated.
 fn simulated_adapter() -> Result<(), SeenError> {
     let path = format!("/sys/class/infiniband/{ADAPTER}/board_id");
     let board = fs::read_to_string(&path);

@@ -1,4 +1,4 @@
-//! Tests of the server with valid and invalid clients.
+//! Tests of the server with clients that keep the protocol and clients that break it.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -78,8 +78,8 @@ impl Fabric {
         socket
     }
 
-    /// Sends a hello for the node `name`. Returns the connection, and the error number (0 for
-    /// success) and the text of the answer.
+    /// Sends a Hello for the node `name`. Returns the connection, the error number (0 for success),
+    /// and the body of the answer.
     fn ask(&self, hello: &Hello, name: &str) -> (OwnedFd, u32, Vec<u8>) {
         let socket = self.connect();
         send(&socket, &[hello.as_bytes(), name.as_bytes()], None);
@@ -88,7 +88,8 @@ impl Fabric {
         (socket, answer.errno, body.to_vec())
     }
 
-    /// The folder with the sysfs tree of the node `name`; an empty name is the server's own node.
+    /// The folder with the sysfs tree of the node `name`; an empty name is the server's default
+    /// node.
     fn tree(&self, name: &str) -> PathBuf {
         let (_, errno, path) = self.ask(&hello(ASK_TREE), name);
         assert_eq!(errno, 0);
@@ -118,11 +119,11 @@ fn hello(what: u32) -> Hello {
     }
 }
 
-fn send(socket: &OwnedFd, parts: &[&[u8]], carried: Option<BorrowedFd<'_>>) {
+fn send(socket: &OwnedFd, parts: &[&[u8]], attached: Option<BorrowedFd<'_>>) {
     let parts: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let descriptors = carried.map(|descriptor| [descriptor]);
+    let descriptors = attached.map(|descriptor| [descriptor]);
     if let Some(descriptors) = &descriptors {
         assert!(control.push(SendAncillaryMessage::ScmRights(descriptors)));
     }
@@ -130,7 +131,7 @@ fn send(socket: &OwnedFd, parts: &[&[u8]], carried: Option<BorrowedFd<'_>>) {
 }
 
 /// The next packet, with the file that came with it; an empty packet is the end of the connection.
-/// `None` if no packet arrives in time.
+/// `None` if no packet arrives within `limit`.
 fn receive_within(socket: &OwnedFd, limit: Duration) -> Option<(Vec<u8>, Option<OwnedFd>)> {
     let mut ready = [PollFd::new(socket, PollFlags::IN)];
     let limit = Timespec::try_from(limit).unwrap();
@@ -150,14 +151,14 @@ fn receive_within(socket: &OwnedFd, limit: Duration) -> Option<(Vec<u8>, Option<
         Err(Errno::CONNRESET) => 0,
         Err(error) => panic!("{error}"),
     };
-    let mut carried = None;
+    let mut attached = None;
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-            carried = carried.or(descriptors.last());
+            attached = attached.or(descriptors.last());
         }
     }
     packet.truncate(len);
-    Some((packet, carried))
+    Some((packet, attached))
 }
 
 fn receive(socket: &OwnedFd) -> Option<(Vec<u8>, Option<OwnedFd>)> {
@@ -182,7 +183,7 @@ impl Device {
     }
 
     fn control(&self, request: u32, argument: &[u8]) -> (u32, Vec<u8>) {
-        let (back, there) = rustix::net::socketpair(
+        let (answer_end, server_end) = rustix::net::socketpair(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,
             SocketFlags::CLOEXEC,
@@ -193,8 +194,12 @@ impl Device {
             what: request,
             len: argument.len() as u32,
         };
-        send(&self.0, &[call.as_bytes(), argument], Some(there.as_fd()));
-        let (packet, _) = receive(&back).unwrap();
+        send(
+            &self.0,
+            &[call.as_bytes(), argument],
+            Some(server_end.as_fd()),
+        );
+        let (packet, _) = receive(&answer_end).unwrap();
         let (answer, body) = split::<Answer>(&packet).unwrap();
         (answer.errno, body.to_vec())
     }
@@ -208,9 +213,9 @@ impl Device {
             rmpp_version,
             ..RegisterRequest::default()
         };
-        let (errno, answered) = self.control(REGISTER_AGENT, request.as_bytes());
+        let (errno, answer) = self.control(REGISTER_AGENT, request.as_bytes());
         assert_eq!(errno, 0);
-        request.as_mut_bytes().copy_from_slice(&answered);
+        request.as_mut_bytes().copy_from_slice(&answer);
         request.id
     }
 
@@ -227,35 +232,38 @@ impl Device {
             );
         }
         let file = rustix::fs::memfd_create("m", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        let whole = [header.as_bytes(), message].concat();
-        assert_eq!(rustix::io::pwrite(&file, &whole, 0).unwrap(), whole.len());
+        let full_message = [header.as_bytes(), message].concat();
+        assert_eq!(
+            rustix::io::pwrite(&file, &full_message, 0).unwrap(),
+            full_message.len()
+        );
         send(&self.0, &[call.as_bytes()], Some(file.as_fd()));
     }
 
     /// Receives a message as `read` does. Returns its header and datagram, and the smallest buffer
     /// in bytes that `read` accepts for it.
     fn read(&self) -> (UserMadHeader, Vec<u8>, u32) {
-        let mut received = receive(&self.0).expect("something to read");
+        let mut received = receive(&self.0).expect("a message is ready to be read");
         let announced = split::<Parcel>(&received.0).unwrap().0.is_announcement();
         if announced {
             received = receive(&self.0).expect("the announced message");
         }
-        let (packet, carried) = received;
+        let (packet, attached) = received;
         let (parcel, inline) = split::<Parcel>(&packet).unwrap();
         let total = parcel.total as usize;
         assert_eq!(announced, total > SHORT);
-        let mut whole = inline.to_vec();
+        let mut full_message = inline.to_vec();
         if total > MAX_INLINE {
-            assert_eq!(inline.len(), parcel.least as usize);
-            whole.resize(total, 0);
+            assert_eq!(inline.len(), parcel.min_buffer as usize);
+            full_message.resize(total, 0);
             assert_eq!(
-                rustix::io::pread(carried.unwrap(), &mut whole, 0).unwrap(),
+                rustix::io::pread(attached.unwrap(), &mut full_message, 0).unwrap(),
                 total
             );
         }
-        assert_eq!(whole.len(), total);
-        let (header, message) = split::<UserMadHeader>(&whole).unwrap();
-        (header, message.to_vec(), parcel.least)
+        assert_eq!(full_message.len(), total);
+        let (header, message) = split::<UserMadHeader>(&full_message).unwrap();
+        (header, message.to_vec(), parcel.min_buffer)
     }
 
     /// Sends a request to the node at the end of a directed route.
@@ -282,13 +290,13 @@ fn request(method: Method, attribute: AttrId, tid: u64, data: [u8; 64]) -> SmpRe
     }
 }
 
-/// The content of a file of the mirrored sysfs.
-fn line(tree: &Path, file: &str) -> String {
+/// The content of the file `file` in a sysfs tree.
+fn file_content(tree: &Path, file: &str) -> String {
     std::fs::read_to_string(tree.join(file)).unwrap()
 }
 
 /// Sets the LID of the first host's port.
-fn give_lid(device: &Device, lid: u16) {
+fn set_lid_of_host(device: &Device, lid: u16) {
     let smi = device.register(0x81, 1, 0, 0);
     let mut info = PortInfo::default();
     info.set_lid(Lid(lid)).set_master_sm_lid(Lid(7));
@@ -307,9 +315,9 @@ fn a_written_request_is_answered_through_read() {
     let device = Device::open(&fabric, "");
     let id = device.register(0x81, 1, 0, 0);
     device.ask(id, &request(Method::GET, AttrId::NODE_INFO, 9, [0; 64]));
-    let (header, answer, least) = device.read();
+    let (header, answer, min_buffer) = device.read();
     assert_eq!((header.id, header.status, header.length), (id, 0, 320));
-    assert_eq!((answer.len(), least), (256, 320));
+    assert_eq!((answer.len(), min_buffer), (256, 320));
     let smp: &[u8; 256] = answer[..].try_into().unwrap();
     let info = NodeInfo::from_data(Smp::from_bytes(smp).data());
     assert_eq!(info.node_guid(), fabric.hosts[0]);
@@ -320,25 +328,28 @@ fn the_sysfs_tree_shows_the_present_state_of_the_port() {
     let fabric = Fabric::new();
     let tree = fabric.tree("");
     let port = "infiniband/rsm0/ports/1";
-    assert_eq!(line(&tree, "infiniband_mad/abi_version"), "5\n");
-    assert_eq!(line(&tree, "infiniband_mad/umad0/ibdev"), "rsm0\n");
-    assert_eq!(line(&tree, &format!("{port}/lid")), "0x0\n");
-    assert_eq!(line(&tree, &format!("{port}/state")), "2: INIT\n");
-    give_lid(&Device::open(&fabric, ""), 0x2A);
+    assert_eq!(file_content(&tree, "infiniband_mad/abi_version"), "5\n");
+    assert_eq!(file_content(&tree, "infiniband_mad/umad0/ibdev"), "rsm0\n");
+    assert_eq!(file_content(&tree, &format!("{port}/lid")), "0x0\n");
+    assert_eq!(file_content(&tree, &format!("{port}/state")), "2: INIT\n");
+    set_lid_of_host(&Device::open(&fabric, ""), 0x2A);
     assert_eq!(fabric.tree(""), tree);
-    assert_eq!(line(&tree, &format!("{port}/lid")), "0x2a\n");
-    assert_eq!(line(&tree, &format!("{port}/sm_lid")), "0x7\n");
+    assert_eq!(file_content(&tree, &format!("{port}/lid")), "0x2a\n");
+    assert_eq!(file_content(&tree, &format!("{port}/sm_lid")), "0x7\n");
     // Another node has another directory, and a switch has port 0.
     let other = fabric.tree(&fabric.hosts[1].to_string());
     assert_ne!(other, tree);
-    assert_eq!(line(&other, &format!("{port}/lid")), "0x0\n");
+    assert_eq!(file_content(&other, &format!("{port}/lid")), "0x0\n");
     let switch = fabric
         .sim
         .with(|sim| sim.end_ports().find(|(_, port)| port.0 == 0));
     let switch = fabric.tree(&switch.unwrap().unwrap().0.to_string());
-    assert_eq!(line(&switch, "infiniband/rsm0/node_type"), "2: SWITCH\n");
     assert_eq!(
-        line(&switch, "infiniband/rsm0/ports/0/state"),
+        file_content(&switch, "infiniband/rsm0/node_type"),
+        "2: SWITCH\n"
+    );
+    assert_eq!(
+        file_content(&switch, "infiniband/rsm0/ports/0/state"),
         "4: ACTIVE\n"
     );
 }
@@ -348,7 +359,7 @@ fn a_message_longer_than_a_packet_is_written_and_read_whole() {
     const SERVES: u128 = 1 << 0x12;
     let fabric = Fabric::new();
     let (server, client) = (Device::open(&fabric, ""), Device::open(&fabric, ""));
-    give_lid(&server, 5);
+    set_lid_of_host(&server, 5);
     let serving = server.register(3, 2, SERVES, 1);
     let asking = client.register(3, 2, 0, 1);
     let mut question = vec![0; 256];
@@ -367,23 +378,26 @@ fn a_message_longer_than_a_packet_is_written_and_read_whole() {
     table[3] = 0x92;
     table[26] = 1;
     server.write(&header(serving, 0), &table);
-    let (header, got, least) = client.read();
-    assert_eq!((header.status, got.len(), least), (0, table.len(), 320));
-    assert!(got[56..] == table[56..]);
+    let (header, received, min_buffer) = client.read();
+    assert_eq!(
+        (header.status, received.len(), min_buffer),
+        (0, table.len(), 320)
+    );
+    assert!(received[56..] == table[56..]);
 }
 
 #[test]
-fn the_issm_device_admits_one_client_and_the_next_one_waits() {
+fn while_one_client_holds_issm_the_next_client_waits() {
     let fabric = Fabric::new();
     assert!(!fabric.is_sm(0));
     let (first, errno, _) = fabric.ask(&hello(OPEN_ISSM), "");
     assert_eq!(errno, 0);
     assert!(fabric.is_sm(0));
-    let mut at_once = hello(OPEN_ISSM);
-    at_once.nonblocking = 1;
-    let (_, errno, _) = fabric.ask(&at_once, "");
+    let mut nonblocking = hello(OPEN_ISSM);
+    nonblocking.nonblocking = 1;
+    let (_, errno, _) = fabric.ask(&nonblocking, "");
     assert_eq!(errno, Errno::AGAIN.raw_os_error() as u32);
-    // A blocking open waits, and the server forgets one whose connection has closed.
+    // A blocking open waits, and the server forgets a waiting open whose connection has closed.
     let (waiting, abandoned) = (fabric.connect(), fabric.connect());
     for socket in [&abandoned, &waiting] {
         send(socket, &[hello(OPEN_ISSM).as_bytes()], None);
@@ -436,13 +450,13 @@ fn an_invalid_packet_closes_only_its_connection() {
     let fabric = Fabric::new();
     let device = Device::open(&fabric, "");
     let id = device.register(0x81, 1, 0, 0);
-    let short = fabric.connect();
-    send(&short, &[b"what?"], None);
-    assert!(is_closed(&short));
+    let not_a_hello = fabric.connect();
+    send(&not_a_hello, &[b"what?"], None);
+    assert!(is_closed(&not_a_hello));
     let call = |what, len| Call { what, len };
     for (call, body) in [
-        // Invalid packets: one that is no call; an ioctl without a socket for the answer; a message
-        // without a memory file; a message that is too long.
+        // Invalid packets: no call; an ioctl without a socket for the answer; a message without a
+        // memory file; a message that is too long.
         (&b"no"[..], &[][..]),
         (call(REGISTER_AGENT, 28).as_bytes(), &[0; 28][..]),
         (call(WRITE, 100_000).as_bytes(), &[][..]),
@@ -453,7 +467,7 @@ fn an_invalid_packet_closes_only_its_connection() {
         send(&socket, &[call, body], None);
         assert!(is_closed(&socket));
     }
-    // An unknown ioctl and a message too short are refused, and the device stays open.
+    // An unknown ioctl and a message that is too short are refused, and the device stays open.
     assert_eq!(
         device.control(0x5401, &[]).0,
         Errno::NOTTY.raw_os_error() as u32
@@ -468,22 +482,25 @@ fn an_invalid_packet_closes_only_its_connection() {
 }
 
 #[test]
-fn a_client_that_does_not_read_blocks_no_other() {
+fn a_client_that_does_not_read_blocks_no_other_client() {
     const MANY: u64 = 3_000;
     let fabric = Fabric::new();
-    let (lazy, keen) = (Device::open(&fabric, ""), Device::open(&fabric, ""));
-    let (lazy_id, keen_id) = (lazy.register(0x81, 1, 0, 0), keen.register(0x81, 1, 0, 0));
+    let (non_reader, reader) = (Device::open(&fabric, ""), Device::open(&fabric, ""));
+    let (non_reader_id, reader_id) = (
+        non_reader.register(0x81, 1, 0, 0),
+        reader.register(0x81, 1, 0, 0),
+    );
     let get = |tid| request(Method::GET, AttrId::NODE_INFO, tid, [0; 64]);
     for tid in 0..MANY {
-        lazy.ask(lazy_id, &get(tid));
+        non_reader.ask(non_reader_id, &get(tid));
         // The agent has room for 64 requests.
         if tid % 32 == 0 {
-            keen.ask(keen_id, &get(tid));
-            assert_eq!(keen.read().0.status, 0);
+            reader.ask(reader_id, &get(tid));
+            assert_eq!(reader.read().0.status, 0);
         }
     }
     for _ in 0..MANY {
-        assert_eq!(lazy.read().0.status, 0);
+        assert_eq!(non_reader.read().0.status, 0);
     }
 }
 

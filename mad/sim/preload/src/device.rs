@@ -14,7 +14,7 @@ use crate::table::{self, Kind};
 pub(crate) fn open(device: Device, flags: i32) -> Result<i32, Errno> {
     let flags = OFlags::from_bits_retain(flags as u32);
     let nonblocking = flags.contains(OFlags::NONBLOCK);
-    let (what, number, kind) = match device {
+    let (what, number, device_kind) = match device {
         Device::Umad(number) => (OPEN_UMAD, number, Kind::Umad),
         Device::IsSm(number) => (OPEN_ISSM, number, Kind::IsSm),
     };
@@ -26,7 +26,7 @@ pub(crate) fn open(device: Device, flags: i32) -> Result<i32, Errno> {
     if !flags.contains(OFlags::CLOEXEC) {
         rustix::io::fcntl_setfd(&connection, FdFlags::empty())?;
     }
-    if !table::insert(connection.as_raw_fd(), kind) {
+    if !table::insert(connection.as_raw_fd(), device_kind) {
         return Err(Errno::MFILE);
     }
     Ok(connection.into_raw_fd())

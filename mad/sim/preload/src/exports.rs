@@ -1,8 +1,8 @@
 //! The functions of the C library that the shim interposes.
 //!
 //! `open`, `openat` and `ioctl` are declared with a variable number of arguments, which Rust cannot
-//! define. On the machines for which the shim is built, a caller passes the last argument, if any,
-//! like a fixed one; if there is none, the shim passes on an arbitrary value that is not used.
+//! define. On the machines for which the shim is built, a caller passes an optional argument like a
+//! fixed argument; if it is missing, the shim passes on an arbitrary value that is not used.
 
 #![allow(unsafe_code)] // C programs pass raw pointers, and call symbols by their names.
 
@@ -14,7 +14,7 @@ use rsm_sim_host::abi::argument_len;
 use rustix::io::Errno;
 
 use crate::next::{Next, set_errno};
-use crate::paths::{Place, place};
+use crate::paths::{PathTarget, target};
 use crate::table::{self, Kind};
 use crate::{device, umad};
 
@@ -22,7 +22,7 @@ use crate::{device, umad};
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64")
 )))]
-compile_error!("the calling convention of functions with variable arguments is not known to fit");
+compile_error!("the calling convention of variable arguments is not known to fit this target");
 
 /// Looks up a function of the C library by its name and type.
 macro_rules! next {
@@ -32,8 +32,7 @@ macro_rules! next {
                 Ok(name) => name,
                 Err(_) => unreachable!(),
             };
-        // SAFETY: the types below are those of the C library's headers, except for variable
-        // arguments.
+        // SAFETY: the types below are from the C library's headers, except for variable arguments.
         static NEXT: Next<$function> = unsafe { Next::new(NAME) };
         NEXT.get()
     }};
@@ -45,20 +44,20 @@ fn fail<T>(error: Errno, value: T) -> T {
     value
 }
 
-/// The place of a path. A null pointer goes to the C library, which refuses it.
+/// The target of a path. A null pointer goes to the C library, which refuses it.
 ///
 /// # Safety
 /// `path` is null or a C string.
-unsafe fn place_of(path: *const c_char) -> Place {
+unsafe fn target_of(path: *const c_char) -> PathTarget {
     if path.is_null() {
-        return Place::Elsewhere;
+        return PathTarget::Elsewhere;
     }
     // SAFETY: the caller guarantees that the path is a C string.
-    place(unsafe { CStr::from_ptr(path) })
+    target(unsafe { CStr::from_ptr(path) })
 }
 
-/// Defines functions that take a path and open no device. A path in sysfs is replaced by its copy
-/// in the server's directory; other paths are passed on unchanged.
+/// Defines functions that take a path and open no device. A mirrored path of sysfs is replaced by
+/// its copy in the server's directory; other paths are passed on unchanged.
 macro_rules! functions_of_paths {
     ($($name:ident([$($before:ident: $before_type:ty,)*] path $(, $after:ident: $after_type:ty)*)
         -> $result:ty, or $failed:expr;)*) => {$(
@@ -75,13 +74,15 @@ macro_rules! functions_of_paths {
                 return fail(Errno::NOSYS, $failed);
             };
             // SAFETY: the caller guarantees that the path is a C string.
-            match unsafe { place_of(path) } {
-                // SAFETY: the arguments are those of the caller, except for a path that lives as
-                // long as the call.
-                Place::Mirrored(place) => unsafe { function($($before,)* place.as_ptr() $(, $after)*) },
-                Place::Missing(error) => fail(error, $failed),
-                // SAFETY: the arguments are those of the caller.
-                Place::Elsewhere | Place::Device(_) => unsafe {
+            match unsafe { target_of(path) } {
+                // SAFETY: the arguments come from the caller, except for a path that lives as long
+                // as the call.
+                PathTarget::Mirrored(target) => unsafe {
+                    function($($before,)* target.as_ptr() $(, $after)*)
+                },
+                PathTarget::Missing(error) => fail(error, $failed),
+                // SAFETY: the arguments come from the caller.
+                PathTarget::Elsewhere | PathTarget::Device(_) => unsafe {
                     function($($before,)* path $(, $after)*)
                 },
             }
@@ -126,18 +127,18 @@ macro_rules! functions_that_open {
                 return fail(Errno::NOSYS, -1);
             };
             // SAFETY: the caller guarantees that the path is a C string.
-            match unsafe { place_of(path) } {
-                Place::Device(device) => {
+            match unsafe { target_of(path) } {
+                PathTarget::Device(device) => {
                     device::open(device, flags).unwrap_or_else(|error| fail(error, -1))
                 }
-                // SAFETY: the arguments are those of the caller, except for a path that lives as
-                // long as the call.
-                Place::Mirrored(place) => unsafe {
-                    function($($before,)* place.as_ptr(), flags $(, $after)*)
+                // SAFETY: the arguments come from the caller, except for a path that lives as long
+                // as the call.
+                PathTarget::Mirrored(target) => unsafe {
+                    function($($before,)* target.as_ptr(), flags $(, $after)*)
                 },
-                Place::Missing(error) => fail(error, -1),
-                // SAFETY: the arguments are those of the caller.
-                Place::Elsewhere => unsafe { function($($before,)* path, flags $(, $after)*) },
+                PathTarget::Missing(error) => fail(error, -1),
+                // SAFETY: the arguments come from the caller.
+                PathTarget::Elsewhere => unsafe { function($($before,)* path, flags $(, $after)*) },
             }
         }
     )*};
@@ -152,7 +153,7 @@ functions_that_open! {
     __open64_2([] path, flags);
 }
 
-/// The type of `ioctl` requests for management datagrams (RDMA_IOCTL_MAGIC), in their second byte.
+/// The second byte of `ioctl` requests for management datagrams (RDMA_IOCTL_MAGIC).
 const MAGIC: c_ulong = 0x1B;
 
 /// Borrows a descriptor of the program.
@@ -166,10 +167,10 @@ fn borrow(descriptor: c_int) -> BorrowedFd<'static> {
 /// The requirements of the C library's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close(descriptor: c_int) -> c_int {
-    // The entry is removed first, because after the call another thread may get the same number.
+    // The entry is removed first, because another thread may get the same number after the call.
     table::remove(descriptor);
     match next!(close: unsafe extern "C" fn(c_int) -> c_int) {
-        // SAFETY: the argument is that of the caller.
+        // SAFETY: the argument comes from the caller.
         Some(function) => unsafe { function(descriptor) },
         None => fail(Errno::NOSYS, -1),
     }
@@ -178,15 +179,15 @@ pub unsafe extern "C" fn close(descriptor: c_int) -> c_int {
 /// # Safety
 /// The requirements of the C library's function of this name.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn read(descriptor: c_int, room: *mut c_void, count: size_t) -> ssize_t {
+pub unsafe extern "C" fn read(descriptor: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
     match table::kind(descriptor) {
-        // SAFETY: the caller guarantees that `room` has `count` bytes.
-        Kind::Umad => unsafe { read_umad(descriptor, room, count) },
+        // SAFETY: the caller guarantees that `buffer` has `count` bytes.
+        Kind::Umad => unsafe { read_umad(descriptor, buffer, count) },
         Kind::IsSm => fail(Errno::INVAL, -1),
         Kind::Other => {
             match next!(read: unsafe extern "C" fn(c_int, *mut c_void, size_t) -> ssize_t) {
-                // SAFETY: the arguments are those of the caller.
-                Some(function) => unsafe { function(descriptor, room, count) },
+                // SAFETY: the arguments come from the caller.
+                Some(function) => unsafe { function(descriptor, buffer, count) },
                 None => fail(Errno::NOSYS, -1),
             }
         }
@@ -200,35 +201,35 @@ pub unsafe extern "C" fn read(descriptor: c_int, room: *mut c_void, count: size_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __read_chk(
     descriptor: c_int,
-    room: *mut c_void,
+    buffer: *mut c_void,
     count: size_t,
-    room_len: size_t,
+    buffer_len: size_t,
 ) -> ssize_t {
-    if table::kind(descriptor) == Kind::Umad && count <= room_len {
-        // SAFETY: the caller guarantees that `room` has `count` bytes.
-        return unsafe { read_umad(descriptor, room, count) };
+    if table::kind(descriptor) == Kind::Umad && count <= buffer_len {
+        // SAFETY: the caller guarantees that `buffer` has `count` bytes.
+        return unsafe { read_umad(descriptor, buffer, count) };
     }
     match next!(__read_chk: unsafe extern "C" fn(c_int, *mut c_void, size_t, size_t) -> ssize_t) {
-        // SAFETY: the arguments are those of the caller.
-        Some(function) => unsafe { function(descriptor, room, count, room_len) },
+        // SAFETY: the arguments come from the caller.
+        Some(function) => unsafe { function(descriptor, buffer, count, buffer_len) },
         None => fail(Errno::NOSYS, -1),
     }
 }
 
-/// Reads the next message of a device into `room`.
+/// Reads the next message of a device into `buffer`.
 ///
 /// # Safety
-/// `room` must be valid for writes of `count` bytes.
-unsafe fn read_umad(descriptor: c_int, room: *mut c_void, count: size_t) -> ssize_t {
+/// `buffer` must be valid for writes of `count` bytes.
+unsafe fn read_umad(descriptor: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
     let Some(entry) = table::umad(descriptor) else {
         return fail(Errno::BADF, -1);
     };
-    if room.is_null() {
+    if buffer.is_null() {
         return fail(Errno::FAULT, -1);
     }
-    // SAFETY: the caller guarantees that `room` has `count` bytes. The slice is only written to.
-    let room = unsafe { std::slice::from_raw_parts_mut(room.cast::<u8>(), count) };
-    match umad::read(borrow(descriptor), entry, room) {
+    // SAFETY: the caller guarantees that `buffer` has `count` bytes. The slice is only written to.
+    let buffer = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), count) };
+    match umad::read(borrow(descriptor), entry, buffer) {
         Ok(read) => read as ssize_t,
         Err(error) => fail(error, -1),
     }
@@ -254,7 +255,7 @@ pub unsafe extern "C" fn write(descriptor: c_int, bytes: *const c_void, count: s
         Kind::IsSm => fail(Errno::INVAL, -1),
         Kind::Other => {
             match next!(write: unsafe extern "C" fn(c_int, *const c_void, size_t) -> ssize_t) {
-                // SAFETY: the arguments are those of the caller.
+                // SAFETY: the arguments come from the caller.
                 Some(function) => unsafe { function(descriptor, bytes, count) },
                 None => fail(Errno::NOSYS, -1),
             }
@@ -274,7 +275,7 @@ pub unsafe extern "C" fn ioctl(
     let entry = table::umad(descriptor).filter(|_| request >> 8 & 0xFF == MAGIC);
     let Some(entry) = entry else {
         return match next!(ioctl: unsafe extern "C" fn(c_int, c_ulong, *mut c_void) -> c_int) {
-            // SAFETY: the arguments are those of the caller.
+            // SAFETY: the arguments come from the caller.
             Some(function) => unsafe { function(descriptor, request, argument) },
             None => fail(Errno::NOSYS, -1),
         };

@@ -14,8 +14,9 @@
 //!   process closes it or dies (`device`).
 //! * `read`, `write` and `ioctl` on such a descriptor are turned into packets and back (`umad`).
 //!
-//! Without `RSM_SIM_SOCKET` every function is the C library's own. The shim itself never calls the
-//! functions that it interposes: it makes its system calls directly, through rustix.
+//! Without `RSM_SIM_SOCKET` every function only calls the C library's function. The shim itself
+//! never calls the functions that it interposes: it makes its system calls directly, through
+//! rustix.
 //!
 //! Descriptors that `dup` and similar functions create are not covered; programs with libibumad do
 //! not use them.

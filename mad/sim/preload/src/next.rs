@@ -11,8 +11,8 @@ use rustix::io::Errno;
 /// A function of the C library that the shim interposes. `F` is the type of the C function.
 pub(crate) struct Next<F> {
     name: &'static CStr,
-    /// The address of the function; null until the first look-up.
-    found: AtomicPtr<c_void>,
+    /// The address of the function; null before the first look-up.
+    address: AtomicPtr<c_void>,
     function: PhantomData<F>,
 }
 
@@ -25,22 +25,22 @@ impl<F: Copy> Next<F> {
         assert!(size_of::<F>() == size_of::<*mut c_void>());
         Next {
             name,
-            found: AtomicPtr::new(std::ptr::null_mut()),
+            address: AtomicPtr::new(std::ptr::null_mut()),
             function: PhantomData,
         }
     }
 
     /// The function; `None` if the C library has no function of this name.
     pub(crate) fn get(&self) -> Option<F> {
-        let mut found = self.found.load(Ordering::Acquire);
-        if found.is_null() {
+        let mut address = self.address.load(Ordering::Acquire);
+        if address.is_null() {
             // SAFETY: the name is a C string.
-            found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
-            self.found.store(found, Ordering::Release);
+            address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+            self.address.store(address, Ordering::Release);
         }
         // SAFETY: the caller of `new` guarantees that `F` is the type of the function of this name,
         // and a pointer has the size of `F`.
-        (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
+        (!address.is_null()).then(|| unsafe { std::mem::transmute_copy(&address) })
     }
 }
 

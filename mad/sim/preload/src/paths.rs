@@ -9,13 +9,13 @@ use rustix::io::Errno;
 
 use crate::setting::{Setting, setting};
 
-/// The time for which the shim relies on the last answer of the server about the node. Linux caches
-/// such attributes and updates them a moment after they change.
+/// The time for which the shim relies on the last update of the mirror. Linux also caches such
+/// attributes and updates them a moment after they change.
 const FRESH_FOR: Duration = Duration::from_millis(1);
 
 /// The directories that the server mirrors.
 const MIRRORED: [&[u8]; 2] = [b"/sys/class/infiniband", b"/sys/class/infiniband_mad"];
-/// The directory that contains the mirrored ones.
+/// The directory that contains the mirrored directories.
 const CLASS: &[u8] = b"/sys/class/";
 
 /// The directory of the device files.
@@ -28,9 +28,9 @@ pub(crate) enum Device {
     IsSm(u32),
 }
 
-/// The place of a path.
-pub(crate) enum Place {
-    /// A path that the shim leaves alone.
+/// The target of a path.
+pub(crate) enum PathTarget {
+    /// A path that the shim does not redirect.
     Elsewhere,
     /// A path of a device file.
     Device(Device),
@@ -40,37 +40,37 @@ pub(crate) enum Place {
     Missing(Errno),
 }
 
-/// The place of `path`.
-pub(crate) fn place(path: &CStr) -> Place {
+/// The target of `path`.
+pub(crate) fn target(path: &CStr) -> PathTarget {
     let bytes = path.to_bytes();
     // Nearly all paths belong to other directories.
     if !bytes.starts_with(CLASS) && !bytes.starts_with(DEVICES) {
-        return Place::Elsewhere;
+        return PathTarget::Elsewhere;
     }
     let Some(setting) = setting() else {
-        return Place::Elsewhere;
+        return PathTarget::Elsewhere;
     };
     if let Some(name) = bytes.strip_prefix(DEVICES) {
         return match device(name) {
-            Some(device) => Place::Device(device),
-            None => Place::Elsewhere,
+            Some(device) => PathTarget::Device(device),
+            None => PathTarget::Elsewhere,
         };
     }
     let is_mirrored = |directory: &&[u8]| {
-        let rest = bytes.strip_prefix(*directory);
-        rest.is_some_and(|rest| rest.first().is_none_or(|&next| next == b'/'))
+        let suffix = bytes.strip_prefix(*directory);
+        suffix.is_some_and(|suffix| suffix.first().is_none_or(|&next| next == b'/'))
     };
     if !MIRRORED.iter().any(is_mirrored) {
-        return Place::Elsewhere;
+        return PathTarget::Elsewhere;
     }
     match tree(setting) {
-        Ok(mut place) => {
-            place.push(b'/');
-            place.extend_from_slice(&bytes[CLASS.len()..]);
-            // Neither part contains a zero byte.
-            CString::new(place).map_or(Place::Missing(Errno::INVAL), Place::Mirrored)
+        Ok(mut target) => {
+            target.push(b'/');
+            target.extend_from_slice(&bytes[CLASS.len()..]);
+            // Neither the tree's path nor the suffix contains a zero byte.
+            CString::new(target).map_or(PathTarget::Missing(Errno::INVAL), PathTarget::Mirrored)
         }
-        Err(error) => Place::Missing(error),
+        Err(error) => PathTarget::Missing(error),
     }
 }
 
@@ -84,18 +84,18 @@ fn device(name: &[u8]) -> Option<Device> {
 
 /// The path of the server's mirror, which the server has updated within [`FRESH_FOR`].
 fn tree(setting: &Setting) -> Result<Vec<u8>, Errno> {
-    static LAST: Mutex<Option<(Instant, Vec<u8>)>> = Mutex::new(None);
+    static LAST_UPDATE: Mutex<Option<(Instant, Vec<u8>)>> = Mutex::new(None);
     #[expect(
         clippy::disallowed_methods,
-        reason = "programs run in real time, and so does what they see"
+        reason = "programs run in real time, so the mirror is refreshed in real time"
     )]
     let now = Instant::now();
-    if let Some((asked, tree)) = &*LAST.lock()
-        && now.saturating_duration_since(*asked) < FRESH_FOR
+    if let Some((updated_at, tree)) = &*LAST_UPDATE.lock()
+        && now.saturating_duration_since(*updated_at) < FRESH_FOR
     {
         return Ok(tree.clone());
     }
     let (_, tree) = setting.ask(ASK_TREE, 0, false)?;
-    *LAST.lock() = Some((now, tree.clone()));
+    *LAST_UPDATE.lock() = Some((now, tree.clone()));
     Ok(tree)
 }

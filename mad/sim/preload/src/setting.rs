@@ -40,7 +40,7 @@ pub(crate) fn setting() -> Option<&'static Setting> {
                 node: std::env::var_os(NODE_VARIABLE).unwrap_or_default(),
                 port: match port {
                     None => ALL_PORTS,
-                    // The server reports a port that is no number, like any port that does not
+                    // The server reports a port that is not a number like a port that does not
                     // exist.
                     Some(port) => port
                         .to_str()
@@ -62,7 +62,7 @@ impl Setting {
         nonblocking: bool,
     ) -> Result<(OwnedFd, Vec<u8>), Errno> {
         let connection = self.connect().inspect_err(|error| {
-            complain(&format!("cannot reach {}: {error}", self.socket.display()));
+            report_once(&format!("cannot reach {}: {error}", self.socket.display()));
         })?;
         let hello = Hello {
             version: VERSION,
@@ -91,9 +91,9 @@ impl Setting {
             0 => Ok((connection, body.to_vec())),
             errno => {
                 let error = Errno::from_raw_os_error(errno as i32);
-                // A device that is in use or missing is not a mistake in the setting.
+                // A device in use or a missing device is not an error of the setting.
                 if error != Errno::AGAIN && error != Errno::NOENT {
-                    complain(&String::from_utf8_lossy(body));
+                    report_once(&String::from_utf8_lossy(body));
                 }
                 Err(error)
             }
@@ -113,11 +113,10 @@ impl Setting {
     }
 }
 
-/// Prints the first reason to standard error, because the program itself only learns that a device
-/// is missing.
-fn complain(reason: &str) {
-    static SAID: AtomicBool = AtomicBool::new(false);
-    if !SAID.swap(true, Ordering::Relaxed) {
+/// Prints the first reason to standard error, because the program only gets an error number.
+fn report_once(reason: &str) {
+    static IS_REPORTED: AtomicBool = AtomicBool::new(false);
+    if !IS_REPORTED.swap(true, Ordering::Relaxed) {
         let line = format!("rsm-sim-preload: {reason}\n");
         // A failure here cannot be reported.
         let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());

@@ -1,4 +1,4 @@
-//! The table of descriptors, which tells the shim which of them are devices.
+//! The table of descriptors, which states for each whether it is a device.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
@@ -24,15 +24,15 @@ pub(crate) struct Entry {
     kind: AtomicU8,
     /// Whether headers have a P_Key index.
     pub(crate) has_pkey: AtomicBool,
-    /// Whether an agent was ever registered; from then on, `has_pkey` does not change.
-    pub(crate) used: AtomicBool,
+    /// Whether an agent was ever registered; after that, `has_pkey` does not change.
+    pub(crate) is_fixed: AtomicBool,
     /// The registered agents: bit n stands for the agent with number n.
     pub(crate) agents: AtomicU32,
     /// The agents for which the server does RMPP, as in `agents`.
-    pub(crate) segmented: AtomicU32,
+    pub(crate) with_rmpp: AtomicU32,
     /// Whether the next message is longer than a datagram. The lock is held while a message is
     /// read.
-    pub(crate) long_next: Mutex<bool>,
+    pub(crate) is_next_long: Mutex<bool>,
 }
 
 /// The entries of all descriptors, by number.
@@ -40,10 +40,10 @@ static TABLE: [Entry; MAX_DESCRIPTORS] = [const {
     Entry {
         kind: AtomicU8::new(Kind::Other as u8),
         has_pkey: AtomicBool::new(false),
-        used: AtomicBool::new(false),
+        is_fixed: AtomicBool::new(false),
         agents: AtomicU32::new(0),
-        segmented: AtomicU32::new(0),
-        long_next: Mutex::new(false),
+        with_rmpp: AtomicU32::new(0),
+        is_next_long: Mutex::new(false),
     }
 }; MAX_DESCRIPTORS];
 
@@ -66,16 +66,16 @@ pub(crate) fn umad(descriptor: i32) -> Option<&'static Entry> {
     entry(descriptor).filter(|_| kind(descriptor) == Kind::Umad)
 }
 
-/// Makes `descriptor` a device. Returns whether the table has room for it.
+/// Records `descriptor` as a device of `kind`. Returns whether the table has an entry for it.
 pub(crate) fn insert(descriptor: i32, kind: Kind) -> bool {
     let Some(entry) = entry(descriptor) else {
         return false;
     };
     entry.has_pkey.store(false, Ordering::Relaxed);
-    entry.used.store(false, Ordering::Relaxed);
+    entry.is_fixed.store(false, Ordering::Relaxed);
     entry.agents.store(0, Ordering::Relaxed);
-    entry.segmented.store(0, Ordering::Relaxed);
-    *entry.long_next.lock() = false;
+    entry.with_rmpp.store(0, Ordering::Relaxed);
+    *entry.is_next_long.lock() = false;
     entry.kind.store(kind as u8, Ordering::Release);
     true
 }

@@ -34,46 +34,55 @@ const RMPP_FLAGS: usize = 26;
 /// The RMPP flag of an active RMPP header.
 const RMPP_ACTIVE: u8 = 1;
 
-/// Reads the next message as Linux does: if `room` is too short, the call returns the first part
-/// and fails with ENOSPC, and the message stays in the queue.
-pub(crate) fn read(device: BorrowedFd<'_>, entry: &Entry, room: &mut [u8]) -> Result<usize, Errno> {
-    let mut long_next = entry.long_next.lock();
+/// Reads the next message as Linux does: if `buffer` is too short, the call copies the
+/// beginning of the message and fails with ENOSPC, and the message stays in the queue.
+pub(crate) fn read(
+    device: BorrowedFd<'_>,
+    entry: &Entry,
+    buffer: &mut [u8],
+) -> Result<usize, Errno> {
+    let mut is_next_long = entry.is_next_long.lock();
     let mut head = [0; size_of::<Parcel>()];
-    if !*long_next && room.len() >= SHORT {
-        let parcel = receive_parcel(device, &mut head, room, RecvFlags::empty())?;
+    if !*is_next_long && buffer.len() >= SHORT {
+        let parcel = receive_parcel(device, &mut head, buffer, RecvFlags::empty())?;
         if !parcel.is_announcement() {
-            return Ok((parcel.total as usize).min(room.len()));
+            return Ok((parcel.total as usize).min(buffer.len()));
         }
-        *long_next = true;
+        *is_next_long = true;
         wait(device)?;
     }
-    let mut parcel = receive_parcel(device, &mut head, room, RecvFlags::PEEK)?;
+    let mut parcel = receive_parcel(device, &mut head, buffer, RecvFlags::PEEK)?;
     if parcel.is_announcement() {
         receive(device, &mut head, &mut [], RecvFlags::empty())?;
-        *long_next = true;
+        *is_next_long = true;
         wait(device)?;
-        parcel = receive_parcel(device, &mut head, room, RecvFlags::PEEK)?;
+        parcel = receive_parcel(device, &mut head, buffer, RecvFlags::PEEK)?;
     }
-    let (total, least) = (parcel.total as usize, parcel.least as usize);
-    if room.len() < least {
+    let (total, min_buffer) = (parcel.total as usize, parcel.min_buffer as usize);
+    if buffer.len() < min_buffer {
         return Err(Errno::INVAL);
     }
-    if room.len() < total {
+    if buffer.len() < total {
         return Err(Errno::NOSPC);
     }
-    *long_next = false;
+    *is_next_long = false;
     if total <= MAX_INLINE {
-        // The packet has arrived completely; this only removes it from the queue.
+        // The whole packet has been copied already; this receive only removes it from the queue.
         receive(device, &mut head, &mut [], RecvFlags::empty())?;
         return Ok(total);
     }
-    let (_, file) = receive(device, &mut head, &mut room[..least], RecvFlags::empty())?;
+    let (_, file) = receive(
+        device,
+        &mut head,
+        &mut buffer[..min_buffer],
+        RecvFlags::empty(),
+    )?;
     let file = file.ok_or(Errno::IO)?;
-    let mut done = 0;
-    while done < total {
-        match rustix::io::pread(&file, &mut room[done..total], done as u64)? {
+    let mut copied = 0;
+    while copied < total {
+        match rustix::io::pread(&file, &mut buffer[copied..total], copied as u64)? {
             0 => return Err(Errno::IO),
-            some => done += some,
+            count => copied += count,
         }
     }
     Ok(total)
@@ -87,15 +96,16 @@ fn wait(device: BorrowedFd<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Receives the next parcel, and writes its body to `room`. Fails with EIO if the server has ended.
+/// Receives the next parcel, and writes its body to `buffer`. Fails with EIO if the server has
+/// ended.
 fn receive_parcel(
     device: BorrowedFd<'_>,
     head: &mut [u8],
-    room: &mut [u8],
+    buffer: &mut [u8],
     flags: RecvFlags,
 ) -> Result<Parcel, Errno> {
-    // An empty packet means that the server is gone.
-    let received = receive(device, head, room, flags)?.0;
+    // An empty packet means that the server has ended.
+    let received = receive(device, head, buffer, flags)?.0;
     let parcel = split::<Parcel>(&head[..received.min(head.len())]);
     Ok(parcel.ok_or(Errno::IO)?.0)
 }
@@ -126,7 +136,7 @@ fn receive(
     Ok((received.bytes, file))
 }
 
-/// Sends a message. Fails with the error of Linux for the faults that the shim itself can detect.
+/// Sends a message. For the faults that the shim itself detects, it fails with the error of Linux.
 pub(crate) fn write(device: BorrowedFd<'_>, entry: &Entry, message: &[u8]) -> Result<usize, Errno> {
     let header_len = if entry.has_pkey.load(Ordering::Relaxed) {
         HEADER_LEN
@@ -141,9 +151,9 @@ pub(crate) fn write(device: BorrowedFd<'_>, entry: &Entry, message: &[u8]) -> Re
     if entry.agents.load(Ordering::Relaxed) & bit == 0 {
         return Err(Errno::INVAL);
     }
-    let segmented = entry.segmented.load(Ordering::Relaxed) & bit != 0
+    let is_segmented = entry.with_rmpp.load(Ordering::Relaxed) & bit != 0
         && message[header_len + RMPP_FLAGS] & RMPP_ACTIVE != 0;
-    if !segmented && message.len() > header_len + MAD_LEN {
+    if !is_segmented && message.len() > header_len + MAD_LEN {
         return Err(Errno::INVAL);
     }
     if message.len() > header_len + MAX_MESSAGE {
@@ -157,28 +167,28 @@ pub(crate) fn write(device: BorrowedFd<'_>, entry: &Entry, message: &[u8]) -> Re
         send(device, &call, message, None)?;
     } else {
         let file = rustix::fs::memfd_create("rsm-sim-message", MemfdFlags::CLOEXEC)?;
-        let mut done = 0;
-        while done < message.len() {
-            done += rustix::io::pwrite(&file, &message[done..], done as u64)?;
+        let mut copied = 0;
+        while copied < message.len() {
+            copied += rustix::io::pwrite(&file, &message[copied..], copied as u64)?;
         }
         send(device, &call, &[], Some(file.as_fd()))?;
     }
     Ok(message.len())
 }
 
-/// Sends a packet. Waits for room in the socket, because a write to a umad device never fails for
+/// Sends a packet. Waits for room in the socket, because a write to a umad device does not fail for
 /// lack of room.
 fn send(
     device: BorrowedFd<'_>,
     call: &Call,
     body: &[u8],
-    carried: Option<BorrowedFd<'_>>,
+    attached: Option<BorrowedFd<'_>>,
 ) -> Result<(), Errno> {
     let parts = [IoSlice::new(call.as_bytes()), IoSlice::new(body)];
     loop {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
-        let descriptors = carried.map(|descriptor| [descriptor]);
+        let descriptors = attached.map(|descriptor| [descriptor]);
         if let Some(descriptors) = &descriptors {
             // The buffer has space for one descriptor, so the push succeeds.
             control.push(SendAncillaryMessage::ScmRights(descriptors));
@@ -186,8 +196,8 @@ fn send(
         match rustix::net::sendmsg(device, &parts, &mut control, SendFlags::NOSIGNAL) {
             Ok(_) => return Ok(()),
             Err(Errno::AGAIN) => {
-                let mut room = [PollFd::from_borrowed_fd(device, PollFlags::OUT)];
-                rustix::io::retry_on_intr(|| rustix::event::poll(&mut room, None))?;
+                let mut writable = [PollFd::from_borrowed_fd(device, PollFlags::OUT)];
+                rustix::io::retry_on_intr(|| rustix::event::poll(&mut writable, None))?;
             }
             Err(Errno::INTR) => {}
             Err(Errno::PIPE | Errno::CONNRESET) => return Err(Errno::IO),
@@ -196,14 +206,14 @@ fn send(
     }
 }
 
-/// Executes an `ioctl`, and replaces `argument` by the server's answer.
+/// Executes an `ioctl`, and replaces `argument` with the argument in the server's answer.
 pub(crate) fn control(
     device: BorrowedFd<'_>,
     entry: &Entry,
     request: u32,
     argument: &mut [u8],
 ) -> Result<(), Errno> {
-    let (back, there) = rustix::net::socketpair(
+    let (answer_end, server_end) = rustix::net::socketpair(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
         SocketFlags::CLOEXEC,
@@ -213,12 +223,12 @@ pub(crate) fn control(
         what: request,
         len: argument.len() as u32,
     };
-    send(device, &call, argument, Some(there.as_fd()))?;
+    send(device, &call, argument, Some(server_end.as_fd()))?;
     // If the server ends, its end of the socket closes, and this end is notified.
-    drop(there);
+    drop(server_end);
     let mut buffer = [0; 256];
     let received = rustix::io::retry_on_intr(|| {
-        rustix::net::recv(back.as_fd(), &mut buffer[..], RecvFlags::empty())
+        rustix::net::recv(answer_end.as_fd(), &mut buffer[..], RecvFlags::empty())
     })?
     .1;
     let (answer, body) = split::<Answer>(&buffer[..received]).ok_or(Errno::IO)?;
@@ -228,13 +238,13 @@ pub(crate) fn control(
     if answer.errno != 0 {
         return Err(Errno::from_raw_os_error(answer.errno as i32));
     }
-    note(entry, request, argument);
+    record_request(entry, request, argument);
     Ok(())
 }
 
 /// Records the state of the device that [`write`] needs.
-fn note(entry: &Entry, request: u32, argument: &[u8]) {
-    let registered = match request {
+fn record_request(entry: &Entry, request: u32, argument: &[u8]) {
+    let new_agent = match request {
         ENABLE_PKEY => {
             entry.has_pkey.store(true, Ordering::Relaxed);
             return;
@@ -245,7 +255,7 @@ fn note(entry: &Entry, request: u32, argument: &[u8]) {
                 .and_then(|id| 1u32.checked_shl(id))
                 .unwrap_or(0);
             entry.agents.fetch_and(!bit, Ordering::Relaxed);
-            entry.segmented.fetch_and(!bit, Ordering::Relaxed);
+            entry.with_rmpp.fetch_and(!bit, Ordering::Relaxed);
             return;
         }
         REGISTER_AGENT => RegisterRequest::read_from_bytes(argument)
@@ -254,7 +264,7 @@ fn note(entry: &Entry, request: u32, argument: &[u8]) {
         REGISTER_AGENT2 => RegisterRequest2::read_from_bytes(argument)
             .ok()
             .map(|request| {
-                if !entry.used.load(Ordering::Relaxed) {
+                if !entry.is_fixed.load(Ordering::Relaxed) {
                     entry.has_pkey.store(true, Ordering::Relaxed);
                 }
                 let does_own_rmpp = request.flags & USER_RMPP != 0;
@@ -262,13 +272,13 @@ fn note(entry: &Entry, request: u32, argument: &[u8]) {
             }),
         _ => None,
     };
-    if let Some((id, segmented)) = registered
+    if let Some((id, is_segmented)) = new_agent
         && let Some(bit) = 1u32.checked_shl(id)
     {
-        entry.used.store(true, Ordering::Relaxed);
+        entry.is_fixed.store(true, Ordering::Relaxed);
         entry.agents.fetch_or(bit, Ordering::Relaxed);
-        if segmented {
-            entry.segmented.fetch_or(bit, Ordering::Relaxed);
+        if is_segmented {
+            entry.with_rmpp.fetch_or(bit, Ordering::Relaxed);
         }
     }
 }

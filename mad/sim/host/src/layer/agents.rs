@@ -122,7 +122,7 @@ impl Agents {
 
     pub(super) fn unregister(&mut self, agent: AgentId) {
         self.agents.remove(&agent);
-        self.interests.retain(|_, holder| *holder != agent);
+        self.interests.retain(|_, owner| *owner != agent);
     }
 
     pub(super) fn get(&self, agent: AgentId) -> Option<Agent> {
@@ -157,15 +157,15 @@ pub(super) fn agent_of(tid: Tid) -> AgentId {
     (tid.0 >> 32) as u32
 }
 
-/// Fails for a registration that the kernel refuses.
+/// Checks a registration as the kernel does; EINVAL if the kernel refuses it.
 fn check(wanted: &Registration) -> Result<(), Errno> {
     let class = Class(wanted.class);
-    let right_queue_pair = match wanted.qpn {
+    let is_queue_pair_of_class = match wanted.qpn {
         0 => wanted.class == 0 || class.is_subnet_management(),
         1 => !class.is_subnet_management(),
         _ => false,
     };
-    let valid = right_queue_pair
+    let valid = is_queue_pair_of_class
         && wanted.rmpp_version <= 1
         && (wanted.class == 0
             || (wanted.version <= MAX_CLASS_VERSION

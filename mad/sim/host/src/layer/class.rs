@@ -44,8 +44,8 @@ pub(super) fn oui(mad: &MadBytes) -> [u8; 3] {
     [mad[37], mad[38], mad[39]]
 }
 
-/// Whether Linux takes a datagram for an answer: the datagram has the R bit, its method is
-/// TrapRepress, or it is of the baseboard management class and has the response bit of that class.
+/// Whether Linux treats a datagram as an answer: the datagram has the R bit, its method is
+/// TrapRepress, or its class is baseboard management and it has the response bit of that class.
 pub(super) fn is_response(header: &MadHeader) -> bool {
     header.method().is_response()
         || header.method() == Method::TRAP_REPRESS

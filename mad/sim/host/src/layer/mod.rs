@@ -28,14 +28,14 @@ use multi::ReceptionKey;
 use rmpp::Reception;
 use send::{Pending, SendKey};
 
-/// The maximum number of pending requests and multi-packet messages at one port; one more fails
-/// with ENOMEM. Linux is bounded only by memory; a subnet manager that does not wait for answers
-/// has some thousands pending.
+/// The maximum number of pending requests and multi-packet messages at one port; a further send
+/// fails with ENOMEM. Linux is bounded only by memory; a subnet manager that does not wait for
+/// answers has some thousands of requests pending.
 pub const MAX_SENDS: usize = 1 << 16;
 
 /// The maximum number of multi-packet messages at one port that are arriving or arrived in the last
-/// 10 s; the layer stops one more with RMPPStatus "resources exhausted". Linux is bounded only by
-/// memory. Sixteen clients with 5,000 tables a second each come near this number.
+/// 10 s; the layer stops a further message with RMPPStatus "resources exhausted". Linux is bounded
+/// only by memory. Sixteen clients that each fetch 5,000 tables a second come near this number.
 pub const MAX_RECEPTIONS: usize = 1 << 20;
 
 /// An open device.
@@ -46,7 +46,7 @@ pub struct FileId(pub u32);
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "most of them are datagrams; a box each would cost more than the copy"
+    reason = "most effects are datagrams; a box for each would cost more than the copy"
 )]
 pub enum LayerEffect {
     /// A datagram leaves through the port.
@@ -61,7 +61,7 @@ pub struct ReadResult {
     /// The header and the message.
     pub bytes: Vec<u8>,
     /// The minimum size in bytes of the buffer of `read`: the header and the first segment.
-    pub least: usize,
+    pub min_buffer: usize,
 }
 
 /// The state of an open device.
@@ -101,13 +101,13 @@ pub struct MadLayer {
     agents: Agents,
     /// The sends that wait for a response or an acknowledgement.
     sends: BTreeMap<SendKey, Pending>,
-    /// The number of sends so far that waited.
+    /// The number of sends so far that waited for a response or an acknowledgement.
     serial: u64,
-    /// The multi-packet messages that are arriving or arrived lately.
+    /// The multi-packet messages that are arriving or arrived in the last 10 s.
     receptions: BTreeMap<ReceptionKey, Reception>,
     /// The running timers, in the order of their due times.
     timers: BTreeSet<(Time, Timer)>,
-    /// The time at which each timer is due, needed to stop the timer.
+    /// The time at which each timer is due; a timer is stopped by this time.
     due: BTreeMap<Timer, Time>,
     effects: VecDeque<LayerEffect>,
 }
@@ -119,9 +119,9 @@ impl MadLayer {
     }
 
     /// Creates a layer without open devices that follows an earlier layer of the same port with
-    /// `registered` agents. New agents get higher numbers, because a kernel never reuses one:
-    /// transaction identifiers contain the number, so that datagrams from a remote end for an old
-    /// agent would otherwise reach a new one.
+    /// `registered` agents. New agents get higher numbers, because a kernel never reuses a number:
+    /// transaction identifiers contain it, and a datagram for an old agent would otherwise reach a
+    /// new agent.
     pub fn after(registered: u32) -> MadLayer {
         MadLayer {
             agents: Agents::after(registered),
@@ -129,8 +129,8 @@ impl MadLayer {
         }
     }
 
-    /// The number of agents that were registered so far, including those of earlier layers of the
-    /// port.
+    /// The number of agents that were registered so far, including the agents of earlier layers of
+    /// the port.
     pub fn registered(&self) -> u32 {
         self.agents.registered()
     }
@@ -147,7 +147,7 @@ impl MadLayer {
     pub fn close(&mut self, file: FileId) {
         let closed = self.files.remove(&file).unwrap_or_default();
         for agent in closed.agents.into_iter().flatten() {
-            self.forget(agent);
+            self.drop_agent(agent);
         }
     }
 
@@ -205,12 +205,12 @@ impl MadLayer {
         let file = self.files.get_mut(&file).ok_or(Errno::BADF)?;
         let slot = file.agents.get_mut(id as usize);
         let agent = slot.and_then(Option::take).ok_or(Errno::INVAL)?;
-        self.forget(agent);
+        self.drop_agent(agent);
         Ok(())
     }
 
     /// Unregisters an agent, and drops its pending sends and its arriving messages.
-    fn forget(&mut self, agent: AgentId) {
+    fn drop_agent(&mut self, agent: AgentId) {
         self.agents.unregister(agent);
         let sends = self.sends.range(SendKey::all_of(agent));
         for key in sends.map(|(key, _)| *key).collect::<Vec<_>>() {
@@ -224,7 +224,7 @@ impl MadLayer {
         }
     }
 
-    /// The next output; `None` if there is none.
+    /// Takes the next output; `None` if no output waits.
     pub fn poll_effect(&mut self) -> Option<LayerEffect> {
         self.effects.pop_front()
     }
@@ -271,8 +271,8 @@ impl MadLayer {
         let mut bytes = Vec::with_capacity(header_len + message.len());
         bytes.extend_from_slice(&header.as_bytes()[..header_len]);
         bytes.extend_from_slice(message);
-        let least = header_len + message.len().min(rsm_mad::wire::MAD_LEN);
+        let min_buffer = header_len + message.len().min(rsm_mad::wire::MAD_LEN);
         self.effects
-            .push_back(LayerEffect::Deliver(file, ReadResult { bytes, least }));
+            .push_back(LayerEffect::Deliver(file, ReadResult { bytes, min_buffer }));
     }
 }

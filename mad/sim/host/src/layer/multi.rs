@@ -11,12 +11,13 @@ use rsm_mad::wire::header::MadHeader;
 
 use super::agents::AgentId;
 use super::rmpp::{
-    ABORT_CODES, Acknowledged, Flags, Kind, Reception, RmppHeader, RmppStatusCode, Taken, turned,
+    ABORT_CODES, Acknowledged, Flags, Kind, Reception, RmppHeader, RmppStatusCode, SegmentOutcome,
+    reply_headers,
 };
 use super::send::Sending;
 use super::{MAX_RECEPTIONS, MadLayer, Timer};
 
-/// The longest time for a message to arrive.
+/// The maximum time between the first and the last segment of an arriving message.
 const ARRIVE_WITHIN: Duration = Duration::from_secs(40);
 
 /// The time for which a received message is kept, so that its segments can be acknowledged again.
@@ -48,18 +49,18 @@ impl ReceptionKey {
         }
     }
 
-    /// The keys of every message to an agent.
+    /// The keys of all messages to an agent.
     pub(super) fn all_of(agent: AgentId) -> RangeInclusive<ReceptionKey> {
-        ReceptionKey::least(agent, 0)..=ReceptionKey::most(agent, u64::MAX)
+        ReceptionKey::lowest(agent, 0)..=ReceptionKey::highest(agent, u64::MAX)
     }
 
-    /// The keys of every message to an agent in a transaction.
+    /// The keys of all messages to an agent in a transaction.
     fn all_in(agent: AgentId, tid: u64) -> RangeInclusive<ReceptionKey> {
-        ReceptionKey::least(agent, tid)..=ReceptionKey::most(agent, tid)
+        ReceptionKey::lowest(agent, tid)..=ReceptionKey::highest(agent, tid)
     }
 
     /// The lowest key of a message to an agent in a transaction.
-    fn least(agent: AgentId, tid: u64) -> ReceptionKey {
+    fn lowest(agent: AgentId, tid: u64) -> ReceptionKey {
         ReceptionKey {
             agent,
             tid,
@@ -72,7 +73,7 @@ impl ReceptionKey {
     }
 
     /// The highest key of a message to an agent in a transaction.
-    fn most(agent: AgentId, tid: u64) -> ReceptionKey {
+    fn highest(agent: AgentId, tid: u64) -> ReceptionKey {
         ReceptionKey {
             agent,
             tid,
@@ -96,25 +97,25 @@ impl MadLayer {
     ) -> Option<Vec<u8>> {
         let header = RmppHeader::of(&datagram.mad);
         if header.version != 1 {
-            self.break_off(agent, datagram, RmppStatusCode::UNSUPPORTED_VERSION);
+            self.abort(agent, datagram, RmppStatusCode::UNSUPPORTED_VERSION);
             return None;
         }
         match header.kind {
             Kind::DATA => return self.data_arrived(agent, datagram, &header, now),
             Kind::ACK => self.acknowledgement_arrived(agent, datagram, &header, now),
             Kind::STOP if header.status == RmppStatusCode::RESOURCES_EXHAUSTED => {
-                self.abandon(agent, datagram);
+                self.stop_sending(agent, datagram);
             }
-            Kind::ABORT if ABORT_CODES.contains(&header.status) => self.abandon(agent, datagram),
-            Kind::STOP | Kind::ABORT => {
-                self.break_off(agent, datagram, RmppStatusCode::ILLEGAL_STATUS)
+            Kind::ABORT if ABORT_CODES.contains(&header.status) => {
+                self.stop_sending(agent, datagram)
             }
-            _ => self.break_off(agent, datagram, RmppStatusCode::BAD_TYPE),
+            Kind::STOP | Kind::ABORT => self.abort(agent, datagram, RmppStatusCode::ILLEGAL_STATUS),
+            _ => self.abort(agent, datagram, RmppStatusCode::BAD_TYPE),
         }
         None
     }
 
-    /// Handles a segment. Returns the message if it is complete now.
+    /// Handles a DATA packet. Returns the message if it is complete now.
     fn data_arrived(
         &mut self,
         agent: AgentId,
@@ -124,45 +125,45 @@ impl MadLayer {
     ) -> Option<Vec<u8>> {
         let Datagram { mad, remote } = datagram;
         let is_first = header.segment.get() == 1;
-        let wrong = if header.status != 0 {
+        let error_status = if header.status != 0 {
             Some(RmppStatusCode::ILLEGAL_STATUS)
         } else if is_first != header.has(Flags::FIRST) {
             Some(RmppStatusCode::INCONSISTENT_FIRST)
         } else {
             None
         };
-        if let Some(status) = wrong {
-            self.end(mad, *remote, Kind::ABORT, status);
+        if let Some(status) = error_status {
+            self.end_transaction(mad, *remote, Kind::ABORT, status);
             return None;
         }
         let key = ReceptionKey::of(agent, datagram);
-        let full = self.receptions.len() >= MAX_RECEPTIONS;
-        let taken = match self.receptions.get_mut(&key) {
-            Some(reception) => reception.take(mad),
+        let is_full = self.receptions.len() >= MAX_RECEPTIONS;
+        let outcome = match self.receptions.get_mut(&key) {
+            Some(reception) => reception.handle_segment(mad),
             None if !is_first => return None,
-            None if full => Taken::TooLong,
+            None if is_full => SegmentOutcome::TooLong,
             None => {
-                let (reception, taken) = Reception::start(mad, *remote);
+                let (reception, outcome) = Reception::start(mad, *remote);
                 self.receptions.insert(key, reception);
                 self.start_timer(Timer::Reception(key), now + ARRIVE_WITHIN);
-                taken
+                outcome
             }
         };
-        match taken {
-            Taken::Nothing => None,
-            Taken::Acknowledge(ack) => {
+        match outcome {
+            SegmentOutcome::Nothing => None,
+            SegmentOutcome::Acknowledge(ack) => {
                 self.emit(ack, *remote);
                 None
             }
-            Taken::Complete(ack, message) => {
+            SegmentOutcome::Complete(ack, message) => {
                 self.emit(ack, *remote);
                 self.start_timer(Timer::Reception(key), now + REMEMBER_FOR);
                 Some(message)
             }
-            Taken::TooLong => {
+            SegmentOutcome::TooLong => {
                 self.receptions.remove(&key);
                 self.stop_timer(Timer::Reception(key));
-                self.end(
+                self.end_transaction(
                     mad,
                     *remote,
                     Kind::STOP,
@@ -183,13 +184,13 @@ impl MadLayer {
     ) {
         let (segment, window) = (header.segment.get(), header.length_or_window.get());
         if header.status != 0 {
-            return self.break_off(agent, datagram, RmppStatusCode::ILLEGAL_STATUS);
+            return self.abort(agent, datagram, RmppStatusCode::ILLEGAL_STATUS);
         }
         if window < segment {
-            return self.break_off(agent, datagram, RmppStatusCode::WINDOW_TOO_SMALL);
+            return self.abort(agent, datagram, RmppStatusCode::WINDOW_TOO_SMALL);
         }
-        let found = self.answered(agent, datagram);
-        let Some((key, pending)) = found.and_then(|key| Some((key, self.sends.get_mut(&key)?)))
+        let key = self.matching_send(agent, datagram);
+        let Some((key, pending)) = key.and_then(|key| Some((key, self.sends.get_mut(&key)?)))
         else {
             if segment == 0 {
                 // The other end is ready for the answer to a message received here.
@@ -205,10 +206,10 @@ impl MadLayer {
         };
         match sender.acknowledge(header) {
             Acknowledged::Nothing => {}
-            Acknowledged::Wrong(status) => self.break_off(agent, datagram, status),
-            Acknowledged::More { progress } => {
-                if progress {
-                    pending.retries_left = pending.retries_at_first();
+            Acknowledged::Wrong(status) => self.abort(agent, datagram, status),
+            Acknowledged::More { is_progress } => {
+                if is_progress {
+                    pending.retries_left = pending.requested_retries();
                 }
                 self.send_more(key, now);
             }
@@ -216,16 +217,16 @@ impl MadLayer {
             Acknowledged::All => {
                 let due = now + pending.timeout;
                 self.start_timer(Timer::Send(key), due);
-                self.turn_around(datagram);
+                self.acknowledge_last_ack(datagram);
             }
-            Acknowledged::AllAgain => self.turn_around(datagram),
+            Acknowledged::AllAgain => self.acknowledge_last_ack(datagram),
         }
     }
 
-    /// Acknowledges the last acknowledgement of a request (IBA 13.6.4), so that the answer may be
-    /// sent; at first only one segment of it.
-    fn turn_around(&mut self, datagram: &Datagram) {
-        let mut ack = turned(&datagram.mad);
+    /// Acknowledges the last acknowledgement of a request (IBA 13.6.4), which permits the other end
+    /// to send the first segment of the answer.
+    fn acknowledge_last_ack(&mut self, datagram: &Datagram) {
+        let mut ack = reply_headers(&datagram.mad);
         RmppHeader {
             version: 1,
             kind: Kind::ACK,
@@ -234,35 +235,36 @@ impl MadLayer {
             segment: 0.into(),
             length_or_window: 1.into(),
         }
-        .put(&mut ack);
+        .write_into(&mut ack);
         self.emit(ack, datagram.remote);
     }
 
-    /// Stops sending a message that the other end refused. The program gets no error, as on Linux.
-    fn abandon(&mut self, agent: AgentId, datagram: &Datagram) {
-        let Some(key) = self.answered(agent, datagram) else {
+    /// Stops sending the message that `datagram`, a STOP or an ABORT, refuses. The program gets no
+    /// error, as on Linux.
+    fn stop_sending(&mut self, agent: AgentId, datagram: &Datagram) {
+        let Some(key) = self.matching_send(agent, datagram) else {
             return;
         };
         let is_under_way = |pending: &super::Pending| matches!(&pending.kind, Sending::Multi { sender, .. } if !sender.is_acknowledged());
-        let single = |pending: &super::Pending| matches!(pending.kind, Sending::Single(_));
+        let is_single = |pending: &super::Pending| matches!(pending.kind, Sending::Single(_));
         if self
             .sends
             .get(&key)
-            .is_some_and(|pending| is_under_way(pending) || single(pending))
+            .is_some_and(|pending| is_under_way(pending) || is_single(pending))
         {
             self.finish(key);
         }
     }
 
     /// Ends a transaction at both ends because the other end violated the protocol.
-    fn break_off(&mut self, agent: AgentId, datagram: &Datagram, status: u8) {
-        self.abandon(agent, datagram);
-        self.end(&datagram.mad, datagram.remote, Kind::ABORT, status);
+    fn abort(&mut self, agent: AgentId, datagram: &Datagram, status: u8) {
+        self.stop_sending(agent, datagram);
+        self.end_transaction(&datagram.mad, datagram.remote, Kind::ABORT, status);
     }
 
-    /// Sends the other end the packet that ends the transaction.
-    fn end(&mut self, mad: &MadBytes, remote: RemoteAddress, kind: u8, status: u8) {
-        let mut end = turned(mad);
+    /// Sends the other end a STOP or an ABORT (`kind`) with `status`.
+    fn end_transaction(&mut self, mad: &MadBytes, remote: RemoteAddress, kind: u8, status: u8) {
+        let mut end_packet = reply_headers(mad);
         RmppHeader {
             version: 1,
             kind,
@@ -270,18 +272,18 @@ impl MadLayer {
             status,
             ..RmppHeader::default()
         }
-        .put(&mut end);
-        self.emit(end, remote);
+        .write_into(&mut end_packet);
+        self.emit(end_packet, remote);
     }
 
-    /// Ends an arriving message that took too long, or forgets one that has arrived.
+    /// Aborts an arriving message that took too long, or forgets a message that has arrived.
     pub(super) fn reception_is_due(&mut self, key: &ReceptionKey) {
         let Some(reception) = self.receptions.remove(key) else {
             return;
         };
         if !reception.is_complete() {
             let first = *reception.first();
-            self.end(
+            self.end_transaction(
                 &first,
                 reception.remote,
                 Kind::ABORT,
@@ -290,8 +292,9 @@ impl MadLayer {
         }
     }
 
-    /// The number of segments of a message that the layer may send at first: 1, unless the message
-    /// answers a segmented request whose sender opened a wider window.
+    /// The number of segments of a message that the layer may send before the first
+    /// acknowledgement: 1, unless the message answers a segmented request whose sender opened a
+    /// wider window.
     pub(super) fn answer_window(&self, agent: AgentId, first: &MadBytes, to: Lid) -> u32 {
         let header = MadHeader::of(first);
         if !header.method().is_response() {

@@ -18,24 +18,26 @@ impl MadLayer {
     pub fn receive(&mut self, datagram: &Datagram, now: Time) {
         let Datagram { mad, remote } = datagram;
         let header = MadHeader::of(mad);
-        let right_queue_pair = (remote.qpn == 0) == header.class().is_subnet_management();
-        if header.base_version() != BASE_VERSION || !right_queue_pair {
+        let is_queue_pair_of_class = (remote.qpn == 0) == header.class().is_subnet_management();
+        if header.base_version() != BASE_VERSION || !is_queue_pair_of_class {
             return;
         }
         let Some((id, agent)) = self.agents.addressee(mad) else {
             return self.refuse(mad, *remote);
         };
-        let in_segments = class::has_rmpp(header.class()) && RmppHeader::of(mad).has(Flags::ACTIVE);
-        if agent.rmpp && in_segments {
+        let is_segmented =
+            class::has_rmpp(header.class()) && RmppHeader::of(mad).has(Flags::ACTIVE);
+        if agent.rmpp && is_segmented {
             if let Some(message) = self.segment_arrived(id, datagram, now) {
                 self.complete(id, agent, datagram, &message);
             }
             return;
         }
-        // A program that does RMPP itself gets all segments of a response, even though only the
-        // first segment finds its request waiting.
-        if in_segments && class::is_response(header) && self.answered(id, datagram).is_none() {
-            return self.hand_over(agent, remote, mad);
+        // A program that does RMPP itself gets all segments of a response, although the request is
+        // pending only until the first segment.
+        if is_segmented && class::is_response(header) && self.matching_send(id, datagram).is_none()
+        {
+            return self.deliver_message(agent, remote, mad);
         }
         self.complete(id, agent, datagram, mad);
     }
@@ -44,16 +46,16 @@ impl MadLayer {
     /// such a request, the response is dropped.
     fn complete(&mut self, id: AgentId, agent: Agent, datagram: &Datagram, message: &[u8]) {
         if class::is_response(MadHeader::of(&datagram.mad)) {
-            let Some(key) = self.answered(id, datagram) else {
+            let Some(key) = self.matching_send(id, datagram) else {
                 return;
             };
             self.finish(key);
         }
-        self.hand_over(agent, &datagram.remote, message);
+        self.deliver_message(agent, &datagram.remote, message);
     }
 
     /// Delivers a message to the device of an agent.
-    fn hand_over(&mut self, agent: Agent, remote: &RemoteAddress, message: &[u8]) {
+    fn deliver_message(&mut self, agent: Agent, remote: &RemoteAddress, message: &[u8]) {
         let header = UserMadHeader {
             id: agent.id,
             qpn: remote.qpn.into(),
@@ -66,11 +68,11 @@ impl MadLayer {
         self.deliver(agent.file, header, message);
     }
 
-    /// The pending send that this datagram answers or acknowledges; `None` if there is none.
-    pub(super) fn answered(&self, agent: AgentId, datagram: &Datagram) -> Option<SendKey> {
+    /// The pending send that `datagram` answers or acknowledges; `None` if there is no such send.
+    pub(super) fn matching_send(&self, agent: AgentId, datagram: &Datagram) -> Option<SendKey> {
         let header = MadHeader::of(&datagram.mad);
         let response = class::is_response(header);
-        let fits = |pending: &Pending| {
+        let is_match = |pending: &Pending| {
             pending.class() == header.class()
                 && (header.class() == Class::SUBNET_DIRECTED
                     || pending.is_response() != response
@@ -78,7 +80,7 @@ impl MadLayer {
         };
         let mut sends = self.sends.range(SendKey::all_in(agent, header.tid().0));
         sends
-            .find(|(_, pending)| fits(pending))
+            .find(|(_, pending)| is_match(pending))
             .map(|(key, _)| *key)
     }
 

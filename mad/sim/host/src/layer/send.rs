@@ -18,7 +18,7 @@ use super::{FileId, LayerEffect, MAX_SENDS, MadLayer, Timer};
 use crate::abi::UserMadHeader;
 use crate::protocol::MAX_MESSAGE;
 
-/// The longest time to wait for an acknowledgement.
+/// The maximum time to wait for an acknowledgement.
 const ACKNOWLEDGE_WITHIN: Duration = Duration::from_secs(2);
 
 /// The key of a pending send: the agent, the transaction, and the order of sending.
@@ -43,7 +43,7 @@ impl SendKey {
     }
 }
 
-/// A send that is not finished.
+/// A send that waits for a response or an acknowledgement.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) file: FileId,
@@ -66,8 +66,9 @@ pub(super) enum Sending {
         sender: Sender,
         /// The common header of the datagram.
         head: [u8; MAD_HEADER_LEN],
-        /// Whether the timer runs until the next burst, rather than for an acknowledgement.
-        pausing: bool,
+        /// Whether the timer runs until the next burst; if not, it limits the wait for an
+        /// acknowledgement.
+        is_pausing: bool,
     },
 }
 
@@ -96,12 +97,12 @@ impl Pending {
     }
 
     /// The number of retries that the program requested.
-    pub(super) fn retries_at_first(&self) -> u32 {
+    pub(super) fn requested_retries(&self) -> u32 {
         self.header.retries
     }
 
     /// The time to wait for an acknowledgement.
-    pub(super) fn acknowledge_within(&self) -> Duration {
+    pub(super) fn ack_timeout(&self) -> Duration {
         if self.timeout.is_zero() {
             ACKNOWLEDGE_WITHIN
         } else {
@@ -110,7 +111,7 @@ impl Pending {
     }
 }
 
-/// The common header with these bytes.
+/// The common header in the bytes `head`.
 fn header_of(head: &[u8; MAD_HEADER_LEN]) -> MadHeader {
     let mut mad = [0; MAD_LEN];
     mad[..MAD_HEADER_LEN].copy_from_slice(head);
@@ -131,8 +132,8 @@ impl MadLayer {
     /// Sends the header and message that a program wrote.
     ///
     /// # Errors
-    /// EINVAL if the message is too short, too long for a datagram without RMPP, from no agent of
-    /// the file, or in a transaction that is pending; ENOMEM beyond [`MAX_SENDS`] and
+    /// EINVAL if the message is too short, is too long for a datagram without RMPP, names no agent
+    /// of the file, or belongs to a transaction that is pending; ENOMEM beyond [`MAX_SENDS`] and
     /// [`MAX_MESSAGE`]; EBADF if the file is not open.
     pub fn write(&mut self, file: FileId, bytes: &[u8], now: Time) -> Result<(), Errno> {
         let state = self.files.get(&file).ok_or(Errno::BADF)?;
@@ -149,19 +150,19 @@ impl MadLayer {
 
         // The message is at least as long as the RMPP header.
         let mut first = [0; MAD_LEN];
-        let known = message.len().min(MAD_LEN);
-        first[..known].copy_from_slice(&message[..known]);
+        let copied = message.len().min(MAD_LEN);
+        first[..copied].copy_from_slice(&message[..copied]);
         let class = MadHeader::of(&first).class();
-        let in_segments =
+        let is_segmented =
             agent.rmpp && class::has_rmpp(class) && RmppHeader::of(&first).has(Flags::ACTIVE);
-        if message.len() < class::data_offset(class) || !in_segments && message.len() > MAD_LEN {
+        if message.len() < class::data_offset(class) || !is_segmented && message.len() > MAD_LEN {
             return Err(Errno::INVAL);
         }
         if message.len() > MAX_MESSAGE || self.sends.len() >= MAX_SENDS {
             return Err(Errno::NOMEM);
         }
-        let response = class::is_response(MadHeader::of(&first));
-        if !response {
+        let is_response = class::is_response(MadHeader::of(&first));
+        if !is_response {
             first[8..12].copy_from_slice(&agent_id.to_be_bytes());
         }
         let pending = Pending {
@@ -175,10 +176,10 @@ impl MadLayer {
         if self.is_under_way(agent_id, &agent, &pending, &first) {
             return Err(Errno::INVAL);
         }
-        if in_segments {
-            let mut whole = message.to_vec();
-            whole[..MAD_HEADER_LEN].copy_from_slice(&first[..MAD_HEADER_LEN]);
-            self.send_in_segments(agent_id, pending, whole, &first, now);
+        if is_segmented {
+            let mut numbered = message.to_vec();
+            numbered[..MAD_HEADER_LEN].copy_from_slice(&first[..MAD_HEADER_LEN]);
+            self.send_in_segments(agent_id, pending, numbered, &first, now);
         } else {
             self.send_single(agent_id, pending, now);
         }
@@ -193,12 +194,12 @@ impl MadLayer {
         self.emit(mad, pending.remote);
         if !pending.timeout.is_zero() {
             let due = now + pending.timeout;
-            let key = self.keep(agent, &mad, pending);
+            let key = self.add_pending(agent, &mad, pending);
             self.start_timer(Timer::Send(key), due);
         }
     }
 
-    /// Keeps a message that is sent in segments, and sends the first ones.
+    /// Keeps a message that is sent in segments, and sends the first segments.
     fn send_in_segments(
         &mut self,
         agent: AgentId,
@@ -214,14 +215,14 @@ impl MadLayer {
         pending.kind = Sending::Multi {
             sender: Sender::new(message, offset, window),
             head,
-            pausing: false,
+            is_pausing: false,
         };
-        let key = self.keep(agent, first, pending);
+        let key = self.add_pending(agent, first, pending);
         self.send_more(key, now);
     }
 
     /// Adds a pending send, and returns its key.
-    fn keep(&mut self, agent: AgentId, mad: &MadBytes, pending: Pending) -> SendKey {
+    fn add_pending(&mut self, agent: AgentId, mad: &MadBytes, pending: Pending) -> SendKey {
         self.serial += 1;
         let key = SendKey {
             agent,
@@ -238,19 +239,19 @@ impl MadLayer {
         let Some(pending) = self.sends.get_mut(&key) else {
             return;
         };
-        let (remote, wait) = (pending.remote, pending.acknowledge_within());
+        let (remote, wait) = (pending.remote, pending.ack_timeout());
         let Sending::Multi {
-            sender, pausing, ..
+            sender, is_pausing, ..
         } = &mut pending.kind
         else {
             return;
         };
-        let (segments, more) = sender.burst();
-        *pausing = more;
+        let (segments, is_window_open) = sender.burst();
+        *is_pausing = is_window_open;
         for segment in segments {
             self.emit(segment, remote);
         }
-        let due = now + if more { BURST_PAUSE } else { wait };
+        let due = now + if is_window_open { BURST_PAUSE } else { wait };
         self.start_timer(Timer::Send(key), due);
     }
 
@@ -259,7 +260,10 @@ impl MadLayer {
         let Some(pending) = self.sends.get_mut(&key) else {
             return;
         };
-        if let Sending::Multi { pausing: true, .. } = pending.kind {
+        if let Sending::Multi {
+            is_pausing: true, ..
+        } = pending.kind
+        {
             return self.send_more(key, now);
         }
         // Once all segments have arrived, only the answer is missing.
@@ -270,7 +274,7 @@ impl MadLayer {
         if is_delivered || pending.retries_left == 0 {
             if let Some(pending) = self.finish(key) {
                 let (header, head) = (pending.header, pending.kind.head());
-                self.give_back(pending.file, header, &head, Errno::TIMEDOUT);
+                self.return_to_program(pending.file, header, &head, Errno::TIMEDOUT);
             }
             return;
         }
@@ -288,9 +292,9 @@ impl MadLayer {
         }
     }
 
-    /// Returns a datagram that [`write`](MadLayer::write) refused, with the error, to a program
-    /// that did not wait for the result of the write. A datagram that is too short to have a
-    /// transaction identifier is dropped.
+    /// Returns a datagram that [`write`](MadLayer::write) refused with `error` to a program that
+    /// did not wait for the result of the write. A datagram that is too short to have a transaction
+    /// identifier is dropped.
     pub fn refuse_write(&mut self, file: FileId, bytes: &[u8], error: Errno) {
         let Some(header_len) = self.files.get(&file).map(super::File::header_len) else {
             return;
@@ -300,7 +304,7 @@ impl MadLayer {
             && let Some(beginning) = message.first_chunk::<MAD_HEADER_LEN>()
         {
             header.as_mut_bytes()[..header_len].copy_from_slice(written);
-            self.give_back(file, header, beginning, error);
+            self.return_to_program(file, header, beginning, error);
         }
     }
 
@@ -312,7 +316,7 @@ impl MadLayer {
 
     /// Returns a datagram to the program: the user header with the error, and the common header of
     /// the datagram.
-    fn give_back(
+    fn return_to_program(
         &mut self,
         file: FileId,
         mut header: UserMadHeader,
@@ -329,23 +333,29 @@ impl MadLayer {
             .push_back(LayerEffect::Send(Datagram { mad, remote }));
     }
 
-    /// Whether the open device has a message in the same transaction pending: a request, or a
-    /// response to the same destination.
-    fn is_under_way(&self, agent: AgentId, kind: &Agent, new: &Pending, first: &MadBytes) -> bool {
-        let class = new.class();
+    /// Whether the open device already has a message pending in the transaction of `pending`: a
+    /// request, or a response to the same destination.
+    fn is_under_way(
+        &self,
+        agent: AgentId,
+        agent_state: &Agent,
+        pending: &Pending,
+        first: &MadBytes,
+    ) -> bool {
+        let class = pending.class();
         // A program that does RMPP itself sends many datagrams in a transaction.
-        if !kind.rmpp && class::has_rmpp(class) && RmppHeader::of(first).has(Flags::ACTIVE) {
+        if !agent_state.rmpp && class::has_rmpp(class) && RmppHeader::of(first).has(Flags::ACTIVE) {
             return false;
         }
-        let response = new.is_response();
-        debug_assert!(response || agent_of(MadHeader::of(first).tid()) == agent);
-        let mut others = self
+        let is_response = pending.is_response();
+        debug_assert!(is_response || agent_of(MadHeader::of(first).tid()) == agent);
+        let mut pending_sends = self
             .sends
             .range(SendKey::all_in(agent, MadHeader::of(first).tid().0));
-        others.any(|(_, other)| {
-            other.class() == class
-                && other.is_response() == response
-                && (!response || other.remote.lid == new.remote.lid)
+        pending_sends.any(|(_, send)| {
+            send.class() == class
+                && send.is_response() == is_response
+                && (!is_response || send.remote.lid == pending.remote.lid)
         })
     }
 }

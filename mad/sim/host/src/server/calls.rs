@@ -36,14 +36,14 @@ impl EventLoop {
         };
         if call.what != WRITE {
             // The answer goes to the caller's own socket; the caller may be gone.
-            let Some(back) = descriptor else {
+            let Some(answer_socket) = descriptor else {
                 return false;
             };
-            let (errno, body) = match control(&mut port.layer, file, call.what, inline) {
+            let (errno, body) = match execute_ioctl(&mut port.layer, file, call.what, inline) {
                 Ok(body) => (0, body),
                 Err((errno, body)) => (errno.raw_os_error() as u32, body),
             };
-            let _ = packet::send(back, &[Answer { errno }.as_bytes(), &body], None);
+            let _ = packet::send(answer_socket, &[Answer { errno }.as_bytes(), &body], None);
             return true;
         }
         let len = call.len as usize;
@@ -68,68 +68,75 @@ impl EventLoop {
     }
 }
 
-/// Executes an `ioctl`. Returns the changed argument, after an error together with its number.
-fn control(
+/// Executes an `ioctl`, and returns the changed argument. An error has the error number and the
+/// changed argument.
+fn execute_ioctl(
     layer: &mut MadLayer,
     file: FileId,
     request: u32,
     argument: &[u8],
 ) -> Result<Vec<u8>, (Errno, Vec<u8>)> {
-    let bad = |errno: Errno| (errno, Vec::new());
+    let error_only = |errno: Errno| (errno, Vec::new());
     if abi::argument_len(request) != Some(argument.len()) {
-        return Err(bad(Errno::NOTTY));
+        return Err(error_only(Errno::NOTTY));
     }
     match request {
-        ENABLE_PKEY => layer.enable_pkey(file).map(|()| Vec::new()).map_err(bad),
+        ENABLE_PKEY => layer
+            .enable_pkey(file)
+            .map(|()| Vec::new())
+            .map_err(error_only),
         UNREGISTER_AGENT => {
-            let id = u32::read_from_bytes(argument).map_err(|_| bad(Errno::FAULT))?;
-            layer.unregister(file, id).map(|()| Vec::new()).map_err(bad)
+            let id = u32::read_from_bytes(argument).map_err(|_| error_only(Errno::FAULT))?;
+            layer
+                .unregister(file, id)
+                .map(|()| Vec::new())
+                .map_err(error_only)
         }
         REGISTER_AGENT => {
             let mut request =
-                RegisterRequest::read_from_bytes(argument).map_err(|_| bad(Errno::FAULT))?;
+                RegisterRequest::read_from_bytes(argument).map_err(|_| error_only(Errno::FAULT))?;
             let wanted = Registration {
                 qpn: request.qpn.into(),
                 class: request.mgmt_class,
                 version: request.mgmt_class_version,
-                methods: mask(request.method_mask),
+                methods: method_mask(request.method_mask),
                 oui: request.oui,
                 rmpp_version: request.rmpp_version,
                 user_rmpp: false,
             };
-            request.id = layer.register(file, &wanted, false).map_err(bad)?;
+            request.id = layer.register(file, &wanted, false).map_err(error_only)?;
             Ok(request.as_bytes().to_vec())
         }
         REGISTER_AGENT2 => {
-            let mut request =
-                RegisterRequest2::read_from_bytes(argument).map_err(|_| bad(Errno::FAULT))?;
+            let mut request = RegisterRequest2::read_from_bytes(argument)
+                .map_err(|_| error_only(Errno::FAULT))?;
             if request.flags & !USER_RMPP != 0 {
                 request.flags = USER_RMPP;
                 return Err((Errno::INVAL, request.as_bytes().to_vec()));
             }
             let [high_byte, oui @ ..] = request.oui.to_be_bytes();
             if request.mgmt_class != 0 && high_byte != 0 {
-                return Err(bad(Errno::INVAL));
+                return Err(error_only(Errno::INVAL));
             }
             let wanted = Registration {
                 qpn: request.qpn,
                 class: request.mgmt_class,
                 version: request.mgmt_class_version,
-                methods: mask(request.method_mask),
+                methods: method_mask(request.method_mask),
                 oui,
                 rmpp_version: request.rmpp_version,
                 user_rmpp: request.flags & USER_RMPP != 0,
             };
-            request.id = layer.register(file, &wanted, true).map_err(bad)?;
+            request.id = layer.register(file, &wanted, true).map_err(error_only)?;
             Ok(request.as_bytes().to_vec())
         }
-        _ => Err(bad(Errno::NOTTY)),
+        _ => Err(error_only(Errno::NOTTY)),
     }
 }
 
 /// The method mask as a number; `bytes` are two 64-bit words of the byte order of the machine, the
 /// first with the lower methods.
-fn mask(bytes: [u8; 16]) -> u128 {
+fn method_mask(bytes: [u8; 16]) -> u128 {
     let word = |from: usize| {
         let mut word = [0; 8];
         word.copy_from_slice(&bytes[from..from + 8]);

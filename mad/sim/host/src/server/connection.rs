@@ -16,7 +16,8 @@ use crate::protocol::{Answer, MAX_INLINE, Parcel, SHORT};
 /// (MAX_UMAD_RECV_LIST_SIZE). Further messages are dropped.
 const MAX_UNREAD: usize = 200_000;
 
-/// The maximum number of bytes that wait to be read, 512 MiB: twice the longest message.
+/// The maximum total length of the messages that wait for `read`, 512 MiB: twice the longest
+/// message.
 const MAX_UNREAD_BYTES: usize = 512 * 1024 * 1024;
 
 /// The purpose of a connection.
@@ -28,7 +29,7 @@ pub(super) enum Purpose {
     Umad(NodePort, FileId),
     /// An open device that sets IsSM.
     IsSm(NodePort),
-    /// The connection waits until another connection closes IsSM.
+    /// The connection waits until the connection that holds IsSM closes.
     WaitsForIsSm(NodePort),
 }
 
@@ -43,7 +44,7 @@ pub(super) struct Connection {
     unread_bytes: usize,
     /// Whether the announcement of the next message has been sent.
     announced: bool,
-    /// The number of messages lost for lack of room.
+    /// The number of messages dropped for lack of room.
     pub(super) lost: u64,
     /// Whether the event loop waits until the socket has room.
     pub(super) waits_for_room: bool,
@@ -70,21 +71,21 @@ impl Connection {
 
     /// Sends a message for the program to read, or queues it if the socket has no room. A message
     /// beyond the limits is dropped and counted.
-    pub(super) fn deliver(&mut self, delivery: ReadResult) -> io::Result<()> {
-        if self.unread.is_empty() && self.send(&delivery)? {
+    pub(super) fn deliver(&mut self, result: ReadResult) -> io::Result<()> {
+        if self.unread.is_empty() && self.send(&result)? {
             return Ok(());
         }
-        let bytes = delivery.bytes.len();
+        let bytes = result.bytes.len();
         if self.unread.len() >= MAX_UNREAD || self.unread_bytes + bytes > MAX_UNREAD_BYTES {
             self.lost += 1;
             return Ok(());
         }
         self.unread_bytes += bytes;
-        self.unread.push_back(delivery);
+        self.unread.push_back(result);
         Ok(())
     }
 
-    /// Sends waiting messages after the socket has room again.
+    /// Sends waiting messages until the socket is full or none waits.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         while let Some(next) = self.unread.pop_front() {
             if !self.send(&next)? {
@@ -96,26 +97,27 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends a message, after its announcement if it is long. Returns whether the socket had room.
-    fn send(&mut self, delivery: &ReadResult) -> io::Result<bool> {
-        if delivery.bytes.len() > SHORT && !self.announced {
+    /// Sends a message; an announcement goes before a long message. Returns whether the socket had
+    /// room.
+    fn send(&mut self, result: &ReadResult) -> io::Result<bool> {
+        if result.bytes.len() > SHORT && !self.announced {
             let announcement = Parcel::ANNOUNCEMENT;
             self.announced = packet::send(self.as_fd(), &[announcement.as_bytes()], None)?;
             if !self.announced {
                 return Ok(false);
             }
         }
-        let sent = send(self.as_fd(), delivery)?;
+        let sent = send(self.as_fd(), result)?;
         self.announced &= !sent;
         Ok(sent)
     }
 
     /// Whether the other end has closed the connection; packets may still be unread.
     pub(super) fn has_ended(&self) -> bool {
-        let mut ends = [PollFd::new(&self.socket, PollFlags::empty())];
-        let at_once = Timespec::default();
-        matches!(rustix::event::poll(&mut ends, Some(&at_once)), Ok(1..))
-            && ends[0]
+        let mut polled = [PollFd::new(&self.socket, PollFlags::empty())];
+        let no_wait = Timespec::default();
+        matches!(rustix::event::poll(&mut polled, Some(&no_wait)), Ok(1..))
+            && polled[0]
                 .revents()
                 .intersects(PollFlags::HUP | PollFlags::ERR)
     }
@@ -128,12 +130,12 @@ impl Connection {
 
 /// Sends a message in one packet; the packet of a long message carries a file with the message.
 /// Returns whether the socket had room.
-fn send(socket: BorrowedFd<'_>, delivery: &ReadResult) -> io::Result<bool> {
-    let ReadResult { bytes, least } = delivery;
+fn send(socket: BorrowedFd<'_>, result: &ReadResult) -> io::Result<bool> {
+    let ReadResult { bytes, min_buffer } = result;
     // The length of messages is limited to far less than 4 GiB.
     let parcel = Parcel {
         total: bytes.len() as u32,
-        least: *least as u32,
+        min_buffer: *min_buffer as u32,
     };
     if bytes.len() <= MAX_INLINE {
         return packet::send(socket, &[parcel.as_bytes(), bytes], None);
@@ -141,7 +143,7 @@ fn send(socket: BorrowedFd<'_>, delivery: &ReadResult) -> io::Result<bool> {
     let file = packet::memory_file(bytes)?;
     packet::send(
         socket,
-        &[parcel.as_bytes(), &bytes[..*least]],
+        &[parcel.as_bytes(), &bytes[..*min_buffer]],
         Some(file.as_fd()),
     )
 }

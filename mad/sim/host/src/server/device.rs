@@ -1,4 +1,4 @@
-//! The devices and the node that a process sees.
+//! The node and the devices that a process sees.
 
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -32,8 +32,8 @@ impl Refusal {
     }
 }
 
-/// The part of the fabric that a process sees: a node, and the ports whose devices it has, with the
-/// port of `umad0` first.
+/// The part of the fabric that a process sees: a node, and the ports whose devices the process
+/// sees, with the port of `umad0` first.
 #[derive(Debug)]
 pub(super) struct DeviceView {
     pub(super) node: Guid,
@@ -52,7 +52,7 @@ impl DeviceView {
             return Err(Refusal::new(
                 Errno::PROTO,
                 format!(
-                    "the shim speaks version {}, the server {VERSION}",
+                    "the shim speaks version {} of the protocol, the server version {VERSION}",
                     hello.version
                 ),
             ));
@@ -62,14 +62,14 @@ impl DeviceView {
             _ => {
                 return Err(Refusal::new(
                     Errno::NODEV,
-                    "the name of the node is no text, or too long",
+                    "the name of the node is not text, or is too long",
                 ));
             }
         };
         let wanted = match hello.port {
             ALL_PORTS => None,
             number => Some(PortNum(u8::try_from(number).map_err(|_| {
-                Refusal::new(Errno::NODEV, format!("{number} is no port number"))
+                Refusal::new(Errno::NODEV, format!("{number} is not a port number"))
             })?)),
         };
         let found = sim.with(move |sim| {
@@ -95,7 +95,8 @@ impl DeviceView {
         }
     }
 
-    /// The port of the device with this number. Fails with ENOENT if there is none.
+    /// The port of the device with the number `device`. Fails with ENOENT if there is no such
+    /// device.
     pub(super) fn port(&self, device: u32) -> Result<NodePort, Refusal> {
         match self.ports.get(device as usize) {
             Some(port) => Ok((self.node, *port)),

@@ -27,7 +27,7 @@ use crate::protocol::MAX_PACKET;
 const MAX_CONNECTIONS: usize = 4096;
 
 /// The maximum number of packets that the loop reads from one connection before it reads from the
-/// next one.
+/// next connection.
 const PACKETS_AT_ONCE: usize = 64;
 
 /// The maximum number of events that the loop takes from one wait.
@@ -57,12 +57,12 @@ pub(super) struct EventLoop {
     /// The number of connections that were accepted so far.
     accepted: u64,
     pub(super) ports: BTreeMap<NodePort, ServedPort>,
-    /// The number of agents that were registered, for each port that has no open device now: at
+    /// The number of agents that were registered so far, for each port without an open device: at
     /// most one entry for each port of the fabric.
     pub(super) registered: BTreeMap<NodePort, u32>,
     pub(super) trees: BTreeMap<String, Tree>,
     pub(super) arrivals: Arrivals,
-    /// The ports whose layers may have outputs that are not executed yet.
+    /// The ports whose layers may have outputs to execute.
     pub(super) ports_with_outputs: BTreeSet<NodePort>,
     started: Instant,
     buffer: Vec<u8>,
@@ -82,7 +82,7 @@ enum LoopError {
 impl EventLoop {
     #[expect(
         clippy::disallowed_methods,
-        reason = "this thread is what ties the layers to the clock"
+        reason = "this thread drives the layers with the clock"
     )]
     pub(super) fn new(
         sim: SimHandle,
@@ -161,7 +161,7 @@ impl EventLoop {
             let (token, flags) = (event.data.u64(), event.flags);
             match token {
                 LISTENER => self.accept()?,
-                WAKE => self.wake.look(),
+                WAKE => self.wake.clear(),
                 connection => self.handle_connection(connection, flags)?,
             }
         }
@@ -186,12 +186,15 @@ impl EventLoop {
                 // The client has closed the connection, or no file descriptors are left; the next
                 // pass of the loop tries again.
                 Err(error) => {
-                    tracing::debug!(%error, "a connection was not accepted");
+                    tracing::debug!(%error, "cannot accept a connection; trying again");
                     return Ok(());
                 }
             };
             if self.connections.len() >= MAX_CONNECTIONS {
-                tracing::warn!(MAX_CONNECTIONS, "too many connections");
+                tracing::warn!(
+                    MAX_CONNECTIONS,
+                    "a connection was closed because too many are open"
+                );
                 continue;
             }
             self.accepted += 1;
@@ -259,7 +262,7 @@ impl EventLoop {
         match connection.purpose {
             Purpose::Unknown => self.hello(id, packet),
             Purpose::Umad(port, file) => self.call(port, file, packet, descriptor),
-            // A packet on such a connection is invalid: close the connection.
+            // A packet on a connection for IsSM is invalid: close the connection.
             Purpose::IsSm(_) | Purpose::WaitsForIsSm(_) => false,
         }
     }
@@ -296,7 +299,7 @@ impl EventLoop {
                 self.ports_with_outputs.insert(key);
             }
         }
-        // More packets may be waiting.
+        // More datagrams may be waiting.
         self.wake.wake();
     }
 
@@ -336,7 +339,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Watches the socket for room exactly while a message waits for it.
+    /// Watches the socket for room while a message waits for room, and only then.
     fn watch_room(&mut self, id: u64) -> io::Result<()> {
         let Some(connection) = self.connections.get_mut(&id) else {
             return Ok(());
@@ -394,7 +397,7 @@ impl EventLoop {
         // The remaining datagrams of the layer must leave before the layer is dropped.
         let idle = self.ports.get(&key).is_some_and(ServedPort::is_idle);
         if idle && let Err(error) = self.execute_outputs() {
-            tracing::debug!(%error, "nothing more can be sent");
+            tracing::debug!(%error, "the remaining datagrams of a closed port cannot be sent");
         }
         if idle && let Some(port) = self.ports.remove(&key) {
             self.registered.insert(key, port.layer.registered());

@@ -1,7 +1,7 @@
 //! Serves a simulated fabric to programs started with the shim.
 //!
 //! One thread waits for connections, datagrams from the simulation, and time-outs. It passes
-//! datagrams to the simulation's thread, which never waits for this one.
+//! datagrams to the simulation's thread, which never waits for this thread.
 
 mod calls;
 mod connection;
@@ -37,12 +37,12 @@ pub struct HostServerOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// Another server answers at the path of the socket.
-    #[error("{path} is served already")]
+    #[error("another server already listens at {path}")]
     Taken {
         /// The path of the socket.
         path: PathBuf,
     },
-    /// The socket could not be made.
+    /// The socket could not be created.
     #[error("cannot listen at {path}")]
     Listen {
         /// The path of the socket.
@@ -51,7 +51,7 @@ pub enum ServerError {
         source: io::Error,
     },
     /// The directory that replaces sysfs could not be created.
-    #[error("cannot make the directory {path}")]
+    #[error("cannot create the directory {path}")]
     Directory {
         /// The path of the directory.
         path: PathBuf,
@@ -59,7 +59,7 @@ pub enum ServerError {
         source: io::Error,
     },
     /// The thread could not be started.
-    #[error("cannot start the thread that serves")]
+    #[error("cannot start the thread of the server")]
     Thread(#[source] io::Error),
 }
 
@@ -121,7 +121,7 @@ pub fn serve(sim: SimHandle, options: &HostServerOptions) -> Result<HostServer, 
     })
 }
 
-/// A path that no other server uses: the path of the socket with the number of this process.
+/// A path that no other server uses: the path of the socket and the number of this process.
 fn directory_beside(socket: &Path) -> PathBuf {
     let mut path = socket.as_os_str().to_owned();
     path.push(format!(".{}", std::process::id()));
@@ -134,7 +134,8 @@ impl HostServer {
         &self.socket
     }
 
-    /// Whether the server is still running: it stops when the simulation or its thread has failed.
+    /// Whether the server is still running: it stops when the simulation or the server's thread has
+    /// failed.
     pub fn is_running(&self) -> bool {
         self.thread
             .as_ref()

@@ -24,7 +24,7 @@ impl EventLoop {
         let Some(connection) = self.connections.get(&id) else {
             return false;
         };
-        let (answered, stays) = match opened {
+        let (answer, stays_open) = match opened {
             Ok(Some(body)) => (connection.answer(0, &body), hello.what != ASK_TREE),
             // The answer is sent later.
             Ok(None) => (Ok(()), true),
@@ -33,11 +33,11 @@ impl EventLoop {
                 (connection.answer(errno, refusal.reason.as_bytes()), false)
             }
         };
-        answered.is_ok() && stays
+        answer.is_ok() && stays_open
     }
 
-    /// Does what a Hello requests. Returns the body of the answer, or `None` if the answer is sent
-    /// later.
+    /// Opens the sysfs or the device that a Hello requests. Returns the body of the answer, or
+    /// `None` if the answer is sent later.
     fn open(
         &mut self,
         id: u64,
@@ -55,7 +55,7 @@ impl EventLoop {
             }
             _ => Err(Refusal::new(
                 Errno::PROTO,
-                "the shim asks for what there is not",
+                "the shim requests an unknown purpose",
             )),
         }
     }
@@ -99,8 +99,8 @@ impl EventLoop {
         Ok(Some(Vec::new()))
     }
 
-    /// Makes a connection the holder of IsSM. While another connection holds it, a blocking open
-    /// waits, and a non-blocking one fails with EAGAIN.
+    /// Makes a connection the holder of IsSM. While another connection holds IsSM, a blocking open
+    /// waits, and a non-blocking open fails with EAGAIN.
     fn open_issm(
         &mut self,
         id: u64,
@@ -112,7 +112,7 @@ impl EventLoop {
             if nonblocking {
                 return Err(Refusal::new(
                     Errno::AGAIN,
-                    "another process is the subnet manager here",
+                    "another process holds IsSM of the port",
                 ));
             }
             port.want_is_sm.push_back(id);
@@ -129,9 +129,9 @@ impl EventLoop {
             return;
         };
         port.is_sm = holder;
-        let (client, on) = (port.wire.client(), holder.is_some());
-        if let Err(error) = self.sim.with(move |sim| sim.set_is_sm(client, on)) {
-            tracing::debug!(%error, "IsSM stays as it is");
+        let (client, is_set) = (port.wire.client(), holder.is_some());
+        if let Err(error) = self.sim.with(move |sim| sim.set_is_sm(client, is_set)) {
+            tracing::debug!(%error, "IsSM of a port was not changed");
         }
         if let Some(id) = holder {
             self.set_purpose(id, Purpose::IsSm(key));

@@ -13,10 +13,10 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
-/// The maximum number of connections that wait for `accept`; further ones wait in `connect`.
+/// The maximum number of connections that wait for `accept`; further connections wait in `connect`.
 const BACKLOG: i32 = 128;
 
-/// A non-blocking socket of packets, as clients and the server use.
+/// A non-blocking SEQPACKET socket, for a client or the server.
 pub(super) fn socket() -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(
         AddressFamily::UNIX,
@@ -35,7 +35,7 @@ pub(super) fn listen(address: &SocketAddrUnix) -> io::Result<OwnedFd> {
 }
 
 /// Receives one packet into `buffer`, with the descriptor that it carries. An empty packet is the
-/// end of the connection; `None` means that no packet is there now.
+/// end of the connection; `None` means that no packet has arrived.
 pub(super) fn receive<'a>(
     from: BorrowedFd<'_>,
     buffer: &'a mut [u8],
@@ -62,7 +62,8 @@ pub(super) fn receive<'a>(
     Ok(Some((&buffer[..len], descriptor)))
 }
 
-/// Sends one packet, with a descriptor if there is one. Returns false if there is no room now.
+/// Sends the concatenated `parts` as one packet, with `descriptor` if it is set. Returns false if
+/// the socket has no room now.
 pub(super) fn send(
     to: BorrowedFd<'_>,
     parts: &[&[u8]],
@@ -88,7 +89,7 @@ pub(super) fn send(
     }
 }
 
-/// A file in memory with `bytes` in it.
+/// A file in memory that contains `bytes`.
 pub(super) fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
     let file = rustix::fs::memfd_create("rsm-sim-message", MemfdFlags::CLOEXEC)?;
     let mut written = 0;
@@ -105,33 +106,33 @@ pub(super) fn read_file(file: BorrowedFd<'_>, len: usize) -> io::Result<Vec<u8>>
     while read < len {
         match rustix::io::pread(file, &mut bytes[read..], read as u64)? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            some => read += some,
+            count => read += count,
         }
     }
     Ok(bytes)
 }
 
-/// The event with which other threads wake the server's thread or end it.
+/// The event with which other threads wake the server's thread or stop it.
 #[derive(Debug)]
 pub(super) struct Wake {
     event: OwnedFd,
     /// Whether the thread was woken and has not yet checked its queues.
-    woken: AtomicBool,
-    stopping: AtomicBool,
+    is_woken: AtomicBool,
+    is_stopping: AtomicBool,
 }
 
 impl Wake {
     pub(super) fn new() -> io::Result<Wake> {
         Ok(Wake {
             event: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
-            woken: AtomicBool::new(false),
-            stopping: AtomicBool::new(false),
+            is_woken: AtomicBool::new(false),
+            is_stopping: AtomicBool::new(false),
         })
     }
 
     /// Wakes the thread.
     pub(super) fn wake(&self) {
-        if !self.woken.swap(true, Ordering::AcqRel) {
+        if !self.is_woken.swap(true, Ordering::AcqRel) {
             // The counter has room for 2^64 - 2, and holds at most one.
             let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
         }
@@ -139,22 +140,22 @@ impl Wake {
 
     /// Asks the thread to end.
     pub(super) fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
+        self.is_stopping.store(true, Ordering::Release);
         self.wake();
     }
 
     pub(super) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
+        self.is_stopping.load(Ordering::Acquire)
     }
 
     /// Clears the wake-up; the thread calls this before it checks its queues.
-    pub(super) fn look(&self) {
+    pub(super) fn clear(&self) {
         // The read fails if the counter is 0, which does no harm.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
         // A plain store is not enough. The processor could move it behind the checks of the queues:
         // another thread could then queue a message after the checks, still read true here, and not
         // set the event.
-        self.woken.swap(false, Ordering::AcqRel);
+        self.is_woken.swap(false, Ordering::AcqRel);
     }
 }
 

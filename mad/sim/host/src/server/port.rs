@@ -15,8 +15,9 @@ use crate::layer::{FileId, MadLayer};
 /// The node and the number of a port.
 pub(super) type NodePort = (Guid, PortNum);
 
-/// The maximum number of datagrams from the simulation that wait for the loop: 2^16, as many as can
-/// wait to leave it. Further datagrams are dropped, as with a full receive queue.
+/// The maximum number of datagrams from the simulation that wait for the loop: 2^16, which is also
+/// the number that can wait to leave the simulation. Further datagrams are dropped, as with a full
+/// receive queue.
 const MAX_ARRIVED: usize = 1 << 16;
 
 /// A port that programs have open.

@@ -52,7 +52,7 @@ impl NodeFacts {
         })
     }
 
-    /// The files with their contents, by their path below `/sys/class`.
+    /// The contents of the files, by path below `/sys/class`.
     fn files(&self) -> BTreeMap<String, String> {
         let mut files = BTreeMap::new();
         let mut file = |path: String, line: String| files.insert(path, line + "\n");
@@ -169,7 +169,7 @@ fn physical_state(state: PortPhysicalState) -> String {
 /// of Gb/s, as in Linux.
 fn rate(info: &PortInfo) -> String {
     let Some(rate) = info.link_rate() else {
-        // A port without a link, and port 0 of a switch, which has none.
+        // A port without a link, such as port 0 of a switch.
         return "2.5 Gb/sec (1X)".to_owned();
     };
     let (tenths, name) = match rate.speed {
@@ -209,7 +209,7 @@ impl Tree {
         &self.root
     }
 
-    /// Writes the content of `facts`. Files are replaced and never written to, so that a reader
+    /// Writes the content of `facts`. Files are replaced rather than written to, so that a reader
     /// sees one state.
     pub(super) fn update(&mut self, facts: &NodeFacts) -> io::Result<()> {
         let files = facts.files();
@@ -217,13 +217,13 @@ impl Tree {
             if self.files.get(path) == Some(text) {
                 continue;
             }
-            let place = self.root.join(path);
-            if let Some(parent) = place.parent() {
+            let target = self.root.join(path);
+            if let Some(parent) = target.parent() {
                 std::fs::create_dir_all(parent)?;
             }
             let new = self.root.join("new");
             std::fs::write(&new, text)?;
-            std::fs::rename(&new, &place)?;
+            std::fs::rename(&new, &target)?;
         }
         for path in self.files.keys().filter(|path| !files.contains_key(*path)) {
             std::fs::remove_file(self.root.join(path))?;
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_as_sysfs_does() {
+    fn values_are_written_in_the_format_of_sysfs() {
         assert_eq!(colons(0x0002_C903_0000_1234), "0002:c903:0000:1234");
         assert_eq!(state(PortState::Active), "4: ACTIVE");
         assert_eq!(physical_state(PortPhysicalState::Polling), "2: Polling");

@@ -16,26 +16,26 @@ fn padded(message: &[u8]) -> [u8; 256] {
 #[test]
 fn a_method_of_a_class_has_one_agent() {
     let mut layer = MadLayer::new();
-    let (one, other) = (layer.open(), layer.open());
+    let (first_file, second_file) = (layer.open(), layer.open());
     let refused = Err(Errno::INVAL);
-    assert_eq!(layer.register(one, &sa(SERVES), false), Ok(0));
-    assert_eq!(layer.register(other, &sa(1 << GET), false), refused);
+    assert_eq!(layer.register(first_file, &sa(SERVES), false), Ok(0));
+    assert_eq!(layer.register(second_file, &sa(1 << GET), false), refused);
     // A registration for another class version, for other methods or for no methods does not
     // conflict.
-    let older = Registration {
+    let older_version = Registration {
         version: 1,
         ..sa(SERVES)
     };
-    assert_eq!(layer.register(other, &older, false), Ok(0));
-    assert_eq!(layer.register(other, &sa(1 << 2), false), Ok(1));
-    assert_eq!(layer.register(other, &sa(0), false), Ok(2));
+    assert_eq!(layer.register(second_file, &older_version, false), Ok(0));
+    assert_eq!(layer.register(second_file, &sa(1 << 2), false), Ok(1));
+    assert_eq!(layer.register(second_file, &sa(0), false), Ok(2));
     // Methods are free after the agent is unregistered or its device is closed.
-    layer.unregister(one, 0).unwrap();
-    assert_eq!(layer.unregister(one, 0), Err(Errno::INVAL));
-    assert_eq!(layer.register(other, &sa(1 << GET), false), Ok(3));
-    layer.close(other);
-    assert_eq!(layer.register(one, &sa(SERVES), false), Ok(0));
-    assert_eq!(layer.register(other, &sa(0), false), Err(Errno::BADF));
+    layer.unregister(first_file, 0).unwrap();
+    assert_eq!(layer.unregister(first_file, 0), Err(Errno::INVAL));
+    assert_eq!(layer.register(second_file, &sa(1 << GET), false), Ok(3));
+    layer.close(second_file);
+    assert_eq!(layer.register(first_file, &sa(SERVES), false), Ok(0));
+    assert_eq!(layer.register(second_file, &sa(0), false), Err(Errno::BADF));
 }
 
 #[test]
@@ -66,39 +66,39 @@ fn vendors_of_a_class_have_separate_agents() {
 fn invalid_registrations_are_refused() {
     let mut layer = MadLayer::new();
     let file = layer.open();
-    let good = sa(SERVES);
-    for bad in [
-        Registration { qpn: 2, ..good },
-        Registration { qpn: 0, ..good },
+    let valid = sa(SERVES);
+    for invalid in [
+        Registration { qpn: 2, ..valid },
+        Registration { qpn: 0, ..valid },
         Registration {
             rmpp_version: 2,
-            ..good
+            ..valid
         },
         Registration {
             version: 0x83,
-            ..good
+            ..valid
         },
         Registration {
             class: 0x50,
-            ..good
+            ..valid
         },
         // Subnet management is on QP 0, and performance management has no RMPP.
         Registration {
             class: 0x81,
             version: 1,
             rmpp_version: 0,
-            ..good
+            ..valid
         },
         Registration {
             class: 0x04,
             version: 1,
-            ..good
+            ..valid
         },
     ] {
         assert_eq!(
-            layer.register(file, &bad, false),
+            layer.register(file, &invalid, false),
             Err(Errno::INVAL),
-            "{bad:?}"
+            "{invalid:?}"
         );
     }
     for id in 0..32 {
@@ -108,7 +108,7 @@ fn invalid_registrations_are_refused() {
 }
 
 #[test]
-fn the_form_of_the_header_is_fixed_by_the_first_agent() {
+fn first_agent_of_a_file_fixes_the_form_of_the_header() {
     let mut layer = MadLayer::new();
     let (old, new) = (layer.open(), layer.open());
     layer.register(old, &sa(0), false).unwrap();
@@ -131,9 +131,9 @@ fn the_form_of_the_header_is_fixed_by_the_first_agent() {
 fn a_response_reaches_only_the_requesting_agent() {
     let mut world = World::new();
     let (server, serving) = world.agent(1, &sa(SERVES));
-    let (one, id) = world.agent(0, &sa(0));
+    let (first_file, id) = world.agent(0, &sa(0));
     let (_other, _) = world.agent(0, &sa(0));
-    let ask = Written {
+    let sent_request = Written {
         id,
         lid: 2,
         timeout_ms: 100,
@@ -141,8 +141,8 @@ fn a_response_reaches_only_the_requesting_agent() {
     };
     world.write(
         0,
-        one,
-        &ask.bytes(&message(GET, 0x7777_7777_0000_0005, 200, false)),
+        first_file,
+        &sent_request.bytes(&message(GET, 0x7777_7777_0000_0005, 200, false)),
     );
     world.run_for(Duration::from_millis(1));
 
@@ -165,7 +165,7 @@ fn a_response_reaches_only_the_requesting_agent() {
     world.write(1, server, &answer);
     world.run_for(Duration::from_millis(200));
     assert_eq!(world.read[0].len(), 1);
-    assert_eq!(world.read[0][0].0, one);
+    assert_eq!(world.read[0][0].0, first_file);
     let (header, answer) = world.only_read(0);
     assert_eq!((header.length, header.lid.get()), (64 + 256, 2));
     assert_eq!(tid_of(&answer), 0x1_0000_0005);
@@ -174,20 +174,20 @@ fn a_response_reaches_only_the_requesting_agent() {
 #[test]
 fn a_second_send_in_a_pending_transaction_is_refused() {
     let mut world = World::new();
-    world.fate = Box::new(|_, _| 0);
+    world.copies_of = Box::new(|_, _| 0);
     let (file, id) = world.agent(0, &sa(0));
-    let ask = Written {
+    let sent_request = Written {
         id,
         lid: 2,
         timeout_ms: 100,
         retries: 0,
     };
-    let bytes = ask.bytes(&message(GET, 5, 200, false));
+    let bytes = sent_request.bytes(&message(GET, 5, 200, false));
     world.write(0, file, &bytes);
     let now = world.now;
     assert_eq!(world.hosts[0].write(file, &bytes, now), Err(Errno::INVAL));
     world.hosts[0].refuse_write(file, &bytes, Errno::INVAL);
-    world.settle();
+    world.execute_effects();
     let (header, head) = world.only_read(0);
     assert_eq!((header.status, head.len()), (22, 24));
     world.run_for(Duration::from_millis(150));
@@ -199,15 +199,15 @@ fn a_second_send_in_a_pending_transaction_is_refused() {
 #[test]
 fn an_unanswered_request_returns_after_its_retries() {
     let mut world = World::new();
-    world.fate = Box::new(|_, _| 0);
+    world.copies_of = Box::new(|_, _| 0);
     let (file, id) = world.agent(0, &sa(0));
-    let ask = Written {
+    let sent_request = Written {
         id,
         lid: 2,
         timeout_ms: 100,
         retries: 3,
     };
-    world.write(0, file, &ask.bytes(&message(GET, 5, 200, false)));
+    world.write(0, file, &sent_request.bytes(&message(GET, 5, 200, false)));
     world.run_for(Duration::from_millis(399));
     assert_eq!((world.sent[0].len(), world.read[0].len()), (4, 0));
     world.run_for(Duration::from_millis(1));
@@ -241,21 +241,24 @@ fn a_send_without_timeout_is_not_pending() {
 fn a_get_without_an_agent_is_refused() {
     let mut world = World::new();
     let (file, id) = world.agent(0, &sa(0));
-    let ask = Written {
+    let sent_request = Written {
         id,
         lid: 2,
         timeout_ms: 100,
         retries: 0,
     };
-    world.write(0, file, &ask.bytes(&message(GET, 5, 200, false)));
+    world.write(0, file, &sent_request.bytes(&message(GET, 5, 200, false)));
     world.run_for(Duration::from_millis(1));
     let (_, answer) = world.only_read(0);
     assert_eq!((answer[3], &answer[4..6]), (GET_RESP, &[0, 0x0C][..]));
     // A Send, or a datagram for another queue pair, gets no answer.
     let mut layer = MadLayer::new();
-    let mut wrong = arrived(padded(&message(GET, 5, 200, false)));
-    wrong.remote.qpn = 0;
-    for datagram in [wrong, arrived(padded(&message(3, 5, 200, false)))] {
+    let mut other_queue_pair = arrived(padded(&message(GET, 5, 200, false)));
+    other_queue_pair.remote.qpn = 0;
+    for datagram in [
+        other_queue_pair,
+        arrived(padded(&message(3, 5, 200, false))),
+    ] {
         layer.receive(&datagram, world.now);
         assert_eq!(layer.poll_effect(), None);
     }
@@ -265,15 +268,15 @@ fn a_get_without_an_agent_is_refused() {
 fn closing_a_file_drops_its_pending_sends() {
     let mut world = World::new();
     let (file, id) = world.agent(0, &sa(0));
-    let ask = Written {
+    let sent_request = Written {
         id,
         lid: 2,
         timeout_ms: 100,
         retries: 5,
     };
-    world.write(0, file, &ask.bytes(&message(GET, 5, 200, false)));
+    world.write(0, file, &sent_request.bytes(&message(GET, 5, 200, false)));
     let table = message(0x12, 6, 2_000, true);
-    world.write(0, file, &ask.bytes(&table));
+    world.write(0, file, &sent_request.bytes(&table));
     assert!(world.hosts[0].next_deadline().is_some());
     world.hosts[0].close(file);
     assert!(world.hosts[0].is_idle());
@@ -290,16 +293,18 @@ fn a_new_layer_reuses_no_agent_number() {
         let file = layer.open();
         layer.enable_pkey(file).unwrap();
         let id = layer.register(file, &sa(0), false).unwrap();
-        let ask = Written {
+        let sent_request = Written {
             id,
             lid: 2,
             timeout_ms: 1000,
             retries: 0,
         };
-        let question = ask.bytes(&message(GET, 5, 200, false));
-        layer.write(file, &question, rsm_mad::Time::ZERO).unwrap();
+        let request_bytes = sent_request.bytes(&message(GET, 5, 200, false));
+        layer
+            .write(file, &request_bytes, rsm_mad::Time::ZERO)
+            .unwrap();
         let Some(rsm_sim_host::layer::LayerEffect::Send(sent)) = layer.poll_effect() else {
-            panic!("it is sent");
+            panic!("the request is sent");
         };
         numbers.push(tid_of(&sent.mad) >> 32);
         layer.close(file);

@@ -1,5 +1,5 @@
-//! Tests that RMPP messages arrive completely over a wire with faults, and fail in time if the
-//! faults are too many.
+//! Tests that RMPP messages arrive completely over a wire with faults, and fail in time if there
+//! are too many faults.
 
 use std::time::Duration;
 
@@ -14,13 +14,17 @@ fn with_request(retries: u32) -> (World, FileId, Written, u64) {
     let mut world = World::new();
     let (server, serving) = world.agent(1, &sa(SERVES));
     let (client, id) = world.agent(0, &sa(0));
-    let ask = Written {
+    let sent_request = Written {
         id,
         lid: 2,
         timeout_ms: 60_000,
         retries: 0,
     };
-    world.write(0, client, &ask.bytes(&message(GET_TABLE, 5, 200, false)));
+    world.write(
+        0,
+        client,
+        &sent_request.bytes(&message(GET_TABLE, 5, 200, false)),
+    );
     world.run_for(Duration::from_millis(1));
     let (_, question) = world.only_read(1);
     let answer = Written {
@@ -40,7 +44,7 @@ fn is_data(datagram: &Datagram) -> bool {
 /// Messages with lengths around every boundary arrive unchanged, with the lengths that the header
 /// states.
 #[test]
-fn messages_of_every_length_arrive() {
+fn messages_with_lengths_around_boundaries_arrive_unchanged() {
     for len in [
         0, 1, 199, 200, 201, 400, 401, 12_800, 13_000, 13_001, 100_000,
     ] {
@@ -63,12 +67,13 @@ fn messages_of_every_length_arrive() {
         );
 
         let (_, delivery) = world.read[0].pop().unwrap();
-        assert_eq!(delivery.least, 64 + table.len().min(256));
-        let (header, got) = crate::world::taken_apart(&delivery);
+        assert_eq!(delivery.min_buffer, 64 + table.len().min(256));
+        let (header, received) = crate::world::split_result(&delivery);
         assert_eq!(header.length as usize, 64 + table.len());
-        assert_eq!(got.len(), table.len());
-        assert!(got[56..] == table[56..], "{len}");
-        // The receiver acknowledges the first segment, then each used-up window, and the end.
+        assert_eq!(received.len(), table.len());
+        assert!(received[56..] == table[56..], "{len}");
+        // The receiver acknowledges the first segment, then each used-up window, and the last
+        // segment.
         let acks = world.sent[0].len();
         let expected = if segments == 1 {
             1
@@ -76,8 +81,8 @@ fn messages_of_every_length_arrive() {
             2 + (segments - 2) / 64
         };
         assert_eq!(acks, expected, "{segments} segments");
-        // The timers of client and server are gone; only the record of the received message remains
-        // for 10 s.
+        // The timers of client and server have ended; only the record of the received message
+        // remains for 10 s.
         world.run_for(Duration::from_secs(11));
         assert!(
             world
@@ -106,7 +111,7 @@ fn messages_arrive_whole_despite_loss_and_duplication() {
     for seed in 1..200 {
         let (mut world, server, answer, tid) = with_request(10);
         let mut dice = Dice(seed * 0x9E37_79B9);
-        world.fate = Box::new(move |_, _| match dice.roll(10) {
+        world.copies_of = Box::new(move |_, _| match dice.roll(10) {
             0 | 1 => 0,
             2 => 2,
             _ => 1,
@@ -114,16 +119,20 @@ fn messages_arrive_whole_despite_loss_and_duplication() {
         let table = message(GET_TABLE_RESP, tid, 30_000, true);
         world.write(1, server, &answer.bytes(&table));
         world.run_for(Duration::from_secs(39));
-        let (header, got) = world.only_read(0);
-        assert_eq!((header.status, got.len()), (0, table.len()), "seed {seed}");
-        assert!(got[56..] == table[56..], "seed {seed}");
+        let (header, received) = world.only_read(0);
+        assert_eq!(
+            (header.status, received.len()),
+            (0, table.len()),
+            "seed {seed}"
+        );
+        assert!(received[56..] == table[56..], "seed {seed}");
     }
 }
 
 #[test]
 fn an_unacknowledged_message_returns_after_its_retries() {
     let (mut world, server, answer, tid) = with_request(2);
-    world.fate = Box::new(|_, datagram| usize::from(is_data(datagram)));
+    world.copies_of = Box::new(|_, datagram| usize::from(is_data(datagram)));
     world.write(
         1,
         server,
@@ -131,7 +140,7 @@ fn an_unacknowledged_message_returns_after_its_retries() {
     );
     world.run_for(Duration::from_millis(5_999));
     assert!(world.read[1].is_empty());
-    // Only the first segment is sent, three times: the window never opened.
+    // Only the first segment is sent, three times, because the window never opens.
     assert_eq!(world.sent[1].len(), 3);
     world.run_for(Duration::from_millis(1));
     let (header, head) = world.only_read(1);
@@ -141,10 +150,10 @@ fn an_unacknowledged_message_returns_after_its_retries() {
 #[test]
 fn an_incomplete_message_is_aborted_after_40_s() {
     let (mut world, server, answer, tid) = with_request(0);
-    let mut seen = 0;
-    world.fate = Box::new(move |_, datagram| {
-        seen += usize::from(is_data(datagram));
-        usize::from(seen < 10)
+    let mut data_packets = 0;
+    world.copies_of = Box::new(move |_, datagram| {
+        data_packets += usize::from(is_data(datagram));
+        usize::from(data_packets < 10)
     });
     world.write(
         1,
@@ -161,7 +170,7 @@ fn an_incomplete_message_is_aborted_after_40_s() {
 #[test]
 fn an_abort_ends_a_send_without_an_answer() {
     let (mut world, server, answer, tid) = with_request(5);
-    world.fate = Box::new(|_, datagram| usize::from(!is_data(datagram)));
+    world.copies_of = Box::new(|_, datagram| usize::from(!is_data(datagram)));
     world.write(
         1,
         server,
@@ -191,9 +200,9 @@ fn an_invalid_packet_is_aborted_with_its_status() {
         ([9, 1, 0], 1, 65, 121),
         ([3, 1, 9], 1, 65, 124),
     ];
-    for ([kind, flags, status], segment, window, reason) in cases {
+    for ([kind, flags, status], segment, window, abort_status) in cases {
         let (mut world, server, answer, tid) = with_request(0);
-        world.fate = Box::new(|_, datagram| usize::from(!is_data(datagram)));
+        world.copies_of = Box::new(|_, datagram| usize::from(!is_data(datagram)));
         world.write(
             1,
             server,
@@ -207,11 +216,11 @@ fn an_invalid_packet_is_aborted_with_its_status() {
         let mut datagram = arrived(mad);
         datagram.remote.lid = rsm_ids::Lid(1);
         world.hosts[1].receive(&datagram, world.now);
-        world.settle();
+        world.execute_effects();
         let abort = &world.sent[1].last().unwrap().mad;
         assert_eq!(
             (abort[25], abort[27], abort[3]),
-            (4, reason, GET_TABLE_RESP)
+            (4, abort_status, GET_TABLE_RESP)
         );
         assert_eq!(world.hosts[1].next_deadline(), None);
     }
@@ -224,29 +233,29 @@ fn a_segmented_request_gets_a_segmented_answer() {
     let mut world = World::new();
     let (server, serving) = world.agent(1, &sa(1 << GET_MULTI));
     let (client, id) = world.agent(0, &sa(0));
-    let ask = Written {
+    let sent_request = Written {
         id,
         lid: 2,
         timeout_ms: 500,
         retries: 0,
     };
     let question = message(GET_MULTI, 5, 20_000, true);
-    world.write(0, client, &ask.bytes(&question));
+    world.write(0, client, &sent_request.bytes(&question));
     world.run_for(Duration::from_millis(100));
-    let (_, got) = world.only_read(1);
-    assert!(got[56..] == question[56..]);
+    let (_, received) = world.only_read(1);
+    assert!(received[56..] == question[56..]);
     let answer = Written {
         id: serving,
         lid: 1,
         timeout_ms: 0,
         retries: 0,
     };
-    let table = message(GET_MULTI | 0x80, tid_of(&got), 40_000, true);
+    let table = message(GET_MULTI | 0x80, tid_of(&received), 40_000, true);
     world.write(1, server, &answer.bytes(&table));
     world.run_for(Duration::from_secs(1));
-    let (header, got) = world.only_read(0);
+    let (header, received) = world.only_read(0);
     assert_eq!(header.status, 0);
-    assert!(got[56..] == table[56..]);
+    assert!(received[56..] == table[56..]);
 }
 
 /// An agent without RMPP receives and sends segments unchanged.
@@ -265,13 +274,17 @@ fn an_agent_without_kernel_rmpp_gets_every_segment() {
         let mut world = World::new();
         let (server, serving) = world.agent(1, &sa(SERVES));
         let (client, id) = world.agent(0, &without_kernel_rmpp);
-        let ask = Written {
+        let sent_request = Written {
             id,
             lid: 2,
             timeout_ms: 100,
             retries: 0,
         };
-        world.write(0, client, &ask.bytes(&message(GET_TABLE, 5, 200, false)));
+        world.write(
+            0,
+            client,
+            &sent_request.bytes(&message(GET_TABLE, 5, 200, false)),
+        );
         world.run_for(LATENCY);
         let (_, question) = world.only_read(1);
         let answer = Written {
@@ -285,20 +298,20 @@ fn an_agent_without_kernel_rmpp_gets_every_segment() {
         world.run_for(LATENCY);
         let (header, first) = world.only_read(0);
         assert_eq!((header.length, first[25], first[31]), (64 + 256, 1, 1));
-        // The agent acknowledges the segment, and the rest arrives although no request waits for
-        // it.
+        // The agent acknowledges the segment, and the other segments arrive although no request
+        // waits for them.
         let mut ack = first[..56].to_vec();
         ack[3] = GET_TABLE;
         ack[25] = 2;
         ack[32..36].copy_from_slice(&10u32.to_be_bytes());
-        let plain = Written {
+        let without_timeout = Written {
             timeout_ms: 0,
-            ..ask
+            ..sent_request
         };
         world.hosts[0]
-            .write(client, &plain.bytes(&ack), world.now)
+            .write(client, &without_timeout.bytes(&ack), world.now)
             .unwrap();
-        world.settle();
+        world.execute_effects();
         world.run_for(Duration::from_millis(1));
         assert_eq!(world.read[0].len(), 4);
     }
@@ -309,7 +322,7 @@ fn random_datagrams_do_not_panic() {
     let mut dice = Dice(42);
     let mut world = World::new();
     let (file, id) = world.agent(0, &sa(SERVES));
-    for round in 0..200_000u64 {
+    for iteration in 0..200_000u64 {
         let mut mad = [0; 256];
         for byte in &mut mad[..60] {
             *byte = dice.roll(256) as u8;
@@ -323,7 +336,7 @@ fn random_datagrams_do_not_panic() {
         mad[28..32].copy_from_slice(&(dice.roll(70) as u32).to_be_bytes());
         mad[32..36].copy_from_slice(&(dice.roll(300) as u32).to_be_bytes());
         world.hosts[0].receive(&arrived(mad), world.now);
-        if round % 7 == 0 {
+        if iteration % 7 == 0 {
             let write = Written {
                 id,
                 lid: 2,
@@ -332,8 +345,8 @@ fn random_datagrams_do_not_panic() {
             };
             let segments = dice.roll(2) == 0;
             let bytes = write.bytes(&message(mad[3], dice.roll(4), 2_000, segments));
-            // Most of the transactions are pending already, or the messages are too long, so that
-            // errors are ignored.
+            // Errors are ignored: most of the transactions are pending already, or the messages are
+            // too long.
             let _ = world.hosts[0].write(file, &bytes, world.now);
         }
         while world.hosts[0].poll_effect().is_some() {}

@@ -18,11 +18,12 @@ pub(super) const GET_RESP: u8 = 0x81;
 pub(super) const GET_TABLE: u8 = 0x12;
 pub(super) const GET_TABLE_RESP: u8 = 0x92;
 
-/// The time that a datagram is on the wire.
+/// The time for which a datagram is on the wire.
 pub(super) const LATENCY: Duration = Duration::from_micros(10);
 
-/// A function that returns how many copies of the nth datagram on the wire arrive.
-pub(super) type Fate = Box<dyn FnMut(usize, &Datagram) -> usize>;
+/// A function of the index and the content of a datagram on the wire; it returns how many copies
+/// arrive.
+pub(super) type CopyCount = Box<dyn FnMut(usize, &Datagram) -> usize>;
 
 /// Two ports, with LIDs 1 and 2, and the wire between them.
 pub(super) struct World {
@@ -33,8 +34,9 @@ pub(super) struct World {
     /// The number of datagrams that were put on the wire.
     sent_count: usize,
     /// The function that returns how many copies of a datagram arrive: 1 without faults.
-    pub(super) fate: Fate,
-    /// The messages that programs received, by host; a test removes those that it has checked.
+    pub(super) copies_of: CopyCount,
+    /// The messages that programs received, by host; a test removes the messages that it has
+    /// checked.
     pub(super) read: [Vec<(FileId, ReadResult)>; 2],
     /// For each sender, every datagram that was put on the wire.
     pub(super) sent: [Vec<Datagram>; 2],
@@ -47,7 +49,7 @@ impl World {
             now: Time::ZERO,
             wire: VecDeque::new(),
             sent_count: 0,
-            fate: Box::new(|_, _| 1),
+            copies_of: Box::new(|_, _| 1),
             read: [Vec::new(), Vec::new()],
             sent: [Vec::new(), Vec::new()],
         }
@@ -63,19 +65,19 @@ impl World {
 
     pub(super) fn write(&mut self, host: usize, file: FileId, bytes: &[u8]) {
         self.hosts[host].write(file, bytes, self.now).unwrap();
-        self.settle();
+        self.execute_effects();
     }
 
-    /// Executes the outputs of the layers.
-    pub(super) fn settle(&mut self) {
+    /// Executes the effects of the layers.
+    pub(super) fn execute_effects(&mut self) {
         for host in 0..2 {
             while let Some(effect) = self.hosts[host].poll_effect() {
                 match effect {
-                    LayerEffect::Deliver(file, delivery) => self.read[host].push((file, delivery)),
+                    LayerEffect::Deliver(file, result) => self.read[host].push((file, result)),
                     LayerEffect::Send(mut datagram) => {
                         self.sent[host].push(datagram);
                         self.sent_count += 1;
-                        let copies = (self.fate)(self.sent_count, &datagram);
+                        let copies = (self.copies_of)(self.sent_count, &datagram);
                         let to = usize::from(datagram.remote.lid.0 - 1);
                         datagram.remote.lid = Lid(host as u16 + 1);
                         for _ in 0..copies {
@@ -87,7 +89,7 @@ impl World {
         }
     }
 
-    /// Advances time until nothing more happens, or until `until`.
+    /// Advances time up to `until`, or until no event is left.
     pub(super) fn run(&mut self, until: Time) {
         loop {
             let deadlines = self.hosts.iter().filter_map(MadLayer::next_deadline);
@@ -104,12 +106,12 @@ impl World {
             while let Some(position) = self.wire.iter().position(|(at, ..)| *at <= self.now) {
                 let (_, to, datagram) = self.wire.remove(position).unwrap();
                 self.hosts[to].receive(&datagram, self.now);
-                self.settle();
+                self.execute_effects();
             }
             for host in &mut self.hosts {
                 host.tick(self.now);
             }
-            self.settle();
+            self.execute_effects();
         }
     }
 
@@ -117,11 +119,11 @@ impl World {
         self.run(self.now + time);
     }
 
-    /// The only message to read at a host.
+    /// Removes and returns the only message to read at a host.
     pub(super) fn only_read(&mut self, host: usize) -> (UserMadHeader, Vec<u8>) {
-        let (_, delivery) = self.read[host].pop().unwrap();
+        let (_, result) = self.read[host].pop().unwrap();
         assert!(self.read[host].is_empty(), "{:?}", self.read[host]);
-        taken_apart(&delivery)
+        split_result(&result)
     }
 }
 
@@ -164,12 +166,13 @@ impl Written {
     }
 }
 
-/// A message of the SA with `len` bytes of data. If `segments` is set, its RMPP header is active.
-pub(super) fn message(method: u8, tid: u64, len: usize, segments: bool) -> Vec<u8> {
+/// A message of the SA with `len` bytes of data. If `is_segmented` is set, its RMPP header is
+/// active.
+pub(super) fn message(method: u8, tid: u64, len: usize, is_segmented: bool) -> Vec<u8> {
     let mut message = vec![0; 56 + len];
     message[..4].copy_from_slice(&[1, SA, 2, method]);
     message[8..16].copy_from_slice(&tid.to_be_bytes());
-    message[26] = u8::from(segments);
+    message[26] = u8::from(is_segmented);
     for (index, byte) in message[56..].iter_mut().enumerate() {
         *byte = (index % 251) as u8;
     }
@@ -180,10 +183,10 @@ pub(super) fn tid_of(message: &[u8]) -> u64 {
     u64::from_be_bytes(message[8..16].try_into().unwrap())
 }
 
-/// The header and the message of a read.
-pub(super) fn taken_apart(delivery: &ReadResult) -> (UserMadHeader, Vec<u8>) {
-    let header = UserMadHeader::read_from_bytes(&delivery.bytes[..HEADER_LEN]).unwrap();
-    (header, delivery.bytes[HEADER_LEN..].to_vec())
+/// The header and the message of a [`ReadResult`].
+pub(super) fn split_result(result: &ReadResult) -> (UserMadHeader, Vec<u8>) {
+    let header = UserMadHeader::read_from_bytes(&result.bytes[..HEADER_LEN]).unwrap();
+    (header, result.bytes[HEADER_LEN..].to_vec())
 }
 
 /// A datagram as it arrives from the other host.

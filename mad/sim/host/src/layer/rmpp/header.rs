@@ -37,7 +37,7 @@ impl RmppHeader {
     }
 
     /// Writes the header into a datagram.
-    pub(in crate::layer) fn put(&self, mad: &mut MadBytes) {
+    pub(in crate::layer) fn write_into(&self, mad: &mut MadBytes) {
         mad[OFFSET..OFFSET + size_of::<RmppHeader>()].copy_from_slice(self.as_bytes());
     }
 

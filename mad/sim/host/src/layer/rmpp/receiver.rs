@@ -17,28 +17,29 @@ const WINDOW: u32 = 64;
 #[derive(Debug)]
 pub(in crate::layer) struct Reception {
     pub(in crate::layer) remote: RemoteAddress,
-    /// The first segment as received, then the data of the following ones. Empty once delivered.
+    /// The first segment as received, then the data of the following segments. Empty after the
+    /// message was delivered.
     message: Vec<u8>,
     /// The first segment, the basis of acknowledgements.
     first: MadBytes,
-    /// The number of segments of the message.
+    /// The number of segments appended to [`Self::message`].
     segments: u32,
     /// The segments beyond a gap, as they were received; fewer than [`WINDOW`].
-    ahead: BTreeMap<u32, MadBytes>,
+    beyond_gap: BTreeMap<u32, MadBytes>,
     /// The last segment that was acknowledged.
     acknowledged: u32,
     /// The last segment that the sender may send.
     window: u32,
     /// Whether the last segment has arrived.
     complete: bool,
-    /// The number of segments of the answer that may be sent at first: the window that the other
-    /// end opened when the request was complete.
+    /// The number of segments of the answer that may be sent before its first acknowledgement: the
+    /// window that the other end opened when the request was complete.
     pub(in crate::layer) answer_window: u32,
 }
 
 /// The result of handling a segment.
 #[derive(Debug)]
-pub(in crate::layer) enum Taken {
+pub(in crate::layer) enum SegmentOutcome {
     /// The segment needs no reply.
     Nothing,
     /// An acknowledgement to send.
@@ -51,26 +52,29 @@ pub(in crate::layer) enum Taken {
 
 impl Reception {
     /// Starts a reception with the first segment.
-    pub(in crate::layer) fn start(first: &MadBytes, remote: RemoteAddress) -> (Reception, Taken) {
+    pub(in crate::layer) fn start(
+        first: &MadBytes,
+        remote: RemoteAddress,
+    ) -> (Reception, SegmentOutcome) {
         let mut reception = Reception {
             remote,
             message: first.to_vec(),
             first: *first,
             segments: 1,
-            ahead: BTreeMap::new(),
+            beyond_gap: BTreeMap::new(),
             acknowledged: 0,
             window: 1,
             complete: false,
             answer_window: 1,
         };
         let header = RmppHeader::of(first);
-        let taken = if header.has(Flags::LAST) {
+        let outcome = if header.has(Flags::LAST) {
             reception.complete(&header)
         } else {
             reception.window += WINDOW;
-            Taken::Acknowledge(reception.acknowledgement(first))
+            SegmentOutcome::Acknowledge(reception.acknowledgement(first))
         };
-        (reception, taken)
+        (reception, outcome)
     }
 
     /// Whether the whole message has arrived.
@@ -79,37 +83,37 @@ impl Reception {
     }
 
     /// Handles a later segment or a repeated segment.
-    pub(in crate::layer) fn take(&mut self, mad: &MadBytes) -> Taken {
+    pub(in crate::layer) fn handle_segment(&mut self, mad: &MadBytes) -> SegmentOutcome {
         let header = RmppHeader::of(mad);
         let number = header.segment.get();
         if number > self.window {
-            return Taken::Nothing;
+            return SegmentOutcome::Nothing;
         }
         if self.complete || number <= self.acknowledged {
-            return Taken::Acknowledge(self.acknowledgement(mad));
+            return SegmentOutcome::Acknowledge(self.acknowledgement(mad));
         }
         if number != self.segments + 1 {
             if number > self.segments {
-                self.ahead.entry(number).or_insert(*mad);
+                self.beyond_gap.entry(number).or_insert(*mad);
             }
-            return Taken::Nothing;
+            return SegmentOutcome::Nothing;
         }
         let mut last = header;
         self.append(mad);
-        while let Some(next) = self.ahead.remove(&(self.segments + 1)) {
+        while let Some(next) = self.beyond_gap.remove(&(self.segments + 1)) {
             last = RmppHeader::of(&next);
             self.append(&next);
         }
         if self.message.len() > MAX_MESSAGE {
-            return Taken::TooLong;
+            return SegmentOutcome::TooLong;
         }
         if last.has(Flags::LAST) {
             self.complete(&last)
         } else if self.segments == self.window {
             self.window = self.window.saturating_add(WINDOW);
-            Taken::Acknowledge(self.acknowledgement(mad))
+            SegmentOutcome::Acknowledge(self.acknowledgement(mad))
         } else {
-            Taken::Nothing
+            SegmentOutcome::Nothing
         }
     }
 
@@ -121,21 +125,21 @@ impl Reception {
     }
 
     /// Ends the message after its last segment, whose header is `last`.
-    fn complete(&mut self, last: &RmppHeader) -> Taken {
+    fn complete(&mut self, last: &RmppHeader) -> SegmentOutcome {
         self.complete = true;
-        self.ahead.clear();
+        self.beyond_gap.clear();
         let mut message = std::mem::take(&mut self.message);
         // An invalid length counts as a full segment, as in Linux.
         let payload = last.length_or_window.get() as usize;
         let padding = PAYLOAD_LEN.saturating_sub(payload);
         message.truncate(message.len() - padding);
-        Taken::Complete(self.acknowledgement(&self.first.clone()), message)
+        SegmentOutcome::Complete(self.acknowledgement(&self.first.clone()), message)
     }
 
     /// The acknowledgement of all segments so far, with the headers of `mad`.
     fn acknowledgement(&mut self, mad: &MadBytes) -> MadBytes {
         self.acknowledged = self.segments;
-        let mut ack = turned(mad);
+        let mut ack = reply_headers(mad);
         RmppHeader {
             version: 1,
             kind: Kind::ACK,
@@ -144,7 +148,7 @@ impl Reception {
             segment: self.segments.into(),
             length_or_window: self.window.into(),
         }
-        .put(&mut ack);
+        .write_into(&mut ack);
         ack
     }
 
@@ -154,12 +158,12 @@ impl Reception {
     }
 }
 
-/// Changes the headers of a datagram into the headers of a packet to its sender, without data.
-pub(in crate::layer) fn turned(mad: &MadBytes) -> MadBytes {
+/// A packet to the sender of `mad`: its headers with the R bit inverted, and no data.
+pub(in crate::layer) fn reply_headers(mad: &MadBytes) -> MadBytes {
     let header = MadHeader::of(mad);
     let offset = class::data_offset(header.class());
-    let mut back = [0; MAD_LEN];
-    back[..offset].copy_from_slice(&mad[..offset]);
-    back[3] = header.method().0 ^ Method::RESPONSE_BIT;
-    back
+    let mut reply = [0; MAD_LEN];
+    reply[..offset].copy_from_slice(&mad[..offset]);
+    reply[3] = header.method().0 ^ Method::RESPONSE_BIT;
+    reply
 }

@@ -34,22 +34,21 @@ pub(in crate::layer) struct Sender {
 /// The meaning of an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::layer) enum Acknowledged {
-    /// The acknowledgement is an old one and changes nothing.
+    /// The acknowledgement is older than another and changes nothing.
     Nothing,
-    /// More segments can be sent. `progress` states whether the acknowledgement covers new
-    /// segments.
-    More { progress: bool },
+    /// More segments can be sent. `is_progress` is true if the acknowledgement covers new segments.
+    More { is_progress: bool },
     /// All segments have arrived.
     All,
-    /// All segments had arrived before, and this end's reply to the last acknowledgement was lost.
+    /// All segments had arrived before, and the reply to the last acknowledgement was lost.
     AllAgain,
-    /// The acknowledgement is invalid; the status for the ABORT.
+    /// The acknowledgement is invalid; the value is the status for the ABORT.
     Wrong(u8),
 }
 
 impl Sender {
     /// A sender of `message`, which begins with the headers of its class, `offset` bytes long.
-    /// `window` is 1 unless the other end opened a wider one.
+    /// `window` is 1 unless the other end opened a wider window.
     pub(in crate::layer) fn new(message: Vec<u8>, offset: usize, window: u32) -> Sender {
         let data = message.len() - offset;
         Sender {
@@ -71,10 +70,12 @@ impl Sender {
     /// The segments to send now, at most [`MAX_BURST`], and whether the window allows more.
     pub(in crate::layer) fn burst(&mut self) -> (Vec<MadBytes>, bool) {
         let last = self.window.min(self.count);
-        let until = last.min(self.sent.saturating_add(MAX_BURST));
-        let segments = (self.sent + 1..=until).map(|n| self.segment(n)).collect();
-        self.sent = self.sent.max(until);
-        (segments, until < last)
+        let burst_end = last.min(self.sent.saturating_add(MAX_BURST));
+        let segments = (self.sent + 1..=burst_end)
+            .map(|number| self.segment(number))
+            .collect();
+        self.sent = self.sent.max(burst_end);
+        (segments, burst_end < last)
     }
 
     /// Marks all unacknowledged segments to be sent again: the other end repeats an acknowledgement
@@ -95,34 +96,34 @@ impl Sender {
         if window < self.window || segment < self.acknowledged {
             return Acknowledged::Nothing;
         }
-        let progress = segment > self.acknowledged;
+        let is_progress = segment > self.acknowledged;
         self.acknowledged = segment;
         self.sent = self.sent.max(segment);
         self.window = window;
         if self.is_acknowledged() {
             Acknowledged::All
         } else {
-            Acknowledged::More { progress }
+            Acknowledged::More { is_progress }
         }
     }
 
-    /// The datagram of segment number `n`, counted from 1.
-    fn segment(&self, n: u32) -> MadBytes {
-        let room = MAD_LEN - self.offset;
-        let from = self.offset + room * (n as usize - 1);
-        let data = &self.message[from..self.message.len().min(from + room)];
+    /// The datagram of segment number `number`, counted from 1.
+    fn segment(&self, number: u32) -> MadBytes {
+        let data_len = MAD_LEN - self.offset;
+        let from = self.offset + data_len * (number as usize - 1);
+        let data = &self.message[from..self.message.len().min(from + data_len)];
         let mut mad = [0; MAD_LEN];
         mad[..self.offset].copy_from_slice(&self.message[..self.offset]);
         mad[self.offset..self.offset + data.len()].copy_from_slice(data);
         let mut flags = Flags::ACTIVE.0;
-        let padding = self.offset + room * self.count as usize - self.message.len();
+        let padding = self.offset + data_len * self.count as usize - self.message.len();
         let mut length = 0;
-        if n == 1 {
+        if number == 1 {
             flags |= Flags::FIRST.0;
             // The length of the payload of all segments, including the class header in each.
             length = PAYLOAD_LEN * self.count as usize - padding;
         }
-        if n == self.count {
+        if number == self.count {
             flags |= Flags::LAST.0;
             length = PAYLOAD_LEN - padding;
         }
@@ -131,10 +132,10 @@ impl Sender {
             kind: Kind::DATA,
             time_and_flags: flags,
             status: 0,
-            segment: n.into(),
+            segment: number.into(),
             length_or_window: (length as u32).into(),
         }
-        .put(&mut mad);
+        .write_into(&mut mad);
         mad
     }
 }
