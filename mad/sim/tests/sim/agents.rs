@@ -4,7 +4,7 @@ use crate::common;
 
 use std::time::Duration;
 
-use common::{H1, H2, Hand, S1, S2, hand, hand_with, path};
+use common::{H1, H2, Requester, S1, S2, path, requester, requester_with};
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::transport::{Inbound, PortEvent, RemoteAddress};
 use rsm_mad::wire::attr::*;
@@ -14,10 +14,10 @@ use rsm_sim::{DropReason, SimConfig};
 
 #[test]
 fn each_byte_of_a_directed_answer_is_as_specified() {
-    let mut hand = hand();
-    let request = hand.request(Method::GET, AttrId::NODE_INFO, 0);
+    let mut requester = requester();
+    let request = requester.request(Method::GET, AttrId::NODE_INFO, 0);
     let sent = Smp::directed(&path(&[1, 2, 1]), &request);
-    let answer = hand.ask(&sent, RemoteAddress::directed()).unwrap();
+    let answer = requester.ask(&sent, RemoteAddress::directed()).unwrap();
     let bytes = answer.as_bytes();
     // The bytes are: base version 1, the class of directed routes, class version 1, GetResp; the D
     // bit without a status; hop pointer 0, hop count 3.
@@ -35,20 +35,22 @@ fn each_byte_of_a_directed_answer_is_as_specified() {
 }
 
 #[test]
-fn a_client_asks_its_own_node_with_no_hops() {
-    let mut hand = hand();
-    let info: NodeInfo = hand.get_as(&[], 0);
+fn request_without_hops_is_answered_by_the_own_node() {
+    let mut requester = requester();
+    let info: NodeInfo = requester.get_as(&[], 0);
     assert_eq!(info.node_guid(), H1);
     // The request is LID-routed to the permissive LID, before any LID is assigned.
-    let request = hand.request(Method::GET, AttrId::NODE_INFO, 0);
+    let request = requester.request(Method::GET, AttrId::NODE_INFO, 0);
     let smp = Smp::lid_routed(&request);
-    let answer = hand.ask(&smp, RemoteAddress::smi(Lid::PERMISSIVE)).unwrap();
+    let answer = requester
+        .ask(&smp, RemoteAddress::smi(Lid::PERMISSIVE))
+        .unwrap();
     assert_eq!(NodeInfo::from_data(answer.data()).node_guid(), H1);
 }
 
 #[test]
 fn unsupported_requests_get_their_status() {
-    let mut hand = hand();
+    let mut requester = requester();
     let status = |answer: Option<Smp>| answer.unwrap().status();
     let unsupported = Status::UNSUPPORTED_METHOD_ATTRIBUTE;
     for (hops, attribute) in [
@@ -58,7 +60,7 @@ fn unsupported_requests_get_their_status() {
         (&[1], AttrId::SM_INFO),
         (&[1], AttrId::RANDOM_FORWARDING_TABLE),
     ] {
-        assert_eq!(status(hand.get(hops, attribute, 0)), unsupported);
+        assert_eq!(status(requester.get(hops, attribute, 0)), unsupported);
     }
     for (hops, attribute, modifier) in [
         (&[1][..], AttrId::PORT_INFO, 5),
@@ -73,7 +75,7 @@ fn unsupported_requests_get_their_status() {
         (&[], AttrId::VL_ARBITRATION, 0),
         (&[], AttrId::GUID_INFO, 1),
     ] {
-        let answer = hand.get(hops, attribute, modifier);
+        let answer = requester.get(hops, attribute, modifier);
         assert_eq!(
             status(answer),
             Status::INVALID_FIELD,
@@ -81,20 +83,20 @@ fn unsupported_requests_get_their_status() {
         );
     }
     let description = NodeDescription::new(b"x");
-    assert_eq!(hand.set(&[1], 0, &description), Some(unsupported));
-    let mut request = hand.request(Method::GET, AttrId::NODE_INFO, 0);
+    assert_eq!(requester.set(&[1], 0, &description), Some(unsupported));
+    let mut request = requester.request(Method::GET, AttrId::NODE_INFO, 0);
     request.method = Method::GET;
     let mut smp = Smp::directed(&path(&[1]), &request);
     smp.header_mut().set_class_version(2);
-    let answer = hand.ask(&smp, RemoteAddress::directed());
+    let answer = requester.ask(&smp, RemoteAddress::directed());
     assert_eq!(status(answer), Status::BAD_VERSION);
 }
 
 #[test]
 fn mellanox_ext_port_info_shows_no_fdr10() {
-    let mut hand = hand();
+    let mut requester = requester();
     for (modifier, status) in [(1, Status::OK), (4, Status::OK), (5, Status::INVALID_FIELD)] {
-        let answer = hand.get(&[1], AttrId::EXTENDED_PORT_INFO, modifier);
+        let answer = requester.get(&[1], AttrId::EXTENDED_PORT_INFO, modifier);
         let answer = answer.unwrap();
         assert_eq!(answer.status(), status);
         let info = ExtendedPortInfo::from_data(answer.data());
@@ -104,25 +106,34 @@ fn mellanox_ext_port_info_shows_no_fdr10() {
 
 #[test]
 fn port_states_move_only_as_the_specification_allows() {
-    let mut hand = hand();
+    let mut requester = requester();
     let refused = Some(Status::INVALID_FIELD);
-    assert_eq!(hand.state(S1, 2), PortState::Init);
-    assert_eq!(hand.set_port_state(&[1], 2, PortState::Active), refused);
-    assert_eq!(hand.set_port_state(&[1], 2, PortState::Init), refused);
+    assert_eq!(requester.state(S1, 2), PortState::Init);
     assert_eq!(
-        hand.set_port_state(&[1], 2, PortState::Armed),
+        requester.set_port_state(&[1], 2, PortState::Active),
+        refused
+    );
+    assert_eq!(requester.set_port_state(&[1], 2, PortState::Init), refused);
+    assert_eq!(
+        requester.set_port_state(&[1], 2, PortState::Armed),
         Some(Status::OK)
     );
-    assert_eq!(hand.set_port_state(&[1], 2, PortState::Armed), refused);
+    assert_eq!(requester.set_port_state(&[1], 2, PortState::Armed), refused);
     assert_eq!(
-        hand.set_port_state(&[1], 2, PortState::Active),
+        requester.set_port_state(&[1], 2, PortState::Active),
         Some(Status::OK)
     );
-    assert_eq!(hand.set_port_state(&[1], 2, PortState::Active), refused);
-    assert_eq!(hand.state(S1, 2), PortState::Active);
-    assert_eq!(hand.state(S2, 2), PortState::Init);
+    assert_eq!(
+        requester.set_port_state(&[1], 2, PortState::Active),
+        refused
+    );
+    assert_eq!(requester.state(S1, 2), PortState::Active);
+    assert_eq!(requester.state(S2, 2), PortState::Init);
     // A port without a link stays down.
-    assert_eq!(hand.set_port_state(&[1, 2], 4, PortState::Armed), refused);
+    assert_eq!(
+        requester.set_port_state(&[1, 2], 4, PortState::Armed),
+        refused
+    );
 }
 
 #[test]
@@ -131,39 +142,39 @@ fn with_peer_check_a_port_waits_for_its_peer_to_be_armed() {
         check_peer_state: true,
         ..SimConfig::default()
     };
-    let mut hand = hand_with(config, 1);
+    let mut requester = requester_with(config, 1);
     let ok = Some(Status::OK);
-    assert_eq!(hand.set_port_state(&[1], 2, PortState::Armed), ok);
+    assert_eq!(requester.set_port_state(&[1], 2, PortState::Armed), ok);
     assert_eq!(
-        hand.set_port_state(&[1], 2, PortState::Active),
+        requester.set_port_state(&[1], 2, PortState::Active),
         Some(Status::INVALID_FIELD)
     );
-    assert_eq!(hand.set_port_state(&[1, 2], 2, PortState::Armed), ok);
-    assert_eq!(hand.set_port_state(&[1], 2, PortState::Active), ok);
+    assert_eq!(requester.set_port_state(&[1, 2], 2, PortState::Armed), ok);
+    assert_eq!(requester.set_port_state(&[1], 2, PortState::Active), ok);
 }
 
 #[test]
 fn a_set_of_down_retrains_the_link_and_only_the_peer_reports_it() {
-    let mut hand = hand();
-    hand.program();
+    let mut requester = requester();
+    requester.program();
     assert_eq!(
-        hand.set_port_state(&[1], 3, PortState::Down),
+        requester.set_port_state(&[1], 3, PortState::Down),
         Some(Status::OK)
     );
-    assert_eq!(hand.state(S1, 3), PortState::Down);
-    assert_eq!(hand.state(S2, 3), PortState::Down);
-    assert!(!hand.sim.switch_info(S1).unwrap().port_state_change());
-    assert!(hand.sim.switch_info(S2).unwrap().port_state_change());
-    hand.wait(Duration::from_millis(25));
-    assert_eq!(hand.state(S1, 3), PortState::Init);
-    assert_eq!(hand.state(S2, 3), PortState::Init);
+    assert_eq!(requester.state(S1, 3), PortState::Down);
+    assert_eq!(requester.state(S2, 3), PortState::Down);
+    assert!(!requester.sim.switch_info(S1).unwrap().port_state_change());
+    assert!(requester.sim.switch_info(S2).unwrap().port_state_change());
+    requester.wait(Duration::from_millis(25));
+    assert_eq!(requester.state(S1, 3), PortState::Init);
+    assert_eq!(requester.state(S2, 3), PortState::Init);
     // No Set caused the port to come up, so the switch sets PortStateChange.
-    assert!(hand.sim.switch_info(S1).unwrap().port_state_change());
+    assert!(requester.sim.switch_info(S1).unwrap().port_state_change());
 }
 
 #[test]
 fn a_disabled_port_stays_down_until_it_may_poll() {
-    let mut hand = hand();
+    let mut requester = requester();
     let ok = Some(Status::OK);
     let physical = |state| {
         move |info: &mut PortInfo| {
@@ -171,22 +182,22 @@ fn a_disabled_port_stays_down_until_it_may_poll() {
         }
     };
     let disabled = PortPhysicalState::Disabled;
-    assert_eq!(hand.change_port(&[1], 3, physical(disabled)), ok);
-    hand.wait(Duration::from_secs(1));
-    assert_eq!(hand.state(S1, 3), PortState::Down);
-    assert_eq!(hand.state(S2, 3), PortState::Down);
+    assert_eq!(requester.change_port(&[1], 3, physical(disabled)), ok);
+    requester.wait(Duration::from_secs(1));
+    assert_eq!(requester.state(S1, 3), PortState::Down);
+    assert_eq!(requester.state(S2, 3), PortState::Down);
     let polling = PortPhysicalState::Polling;
-    assert_eq!(hand.change_port(&[1], 3, physical(polling)), ok);
-    hand.wait(Duration::from_secs(1));
-    assert_eq!(hand.state(S1, 3), PortState::Init);
-    assert_eq!(hand.state(S2, 3), PortState::Init);
+    assert_eq!(requester.change_port(&[1], 3, physical(polling)), ok);
+    requester.wait(Duration::from_secs(1));
+    assert_eq!(requester.state(S1, 3), PortState::Init);
+    assert_eq!(requester.state(S2, 3), PortState::Init);
 }
 
 #[test]
-fn a_set_keeps_read_only_fields_and_changes_the_others() {
-    let mut hand = hand();
-    let before: PortInfo = hand.get_as(&[1], 2);
-    let status = hand.change_port(&[1], 2, |info| {
+fn a_set_keeps_read_only_fields_and_changes_writable_fields() {
+    let mut requester = requester();
+    let before: PortInfo = requester.get_as(&[1], 2);
+    let status = requester.change_port(&[1], 2, |info| {
         info.set_capability_mask(CapabilityMask(0xFFFF_FFFF))
             .set_link_width_supported(LinkWidths(0xFF))
             .set_mtu_cap(Mtu::Bytes256)
@@ -200,7 +211,7 @@ fn a_set_keeps_read_only_fields_and_changes_the_others() {
             .set_link_speed_ext_enabled(LinkSpeedExt::FDR);
     });
     assert_eq!(status, Some(Status::OK));
-    let after: PortInfo = hand.get_as(&[1], 2);
+    let after: PortInfo = requester.get_as(&[1], 2);
     let mut expected = before;
     expected
         .set_neighbor_mtu(Mtu::Bytes2048)
@@ -210,19 +221,19 @@ fn a_set_keeps_read_only_fields_and_changes_the_others() {
         .set_link_width_enabled(LinkWidths::X1)
         .set_link_speed_ext_enabled(LinkSpeedExt::FDR);
     assert_eq!(after.as_data(), expected.as_data());
-    // The enabled rates count at the next training.
-    hand.set_port_state(&[1], 2, PortState::Down);
-    hand.wait(Duration::from_secs(1));
-    let trained = hand.sim.port_info(S2, PortNum(2)).unwrap();
+    // The enabled rates take effect at the next training.
+    requester.set_port_state(&[1], 2, PortState::Down);
+    requester.wait(Duration::from_secs(1));
+    let trained = requester.sim.port_info(S2, PortNum(2)).unwrap();
     assert_eq!(trained.link_width_active(), LinkWidths::X1);
     assert_eq!(trained.effective_speed(), Some(LinkSpeed::Fdr));
 }
 
 #[test]
 fn values_out_of_range_change_nothing() {
-    let mut hand = hand();
+    let mut requester = requester();
     type Change = fn(&mut PortInfo);
-    let wrong: [(&[u8], u8, Change); 6] = [
+    let invalid_changes: [(&[u8], u8, Change); 6] = [
         (&[1], 2, |info| {
             info.set_operational_vls(VlCap::Vl0To14);
         }),
@@ -242,82 +253,92 @@ fn values_out_of_range_change_nothing() {
             info.set_lid(Lid(0xC000));
         }),
     ];
-    for (hops, port, change) in wrong {
-        let before: PortInfo = hand.get_as(hops, u32::from(port));
-        let status = hand.change_port(hops, port, |info| {
+    for (hops, port, change) in invalid_changes {
+        let before: PortInfo = requester.get_as(hops, u32::from(port));
+        let status = requester.change_port(hops, port, |info| {
             info.set_hoq_life(11);
             change(info);
         });
         assert_eq!(status, Some(Status::INVALID_FIELD));
-        let after: PortInfo = hand.get_as(hops, u32::from(port));
+        let after: PortInfo = requester.get_as(hops, u32::from(port));
         assert_eq!(before.as_data(), after.as_data());
     }
 }
 
 #[test]
 fn tables_are_kept_and_read_back() {
-    let mut hand = hand();
+    let mut requester = requester();
     let ok = Some(Status::OK);
     let mut lft = LinearForwardingTable::default();
     lft.ports_mut().fill(3);
-    assert_eq!(hand.set(&[1], 9, &lft), ok);
-    assert_eq!(hand.get_as::<LinearForwardingTable>(&[1], 9), lft);
-    let untouched: LinearForwardingTable = hand.get_as(&[1], 8);
-    assert_eq!(untouched.ports(), &[255; 64]);
-    assert_eq!(hand.sim.lft(S1).unwrap().len(), 640);
+    assert_eq!(requester.set(&[1], 9, &lft), ok);
+    assert_eq!(requester.get_as::<LinearForwardingTable>(&[1], 9), lft);
+    let unwritten_block: LinearForwardingTable = requester.get_as(&[1], 8);
+    assert_eq!(unwritten_block.ports(), &[255; 64]);
+    assert_eq!(requester.sim.lft(S1).unwrap().len(), 640);
 
     let mut mft = MulticastForwardingTable::default();
     mft.set_masks(std::array::from_fn(|index| index as u16));
-    assert_eq!(hand.set(&[1], 3, &mft), ok);
-    assert_eq!(hand.get_as::<MulticastForwardingTable>(&[1], 3), mft);
+    assert_eq!(requester.set(&[1], 3, &mft), ok);
+    assert_eq!(requester.get_as::<MulticastForwardingTable>(&[1], 3), mft);
     let lid = Lid(0xC000 + 3 * 32 + 4);
-    assert!(hand.sim.multicasts_to(S1, lid, PortNum(2)).unwrap());
-    assert!(!hand.sim.multicasts_to(S1, lid, PortNum(1)).unwrap());
+    assert!(requester.sim.multicasts_to(S1, lid, PortNum(2)).unwrap());
+    assert!(!requester.sim.multicasts_to(S1, lid, PortNum(1)).unwrap());
 
-    let fresh: PKeyTable = hand.get_as(&[1, 2, 1], 0);
-    assert_eq!(fresh.p_key(0), Some(PKey(0xFFFF)));
+    let initial_p_keys: PKeyTable = requester.get_as(&[1, 2, 1], 0);
+    assert_eq!(initial_p_keys.p_key(0), Some(PKey(0xFFFF)));
     let mut p_keys = PKeyTable::default();
     p_keys.set_p_keys([PKey(0x8001); 32]);
-    assert_eq!(hand.set(&[1, 2, 1], 1, &p_keys), ok);
-    assert_eq!(hand.get_as::<PKeyTable>(&[1, 2, 1], 1), p_keys);
+    assert_eq!(requester.set(&[1, 2, 1], 1, &p_keys), ok);
+    assert_eq!(requester.get_as::<PKeyTable>(&[1, 2, 1], 1), p_keys);
 
     let mut mapping = SlToVlMapping::default();
     mapping.set_vls([15; 16]);
-    let one = SlToVlMapping::modifier(PortNum(1), PortNum(2));
-    assert_eq!(hand.set(&[1], one, &mapping), ok);
-    assert_eq!(hand.get_as::<SlToVlMapping>(&[1], one), mapping);
-    let other = SlToVlMapping::modifier(PortNum(4), PortNum(2));
-    assert_ne!(hand.get_as::<SlToVlMapping>(&[1], other), mapping);
+    let mapping_of_1_to_2 = SlToVlMapping::modifier(PortNum(1), PortNum(2));
+    assert_eq!(requester.set(&[1], mapping_of_1_to_2, &mapping), ok);
+    assert_eq!(
+        requester.get_as::<SlToVlMapping>(&[1], mapping_of_1_to_2),
+        mapping
+    );
+    let mapping_of_4_to_2 = SlToVlMapping::modifier(PortNum(4), PortNum(2));
+    assert_ne!(
+        requester.get_as::<SlToVlMapping>(&[1], mapping_of_4_to_2),
+        mapping
+    );
     let all = SlToVlMapping::modifier_all_ports();
-    assert_eq!(hand.set(&[1], all, &mapping), ok);
-    assert_eq!(hand.get_as::<SlToVlMapping>(&[1], other), mapping);
+    assert_eq!(requester.set(&[1], all, &mapping), ok);
+    assert_eq!(
+        requester.get_as::<SlToVlMapping>(&[1], mapping_of_4_to_2),
+        mapping
+    );
 
     let mut guids = GuidInfo::default();
     guids.set_guids([Guid(9); 8]);
-    assert_eq!(hand.set(&[], 0, &guids), ok);
-    let kept: GuidInfo = hand.get_as(&[], 0);
+    assert_eq!(requester.set(&[], 0, &guids), ok);
+    let kept: GuidInfo = requester.get_as(&[], 0);
     assert_eq!(kept.guid(0), Some(Guid(H1.0 + 1)));
     assert_eq!(kept.guid(7), Some(Guid(9)));
 }
 
 #[test]
 fn port_state_change_is_cleared_by_writing_one() {
-    let mut hand = hand();
-    let mut info: SwitchInfo = hand.get_as(&[1], 0);
+    let mut requester = requester();
+    let mut info: SwitchInfo = requester.get_as(&[1], 0);
     assert!(info.port_state_change());
     info.set_port_state_change(false).set_life_time_value(18);
-    hand.set(&[1], 0, &info);
-    let info: SwitchInfo = hand.get_as(&[1], 0);
+    requester.set(&[1], 0, &info);
+    let info: SwitchInfo = requester.get_as(&[1], 0);
     assert!(info.port_state_change());
     assert_eq!(info.life_time_value(), 18);
-    hand.set(&[1], 0, &info);
-    let info: SwitchInfo = hand.get_as(&[1], 0);
+    requester.set(&[1], 0, &info);
+    let info: SwitchInfo = requester.get_as(&[1], 0);
     assert!(!info.port_state_change());
 }
 
-/// Sets the M_Key 0xABCD at host 2, with this protection level and lease period in seconds.
-fn set_key(hand: &mut Hand, protect: u8, lease: u16) {
-    let status = hand.change_port(&[1, 2, 1], 0, |info| {
+/// Sets the M_Key 0xABCD at host 2, with the protection level `protect` and the lease period
+/// `lease` in seconds.
+fn set_key(requester: &mut Requester, protect: u8, lease: u16) {
+    let status = requester.change_port(&[1, 2, 1], 0, |info| {
         info.set_m_key(0xABCD)
             .set_m_key_protect_bits(protect)
             .set_m_key_lease_period(lease);
@@ -326,83 +347,86 @@ fn set_key(hand: &mut Hand, protect: u8, lease: u16) {
 }
 
 #[test]
-fn a_key_protects_by_its_protection_level() {
+fn m_key_protects_according_to_its_protection_level() {
     let hops = &[1, 2, 1];
-    for (protect, readable, key_shown) in [
+    for (protect, is_readable, is_key_shown) in [
         (0, true, true),
         (1, true, false),
         (2, false, false),
         (3, false, false),
     ] {
-        let mut hand = hand();
-        set_key(&mut hand, protect, 0);
-        let seen = hand.get(hops, AttrId::PORT_INFO, 0);
-        assert_eq!(seen.is_some(), readable, "level {protect}");
-        if let Some(seen) = seen {
-            let key = PortInfo::from_data(seen.data()).m_key();
-            assert_eq!(key == 0xABCD, key_shown, "level {protect}");
+        let mut requester = requester();
+        set_key(&mut requester, protect, 0);
+        let answer = requester.get(hops, AttrId::PORT_INFO, 0);
+        assert_eq!(answer.is_some(), is_readable, "level {protect}");
+        if let Some(answer) = answer {
+            let key = PortInfo::from_data(answer.data()).m_key();
+            assert_eq!(key == 0xABCD, is_key_shown, "level {protect}");
         }
-        let before = hand.sim.counters().dropped_for(DropReason::MKey);
+        let before = requester.sim.counters().dropped_for(DropReason::MKey);
         let info = PortInfo::default();
-        assert_eq!(hand.set(hops, 0, &info), None);
+        assert_eq!(requester.set(hops, 0, &info), None);
         assert_eq!(
-            hand.sim.counters().dropped_for(DropReason::MKey),
+            requester.sim.counters().dropped_for(DropReason::MKey),
             before + 1
         );
-        hand.m_key = 0xABCD;
-        let info: PortInfo = hand.get_as(hops, 0);
+        requester.m_key = 0xABCD;
+        let info: PortInfo = requester.get_as(hops, 0);
         assert_eq!(info.m_key(), 0xABCD);
-        assert_eq!(info.m_key_violations(), 1 + u16::from(!readable));
+        assert_eq!(info.m_key_violations(), 1 + u16::from(!is_readable));
     }
 }
 
 #[test]
 fn a_lease_ends_protection_unless_the_key_is_shown_in_time() {
     let hops = &[1, 2, 1];
-    let protection = |hand: &Hand| {
-        let info = hand.sim.port_info(H2, PortNum(1)).unwrap();
+    let protection = |requester: &Requester| {
+        let info = requester.sim.port_info(H2, PortNum(1)).unwrap();
         info.m_key_protect_bits()
     };
-    let mut hand = hand();
-    set_key(&mut hand, 2, 5);
-    hand.wait(Duration::from_secs(20));
-    assert_eq!(protection(&hand), 2);
-    assert!(hand.get(hops, AttrId::NODE_INFO, 0).is_none());
-    hand.wait(Duration::from_secs(3));
-    hand.m_key = 0xABCD;
-    assert!(hand.get(hops, AttrId::NODE_INFO, 0).is_some());
-    hand.wait(Duration::from_secs(20));
-    assert_eq!(protection(&hand), 2);
-    hand.m_key = 0;
-    assert!(hand.get(hops, AttrId::NODE_INFO, 0).is_none());
-    hand.wait(Duration::from_secs(6));
-    assert_eq!(protection(&hand), 0);
-    assert!(hand.get(hops, AttrId::NODE_INFO, 0).is_some());
+    let mut requester = requester();
+    set_key(&mut requester, 2, 5);
+    requester.wait(Duration::from_secs(20));
+    assert_eq!(protection(&requester), 2);
+    assert!(requester.get(hops, AttrId::NODE_INFO, 0).is_none());
+    requester.wait(Duration::from_secs(3));
+    requester.m_key = 0xABCD;
+    assert!(requester.get(hops, AttrId::NODE_INFO, 0).is_some());
+    requester.wait(Duration::from_secs(20));
+    assert_eq!(protection(&requester), 2);
+    requester.m_key = 0;
+    assert!(requester.get(hops, AttrId::NODE_INFO, 0).is_none());
+    requester.wait(Duration::from_secs(6));
+    assert_eq!(protection(&requester), 0);
+    assert!(requester.get(hops, AttrId::NODE_INFO, 0).is_some());
 }
 
 #[test]
 fn a_set_of_port_info_sends_events_to_the_host() {
-    let mut hand = hand();
-    let status = hand.change_port(&[], 0, |info| {
+    let mut requester = requester();
+    let status = requester.change_port(&[], 0, |info| {
         info.set_lid(Lid(4))
             .set_master_sm_lid(Lid(4))
             .set_client_reregister(true);
     });
     assert_eq!(status, Some(Status::OK));
-    let events: Vec<_> = hand
-        .other
+    let events: Vec<_> = requester
+        .unsolicited
         .iter()
         .filter_map(|(_, inbound)| match inbound {
             Inbound::Port(event) => Some(*event),
             _ => None,
         })
         .collect();
-    hand.wait(Duration::ZERO);
+    requester.wait(Duration::ZERO);
     let expected = [
         PortEvent::LidChanged,
         PortEvent::SmChanged,
         PortEvent::ClientReregister,
     ];
     assert_eq!(events, expected);
-    assert_eq!(hand.sim.local_port(hand.client).unwrap().lid, Lid(4));
+    assert_eq!(
+        requester.sim.local_port(requester.client).unwrap().lid,
+        Lid(4)
+    );
 }

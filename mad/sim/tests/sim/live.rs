@@ -45,12 +45,12 @@ fn a_live_transport_delivers_answers_and_port_events() {
             }),
         )
         .unwrap();
-    // The limit is long enough for any machine; an answer takes microseconds.
+    // The limit is far longer than an answer takes on any machine: some microseconds.
     let limit = Duration::from_secs(30);
     let get = datagram(&[1], Method::GET, AttrId::NODE_INFO, [0; 64]);
     transport.send(&get, limit).unwrap();
     let Inbound::Mad(answer) = inbound.recv_timeout(limit).unwrap() else {
-        panic!("an answer");
+        panic!("the node answers");
     };
     let smp = *Smp::from_bytes(&answer.mad);
     assert_eq!(NodeInfo::from_data(smp.data()).node_guid(), S1);
@@ -72,8 +72,8 @@ fn a_live_transport_delivers_answers_and_port_events() {
         .with(|sim| sim.unlink(S1, PortNum(1)))
         .unwrap()
         .unwrap();
-    let mut rest = inbound.iter();
-    assert!(rest.any(|inbound| inbound == Inbound::Port(PortEvent::Down)));
+    let mut events = inbound.iter();
+    assert!(events.any(|inbound| inbound == Inbound::Port(PortEvent::Down)));
 
     // The port accepts another client after this one is dropped.
     assert!(handle.attach(H1, PortNum(1), Box::new(|_| ())).is_err());
@@ -85,7 +85,7 @@ fn a_live_transport_delivers_answers_and_port_events() {
 fn a_sink_that_panics_closes_the_transport_and_stops_the_simulation() {
     let sim = Sim::new(&common::netlist(), SimConfig::default(), 1).unwrap();
     let handle = live::spawn(sim).unwrap();
-    let sink = Box::new(|_| panic!("this sink is meant to"));
+    let sink = Box::new(|_| panic!("this sink panics on purpose"));
     let mut transport = handle.attach(H1, PortNum(1), sink).unwrap();
     let get = datagram(&[1], Method::GET, AttrId::NODE_INFO, [0; 64]);
     transport.send(&get, Duration::ZERO).unwrap();

@@ -6,6 +6,6 @@ mod live;
 mod performance;
 mod personalities;
 mod random;
+mod routes;
 mod sa;
 mod walks;
-mod ways;

@@ -18,7 +18,7 @@ use rsm_sim::{AttachId, Silence, Sim, SimConfig};
 /// An operation on the fabric, or a datagram of a client.
 #[derive(Debug, Clone)]
 enum Action {
-    /// Lets this number of nanoseconds pass.
+    /// Advances the time by this number of nanoseconds.
     Wait(u64),
     Unlink(Guid, u8),
     Relink(Guid, u8),
@@ -26,11 +26,11 @@ enum Action {
     PowerOff(Guid),
     PowerOn(Guid),
     Loss(f64),
-    /// Sets the probabilities of duplicated and of late answers.
+    /// Sets the probabilities of duplicate and of late answers.
     AnswerFaults(f64, f64),
     Silence(Guid, Silence),
     Directed(Vec<u8>, SmpRequest),
-    /// Sends a request to a LID, with this class.
+    /// Sends a request of the given class to a LID.
     ByLid(u16, u8, SmpRequest),
     /// Sends arbitrary bytes to a LID.
     Bytes(Vec<u8>, u16),
@@ -68,9 +68,9 @@ fn request() -> impl Strategy<Value = SmpRequest> {
         any::<u64>(),
         prop::array::uniform32(prop_oneof![3 => 0u8..5, 1 => any::<u8>()]),
     )
-        .prop_map(|(method, attribute, modifier, tid, half)| {
+        .prop_map(|(method, attribute, modifier, tid, bytes)| {
             let mut data = [0; 64];
-            data[16..48].copy_from_slice(&half);
+            data[16..48].copy_from_slice(&bytes);
             SmpRequest {
                 method,
                 attribute,
@@ -107,7 +107,7 @@ fn action() -> impl Strategy<Value = Action> {
 /// All outputs of a run, each with its time and its client.
 type Log = Vec<(Time, AttachId, Inbound)>;
 
-/// Runs the actions, and checks the balance of the counters and the states of links after each.
+/// Runs the actions. After each, checks the balance of the counters and the states of the links.
 fn run(seed: u64, actions: &[Action]) -> (Log, Sim) {
     let mut sim = Sim::new(&common::netlist(), SimConfig::default(), seed).unwrap();
     let clients = [H1, S2].map(|guid| {
@@ -165,9 +165,9 @@ fn run(seed: u64, actions: &[Action]) -> (Log, Sim) {
             for port in 1..=sim.num_ports(guid).unwrap() {
                 let port = PortNum(port);
                 if let Some((far, far_port)) = sim.peer(guid, port).unwrap() {
-                    let near = sim.port_info(guid, port).unwrap().port_state();
+                    let near_state = sim.port_info(guid, port).unwrap().port_state();
                     let far = sim.port_info(far, far_port).unwrap().port_state();
-                    assert_eq!(near == PortState::Down, far == PortState::Down);
+                    assert_eq!(near_state == PortState::Down, far == PortState::Down);
                 }
             }
         }
@@ -188,20 +188,20 @@ proptest! {
         actions in prop::collection::vec(action(), 1..60),
     ) {
         let (log, sim) = run(seed, &actions);
-        let (again, other) = run(seed, &actions);
-        prop_assert_eq!(log, again);
-        prop_assert_eq!(sim.counters(), other.counters());
+        let (second_log, second_sim) = run(seed, &actions);
+        prop_assert_eq!(log, second_log);
+        prop_assert_eq!(sim.counters(), second_sim.counters());
     }
 
     #[test]
     fn a_probe_always_ends(lft in prop::collection::vec(0u8..6, 64), lid in 0u16..70, sl: u8) {
-        let mut hand = common::hand();
-        hand.program();
+        let mut requester = common::requester();
+        requester.program();
         for hops in [&[1][..], &[1, 2]] {
             let mut block = rsm_mad::wire::attr::LinearForwardingTable::default();
             block.ports_mut().copy_from_slice(&lft);
-            hand.set(hops, 0, &block);
+            requester.set(hops, 0, &block);
         }
-        hand.sim.probe((H3, PortNum(1)), Lid(lid), sl).unwrap();
+        requester.sim.probe((H3, PortNum(1)), Lid(lid), sl).unwrap();
     }
 }

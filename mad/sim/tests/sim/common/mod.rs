@@ -42,8 +42,8 @@ fn cable(a: (usize, u8), b: (usize, u8)) -> Cable {
     }
 }
 
-/// Two switches that two links connect (ports 2 and 3), hosts 1 and 2 at port 1 of the first and of
-/// the second switch, host 3 at port 4 of the first.
+/// Two switches, which two links connect at ports 2 and 3; hosts 1 and 2 at port 1 of the first and
+/// of the second switch; host 3 at port 4 of the first switch.
 pub(crate) fn netlist() -> Netlist {
     let nodes = vec![
         node(NodeKind::Switch, S1, 4, "first"),
@@ -62,32 +62,32 @@ pub(crate) fn netlist() -> Netlist {
     Netlist::new(nodes, cables).unwrap()
 }
 
-/// The LIDs that [`Hand::program`] assigns.
+/// The LIDs that [`Requester::program`] assigns.
 pub(crate) const LIDS: [(Guid, u16); 5] = [(H1, 1), (H2, 2), (H3, 3), (S1, 4), (S2, 5)];
 
 /// A client at host 1 that sends requests and waits for answers.
-pub(crate) struct Hand {
+pub(crate) struct Requester {
     pub(crate) sim: Sim,
     pub(crate) client: AttachId,
     pub(crate) now: Time,
     /// Received events that are not answers.
-    pub(crate) other: Vec<(AttachId, Inbound)>,
+    pub(crate) unsolicited: Vec<(AttachId, Inbound)>,
     pub(crate) m_key: u64,
     tid: u64,
 }
 
-pub(crate) fn hand() -> Hand {
-    hand_with(SimConfig::default(), 1)
+pub(crate) fn requester() -> Requester {
+    requester_with(SimConfig::default(), 1)
 }
 
-pub(crate) fn hand_with(config: SimConfig, seed: u64) -> Hand {
+pub(crate) fn requester_with(config: SimConfig, seed: u64) -> Requester {
     let mut sim = Sim::new(&netlist(), config, seed).unwrap();
     let client = sim.attach(H1, PortNum(1)).unwrap();
-    Hand {
+    Requester {
         sim,
         client,
         now: Time::ZERO,
-        other: Vec::new(),
+        unsolicited: Vec::new(),
         m_key: 0,
         tid: 0,
     }
@@ -98,7 +98,7 @@ pub(crate) fn path(hops: &[u8]) -> DirectedPath {
     DirectedPath::from_hops(&hops).unwrap()
 }
 
-impl Hand {
+impl Requester {
     pub(crate) fn request(
         &mut self,
         method: Method,
@@ -121,9 +121,9 @@ impl Hand {
         let mad = *smp.as_bytes();
         self.sim
             .send(self.client, &Datagram { mad, remote }, self.now);
-        let end = self.now + Duration::from_millis(10);
+        let deadline = self.now + Duration::from_millis(10);
         let tid = smp.header().tid();
-        while let Some(time) = self.sim.next_event().filter(|&time| time <= end) {
+        while let Some(time) = self.sim.next_event().filter(|&time| time <= deadline) {
             self.now = self.now.max(time);
             while let Some((to, inbound)) = self.sim.poll(self.now) {
                 if let Inbound::Mad(datagram) = &inbound {
@@ -132,10 +132,10 @@ impl Hand {
                         return Some(*answer);
                     }
                 }
-                self.other.push((to, inbound));
+                self.unsolicited.push((to, inbound));
             }
         }
-        self.now = end;
+        self.now = deadline;
         None
     }
 
@@ -146,7 +146,7 @@ impl Hand {
     }
 
     pub(crate) fn get_as<A: Attribute>(&mut self, hops: &[u8], modifier: u32) -> A {
-        let answer = self.get(hops, A::ID, modifier).expect("an answer");
+        let answer = self.get(hops, A::ID, modifier).expect("the agent answers");
         assert_eq!(answer.status(), Status::OK);
         *A::from_data(answer.data())
     }
@@ -200,14 +200,14 @@ impl Hand {
     pub(crate) fn wait(&mut self, duration: Duration) {
         self.now += duration;
         while let Some(output) = self.sim.poll(self.now) {
-            self.other.push(output);
+            self.unsolicited.push(output);
         }
     }
 
     /// Returns the received datagrams that are not answers, and removes them.
     pub(crate) fn take_mads(&mut self) -> Vec<(AttachId, Datagram)> {
-        let other = std::mem::take(&mut self.other);
-        other
+        let unsolicited = std::mem::take(&mut self.unsolicited);
+        unsolicited
             .into_iter()
             .filter_map(|(to, inbound)| match inbound {
                 Inbound::Mad(datagram) => Some((to, datagram)),
@@ -216,8 +216,8 @@ impl Hand {
             .collect()
     }
 
-    /// The nodes, with the ports of the path from host 1 to each.
-    pub(crate) const WAYS: [(Guid, &'static [u8]); 5] = [
+    /// The nodes, each with the exit ports of the path from host 1.
+    pub(crate) const PATHS: [(Guid, &'static [u8]); 5] = [
         (H1, &[]),
         (S1, &[1]),
         (H3, &[1, 4]),
@@ -225,13 +225,14 @@ impl Hand {
         (H2, &[1, 2, 1]),
     ];
 
-    /// Programs LIDs, tables (all routes use port 2) and states.
+    /// Programs LIDs, forwarding tables (all routes between the switches use port 2) and port
+    /// states.
     pub(crate) fn program(&mut self) {
         let lid_of = |guid| {
             let (_, lid) = LIDS.iter().find(|(node, _)| *node == guid).unwrap();
             Lid(*lid)
         };
-        for (guid, hops) in Self::WAYS {
+        for (guid, hops) in Self::PATHS {
             let port = 0;
             let status = self.change_port(hops, port, |info| {
                 info.set_lid(lid_of(guid)).set_master_sm_lid(lid_of(H1));
@@ -239,17 +240,17 @@ impl Hand {
             assert_eq!(status, Some(Status::OK), "{guid}");
         }
         // The exit ports by LID, in the order H1, H2, H3, S1, S2.
-        for (hops, exits) in [(&[1u8][..], [1, 2, 4, 0, 2]), (&[1, 2], [2, 1, 2, 2, 0])] {
+        for (hops, exit_ports) in [(&[1u8][..], [1, 2, 4, 0, 2]), (&[1, 2], [2, 1, 2, 2, 0])] {
             let mut block = LinearForwardingTable::default();
             block.ports_mut().fill(255);
-            block.ports_mut()[1..6].copy_from_slice(&exits);
+            block.ports_mut()[1..6].copy_from_slice(&exit_ports);
             assert_eq!(self.set(hops, 0, &block), Some(Status::OK));
             let mut info: SwitchInfo = self.get_as(hops, 0);
             info.set_linear_fdb_top(Lid(5)).set_port_state_change(true);
             assert_eq!(self.set(hops, 0, &info), Some(Status::OK));
         }
         for state in [PortState::Armed, PortState::Active] {
-            for (guid, hops) in Self::WAYS {
+            for (guid, hops) in Self::PATHS {
                 let ports: &[u8] = match guid {
                     S1 => &[1, 2, 3, 4],
                     S2 => &[1, 2, 3],
