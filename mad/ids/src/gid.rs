@@ -23,7 +23,7 @@ impl Gid {
         (self.0 >> 64) as u64
     }
 
-    /// The lower half of the GID, which is the GUID of the port in the GID of a port.
+    /// The lower half of the GID, which is the port's GUID in the GID of a port.
     pub const fn guid(self) -> Guid {
         Guid(self.0 as u64)
     }

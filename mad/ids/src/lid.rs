@@ -118,7 +118,8 @@ impl Lmc {
         1 << self.0
     }
 
-    /// Whether `base` can be a base LID with this LMC: its LMC low bits are zero.
+    /// Whether `base` can be a base LID with this LMC: its lowest bits, as many as the LMC, are
+    /// zero.
     pub const fn aligns(self, base: Lid) -> bool {
         base.0 & (self.lids() - 1) == 0
     }

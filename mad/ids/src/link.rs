@@ -59,8 +59,8 @@ impl FromStr for LinkWidth {
 
 /// The signalling generation of a link's lanes (IBA 14.2.5.6, LinkSpeedActive, LinkSpeedExtActive).
 ///
-/// Ordered from the slowest to the fastest; FDR10, a vendor's 10.3 Gb/s with a better line code, is
-/// ordered between QDR and FDR.
+/// Ordered from the slowest to the fastest; FDR10, a vendor's speed of 10.3 Gb/s with a better line
+/// code, is ordered between QDR and FDR.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LinkSpeed {
     /// Single data rate, 2.5 Gb/s per lane.

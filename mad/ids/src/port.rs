@@ -4,9 +4,9 @@ use crate::Guid;
 
 /// The number of a port on its node (IBA 14.2.5.3).
 ///
-/// Ports of channel adapters and routers count from 1. A switch's external ports count from 1;
-/// its port 0 is the management port that every path to the switch itself ends at.
-/// 255 in a forwarding table means "drop".
+/// Ports of channel adapters and routers count from 1. A switch's external ports count from 1; its
+/// port 0 is the management port, at which every path to the switch itself ends. The number 255 in
+/// a forwarding table means "drop".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PortNum(pub u8);
 

@@ -1,5 +1,5 @@
-/// The rate codes of paths and groups (IBA 15.2.5.16) with their rates in tenths of Gb/s, the
-/// slowest first. Codes are not in the order of the rates.
+/// The rate codes of paths and groups (IBA 15.2.5.16) with their rates in tenths of Gb/s, from the
+/// slowest to the fastest. Codes are not in the order of the rates.
 pub const RATES: [(u8, u16); 23] = [
     (2, 25),
     (5, 50),
@@ -28,6 +28,6 @@ pub const RATES: [(u8, u16); 23] = [
 
 /// The code of exactly this rate in tenths of Gb/s; `None` if the rate has no code.
 pub fn rate_code(tenth_gbps: u16) -> Option<u8> {
-    let known = RATES.iter().find(|&&(_, rate)| rate == tenth_gbps);
-    known.map(|&(code, _)| code)
+    let entry = RATES.iter().find(|&&(_, rate)| rate == tenth_gbps);
+    entry.map(|&(code, _)| code)
 }

@@ -1,6 +1,6 @@
 //! The accessor macro of the wire views, and its two traits.
 //!
-//! Everything that an accessor is made of is `#[inline]`: other crates then read a field with a few
+//! All functions behind an accessor are `#[inline]`, so that other crates read a field with a few
 //! instructions, without calls.
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
@@ -14,7 +14,7 @@ pub(crate) trait Word: Copy {
     /// The value of the word.
     fn load(self) -> u64;
 
-    /// A word whose low [`Word::WIDTH`] bits are those of `value`.
+    /// A word with the low [`Word::WIDTH`] bits of `value`.
     fn store(value: u64) -> Self;
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn get<const HIGH: u32, const LOW: u32, W: Word, F: Field>(word: W) -
     F::from_bits((word.load() >> LOW) & ones(HIGH - LOW + 1))
 }
 
-/// Replaces the bits `HIGH` down to `LOW` of `word`, and no others.
+/// Replaces the bits `HIGH` down to `LOW` of `word`, and no other bits.
 #[inline]
 pub(crate) fn set<const HIGH: u32, const LOW: u32, W: Word, F: Field>(word: &mut W, value: F) {
     const { assert!(LOW <= HIGH && HIGH < W::WIDTH) };

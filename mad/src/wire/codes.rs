@@ -1,15 +1,16 @@
 //! Macros for the small types of fields: enumerations that keep unknown codes, and bit masks that
 //! print by name.
 
-/// An enumeration over a code of up to 8 bits. A code without a name is `Unknown`, which keeps it.
+/// An enumeration over a code of up to 8 bits. A code without a name becomes `Unknown`, which keeps
+/// the code.
 macro_rules! code_enum {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $code:literal $text:literal,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum $name {
             $($(#[$vdoc])* $variant,)*
-            /// A code without a name in the specification. [`Self::from_code`] never returns one
-            /// that has a name.
+            /// A code without a name in the specification. [`Self::from_code`] never returns
+            /// `Unknown` for a code with a name.
             Unknown(u8),
         }
 
@@ -121,26 +122,26 @@ macro_rules! bit_mask {
             }
         }
 
-        /// The names of the bits that have one and the rest in hexadecimal, joined by `|`; `0` for
-        /// the empty set.
+        /// The names of the named bits, and all other bits as one hexadecimal number, joined by
+        /// `|`; `0` for the empty set.
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                let mut rest = *self;
+                let mut unnamed = *self;
                 let mut separator = "";
                 for &(bit, text) in Self::NAMES {
-                    if rest.contains(bit) {
+                    if unnamed.contains(bit) {
                         write!(f, "{separator}{text}")?;
                         separator = "|";
-                        rest = rest.without(bit);
+                        unnamed = unnamed.without(bit);
                     }
                 }
-                if rest.is_empty() && !self.is_empty() {
+                if unnamed.is_empty() && !self.is_empty() {
                     return Ok(());
                 }
-                if rest.is_empty() {
+                if unnamed.is_empty() {
                     f.write_str("0")
                 } else {
-                    write!(f, "{separator}{:#x}", rest.0)
+                    write!(f, "{separator}{:#x}", unnamed.0)
                 }
             }
         }
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_print_names_and_the_rest_in_hexadecimal() {
+    fn masks_print_names_and_unnamed_bits_in_hexadecimal() {
         assert_eq!(LinkSpeeds::NONE.to_string(), "0");
         assert_eq!((LinkSpeeds::SDR | LinkSpeeds::QDR).to_string(), "SDR|QDR");
         assert_eq!(LinkSpeeds(0x9).to_string(), "SDR|0x8");
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_are_sets() {
+    fn masks_support_union_containment_and_difference() {
         let both = LinkWidths::X1 | LinkWidths::X4;
         assert!(both.contains(LinkWidths::X4) && !both.contains(LinkWidths::X2));
         assert_eq!(both.without(LinkWidths::X1), LinkWidths::X4);

@@ -9,7 +9,7 @@ use super::header::{AttrId, Class, MadHeader};
 use super::sa::{Record, SaMad};
 use super::smp::Smp;
 
-/// All fields of a datagram, one per line, in the form of [`dissect`].
+/// Displays all fields of a datagram, one per line; see [`dissect`].
 ///
 /// The first line is the header. Datagrams of classes other than subnet management and the SA have
 /// no further lines. A table of records has only the lines of its first record.
@@ -27,28 +27,28 @@ impl fmt::Display for Dissection<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let header = MadHeader::of(self.mad);
         if header.class() == Class::SUBNET_ADMINISTRATION {
-            return sa(self.mad, f);
+            return write_sa(self.mad, f);
         }
         if !header.class().is_subnet_management() {
             return writeln!(f, "{header:?}");
         }
         let smp = Smp::from_bytes(self.mad);
         writeln!(f, "{smp:?}")?;
-        lines(fields::SMP, self.mad, f)?;
+        write_fields(fields::SMP, self.mad, f)?;
         if smp.is_directed() {
-            lines(fields::DIRECTED, self.mad, f)?;
+            write_fields(fields::DIRECTED, self.mad, f)?;
         }
         writeln!(f, "{}", header.attribute())?;
         if smp.data().iter().all(|&byte| byte == 0) {
             return writeln!(f, "  all zeroes");
         }
         let Some(table) = fields::of_attribute(header.attribute()) else {
-            return hex_lines(smp.data(), f);
+            return write_hex(smp.data(), f);
         };
-        lines(table, smp.data(), f)?;
+        write_fields(table, smp.data(), f)?;
         if header.attribute() == AttrId::NOTICE {
             let notice = Notice::from_data(smp.data());
-            lines(details_of(notice), notice.data_details(), f)?;
+            write_fields(details_of(notice), notice.data_details(), f)?;
         }
         Ok(())
     }
@@ -61,11 +61,11 @@ impl fmt::Debug for Dissection<'_> {
 }
 
 /// Writes a datagram of the SA.
-fn sa(bytes: &MadBytes, f: &mut Formatter<'_>) -> fmt::Result {
+fn write_sa(bytes: &MadBytes, f: &mut Formatter<'_>) -> fmt::Result {
     let mad = SaMad::from_bytes(bytes);
     writeln!(f, "{mad:?}")?;
-    lines(fields::RMPP, bytes, f)?;
-    lines(fields::SA, bytes, f)?;
+    write_fields(fields::RMPP, bytes, f)?;
+    write_fields(fields::SA, bytes, f)?;
     writeln!(f, "{}", mad.header.attribute_name())?;
     let rmpp = mad.header.rmpp();
     let continued = rmpp.is_active() && rmpp.segment_number() > 1;
@@ -73,13 +73,13 @@ fn sa(bytes: &MadBytes, f: &mut Formatter<'_>) -> fmt::Result {
         _ if mad.data.iter().all(|&byte| byte == 0) => writeln!(f, "  all zeroes"),
         // Later segments may begin anywhere in a record.
         Some(layout) if !continued => {
-            lines(layout.fields, &mad.data, f)?;
+            write_fields(layout.fields, &mad.data, f)?;
             layout.embedded.iter().try_for_each(|&(offset, table)| {
                 let data = mad.data.get(usize::from(offset / 8)..);
-                lines(table, data.unwrap_or(&[]), f)
+                write_fields(table, data.unwrap_or(&[]), f)
             })
         }
-        _ => hex_lines(&mad.data, f),
+        _ => write_hex(&mad.data, f),
     }
 }
 
@@ -112,14 +112,14 @@ fn details_of(notice: &Notice) -> &'static [FieldSpec] {
 }
 
 /// Writes each field of `table` on a line, with its value in `data`.
-fn lines(table: &[FieldSpec], data: &[u8], f: &mut Formatter<'_>) -> fmt::Result {
+fn write_fields(table: &[FieldSpec], data: &[u8], f: &mut Formatter<'_>) -> fmt::Result {
     table
         .iter()
         .try_for_each(|field| writeln!(f, "  {}: {}", field.name, field.value(data)))
 }
 
 /// Writes `data` in hexadecimal digits, 16 bytes a line.
-fn hex_lines(data: &[u8], f: &mut Formatter<'_>) -> fmt::Result {
+fn write_hex(data: &[u8], f: &mut Formatter<'_>) -> fmt::Result {
     const BYTES_PER_LINE: usize = 16;
     for line in data.chunks(BYTES_PER_LINE) {
         f.write_str(" ")?;

@@ -184,8 +184,8 @@ impl Method {
     }
 }
 
-/// The status of a response (IBA 13.4.7): bits 0 to 4 have the same meaning in all classes, bits 8
-/// to 14 a meaning that the class defines.
+/// The status of a response (IBA 13.4.7): bits 0 to 4 have the same meaning in all classes, and the
+/// class defines the meaning of bits 8 to 14.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Status(pub u16);
 
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_is_seen_beside_other_bits() {
+    fn busy_bit_beside_other_bits_is_recognized() {
         assert!(Status(0x001D).is_busy());
         assert_eq!(Status(0x001D).code(), Status::INVALID_FIELD);
         assert_eq!(Status(0x8001).without_direction(), Status::BUSY);

@@ -43,7 +43,7 @@ bit_mask! {
 
 code_enum! {
     /// The reason in STOP and ABORT why a transfer ended (IBA 13.6.2.1). The class defines the
-    /// values 128 to 191, vendors those from 192 to 255.
+    /// values 128 to 191, and vendors the values 192 to 255.
     RmppStatus {
         /// The packet reports no error.
         Normal = 0 "normal",
@@ -96,13 +96,13 @@ pub struct RmppHeader {
 
 const _: () = assert!(size_of::<RmppHeader>() == RmppHeader::LEN);
 
-/// The place of the header in a datagram.
+/// The layout of a datagram with this header.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Packet {
     header: MadHeader,
     rmpp: RmppHeader,
-    rest: [u8; MAD_LEN - size_of::<MadHeader>() - RmppHeader::LEN],
+    data: [u8; MAD_LEN - size_of::<MadHeader>() - RmppHeader::LEN],
 }
 
 bits! { RmppHeader {
@@ -110,14 +110,15 @@ bits! { RmppHeader {
     version, set_version: u8 = version;
     /// The type of the packet.
     rmpp_type, set_rmpp_type: RmppType = kind;
-    /// The time that the sender of the packet needs to answer: 4.096 µs × 2^value; 31 if it is not
-    /// stated.
+    /// The time that the sender of the packet needs to answer: 4.096 µs × 2^value; 31
+    /// ([`Self::RESP_TIME_NONE`]) if the time is not stated.
     resp_time, set_resp_time: u8 = resp_time_and_flags[7, 3];
     /// The flags of the packet.
     flags, set_flags: RmppFlags = resp_time_and_flags[2, 0];
     /// The reason why the transfer ended; 0 in DATA and ACK.
     status, set_status: RmppStatus = status;
-    /// The number of the segment, from 1; in ACK the last one received in order.
+    /// The number of the segment, from 1; in an ACK the number of the last segment received in
+    /// order.
     segment_number, set_segment_number: u32 = data1;
     /// The number of bytes of the message behind the class's header, as the protocol counts them;
     /// valid in DATA. The first segment has the number for all segments together or 0, the last
@@ -131,7 +132,7 @@ impl RmppHeader {
     /// The length of the header in bytes.
     pub const LEN: usize = 12;
 
-    /// The RRespTime that states no time.
+    /// The value of [`Self::resp_time`] for a time that is not stated.
     pub const RESP_TIME_NONE: u8 = 31;
 
     /// The header of a datagram of a class that uses the protocol.

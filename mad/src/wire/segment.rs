@@ -1,4 +1,5 @@
-//! The datagrams of one message: headers, RMPP header and a piece of the data (IBA 13.6.2).
+//! The datagrams of one message: the headers with the RMPP header, and a piece of the data (IBA
+//! 13.6.2).
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -48,14 +49,14 @@ impl Segment {
         segment
     }
 
-    /// A packet other than DATA.
+    /// A packet without data, of a type other than DATA.
     pub(crate) fn control(headers: &Headers, kind: RmppType, status: RmppStatus) -> Segment {
         let mut segment = Segment::new(headers);
         segment.rmpp.set_rmpp_type(kind).set_status(status);
         segment
     }
 
-    /// An acknowledgement of everything up to `segment_number`, which opens the window up to
+    /// An acknowledgement of all segments up to `segment_number`, which opens the window up to
     /// `new_window_last`.
     pub(crate) fn ack(headers: &Headers, segment_number: u32, new_window_last: u32) -> Segment {
         let mut segment = Segment::control(headers, RmppType::Ack, RmppStatus::Normal);
@@ -102,8 +103,8 @@ impl Segment {
         headers
     }
 
-    /// The headers of a packet to the other side: the same transaction identifier, and the R bit
-    /// inverted.
+    /// The headers of a packet to the sender of this segment: the same transaction identifier, and
+    /// the R bit inverted.
     pub(crate) fn headers_back(&self) -> Headers {
         let mut back = *self;
         let method = Method(self.header.method().0 ^ Method::RESPONSE_BIT);
@@ -123,8 +124,8 @@ impl Segment {
         self.rmpp.flags().contains(RmppFlags::LAST)
     }
 
-    /// The error of the packet on its own: its version, its type, or a status that does not belong
-    /// to its type; `None` if there is none.
+    /// The error of the packet, regardless of the transfer: its version, its type, or a status that
+    /// does not belong to its type; `None` for a correct packet.
     pub(crate) fn fault(&self) -> Option<RmppStatus> {
         if self.rmpp.version() != RMPP_VERSION {
             return Some(RmppStatus::UnsupportedVersion);
@@ -156,8 +157,8 @@ pub fn segments(message: &[u8]) -> impl Iterator<Item = MadBytes> + '_ {
     })
 }
 
-/// Fills in the RMPP header of the first segment in a message, as if the message had no other
-/// segments.
+/// Fills in the RMPP header of the first segment in a message, as if the message had only this
+/// segment.
 pub(crate) fn complete_header(message: &mut [u8]) {
     let first = segments(message).next();
     if let (Some(first), Some(headers)) = (first, message.first_chunk_mut::<SA_HEADER_LEN>()) {
@@ -165,7 +166,7 @@ pub(crate) fn complete_header(message: &mut [u8]) {
     }
 }
 
-/// The PayloadLength of all segments of `bytes` bytes of data together; 0 if it does not fit the
+/// The total PayloadLength of the segments of `bytes` bytes of data; 0 if it does not fit the
 /// field.
 pub(crate) fn payload_of_all(bytes: u64) -> u32 {
     let segments = bytes.div_ceil(SA_DATA_LEN as u64).max(1);
@@ -175,7 +176,7 @@ pub(crate) fn payload_of_all(bytes: u64) -> u32 {
         .unwrap_or(0)
 }
 
-/// The number of bytes of data that segments with this total PayloadLength hold.
+/// The number of bytes of data in segments whose PayloadLength is `payload` in total.
 pub(crate) fn data_of(payload: u32) -> u64 {
     let segments = u64::from(payload.div_ceil(MAX_PAYLOAD));
     u64::from(payload).saturating_sub(segments * u64::from(CLASS_HEADER_LEN))

@@ -16,7 +16,7 @@ pub const SMP_DATA_LEN: usize = 64;
 /// The class version of subnet management (IBA 14.2.1).
 pub const CLASS_VERSION: u8 = 1;
 
-/// A subnet management packet of either kind (IBA 14.2.1.1, 14.2.1.2).
+/// A subnet management packet, LID-routed or directed-route (IBA 14.2.1.1, 14.2.1.2).
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -56,12 +56,12 @@ pub struct SmpRequest {
     pub method: Method,
     /// The attribute of the request.
     pub attribute: AttrId,
-    /// The attribute modifier; the attribute types in [`attr`](super::attr) have helpers that make
-    /// it.
+    /// The attribute modifier; the attribute types in [`attr`](super::attr) have helpers that
+    /// compute it.
     pub modifier: u32,
     /// The transaction identifier.
     pub tid: Tid,
-    /// The management key that the target's port checks; 0 if none is set.
+    /// The management key that the target's port checks; 0 if the port has no key.
     pub m_key: u64,
     /// The attribute, or zeroes in a Get.
     pub data: [u8; SMP_DATA_LEN],
@@ -156,12 +156,12 @@ impl Smp {
 
     /// Sets [`Smp::status`]; D of a directed-route packet does not change.
     pub fn set_status(&mut self, status: Status) -> &mut Self {
-        let kept = if self.is_directed() {
+        let new_status = if self.is_directed() {
             Status(status.without_direction().0 | self.direction_bit())
         } else {
             status
         };
-        self.header.set_status(kept);
+        self.header.set_status(new_status);
         self
     }
 
@@ -182,8 +182,8 @@ impl Smp {
         self
     }
 
-    /// The initial path of a directed-route packet, up to HopCount; never more than the packet can
-    /// hold.
+    /// The initial path of a directed-route packet, up to HopCount; at most 63 hops, which is what
+    /// a packet can hold.
     pub fn path(&self) -> DirectedPath {
         let mut path = DirectedPath::new();
         for &port in self
@@ -237,8 +237,8 @@ impl Smp {
         self
     }
 
-    /// The exit ports of the path to the target; entry 1 is the requester's, and entry 0 is not
-    /// used.
+    /// The exit ports of the path to the target; entry 1 is the exit port of the requester, and
+    /// entry 0 is not used.
     pub fn initial_path(&self) -> &[u8; 64] {
         &self.initial_path
     }
@@ -253,9 +253,9 @@ impl Smp {
         &mut self.return_path
     }
 
-    /// Changes a request in place into its response: the method becomes the answer, the status
-    /// `status`, and D is set on a directed route. All other fields, HopPointer included, keep
-    /// their values. A method without an answer gets the R bit.
+    /// Changes a request in place into its response: the method becomes the method of the answer,
+    /// the status becomes `status`, and D is set on a directed route. All other fields, HopPointer
+    /// included, keep their values. A method without an answer gets the R bit.
     pub fn make_response(&mut self, status: Status) -> &mut Self {
         let method = self.header.method();
         let answer = method
@@ -272,9 +272,11 @@ impl Smp {
 bits! { Smp {
     /// The management key (IBA 14.2.4).
     m_key, set_m_key: u64 = m_key;
-    /// The start of the LID-routed part before the directed part; permissive when there is none.
+    /// The start of the LID-routed part before the directed part; the permissive LID without such a
+    /// part.
     dr_slid, set_dr_slid: Lid = dr_slid;
-    /// The end of the LID-routed part after the directed part; permissive when there is none.
+    /// The end of the LID-routed part after the directed part; the permissive LID without such a
+    /// part.
     dr_dlid, set_dr_dlid: Lid = dr_dlid;
 } }
 

@@ -40,8 +40,8 @@ const PSID_LEN: usize = 16;
 ///  112  - to byte 255
 /// ```
 ///
-/// Devices whose version has numbers above 255 show it in the extended fields; older ones leave
-/// these zero. Layout: `vendstat.c` of rdma-core.
+/// Devices whose version has numbers above 255 show the version in the extended fields; older
+/// devices leave these fields zero. Layout: `vendstat.c` of rdma-core.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct GeneralInfoMad {
@@ -96,7 +96,8 @@ impl GeneralInfoMad {
         zerocopy::transmute_ref!(self)
     }
 
-    /// The version of the firmware: the extended version, or the short one if the extended is zero.
+    /// The version of the firmware: the extended version, or the short version if the extended
+    /// version is zero.
     pub fn firmware(&self) -> FirmwareVersion {
         let extended = self.fw_ext_version.map(U32::get);
         match extended {
@@ -106,7 +107,7 @@ impl GeneralInfoMad {
     }
 
     /// Sets [`Self::firmware`] in both forms; numbers above 255 lose their upper bits in the short
-    /// one.
+    /// form.
     pub fn set_firmware(&mut self, version: FirmwareVersion) -> &mut Self {
         self.fw_version = version.0.map(|number| number as u8);
         self.fw_ext_version = version.0.map(U32::new);
@@ -146,8 +147,8 @@ impl fmt::Display for FirmwareVersion {
 mod tests {
     use super::*;
 
-    /// Bytes of an answer by the offsets of `vendstat.c`.
-    fn answer() -> MadBytes {
+    /// The bytes of an answer, by the offsets of `vendstat.c`.
+    fn answer_bytes() -> MadBytes {
         let mut bytes = [0; MAD_LEN];
         bytes[64..68].copy_from_slice(&[0, 28, 39, 234]);
         bytes[80..93].copy_from_slice(b"MT_0000000838");
@@ -155,8 +156,8 @@ mod tests {
     }
 
     #[test]
-    fn short_version_is_used_only_without_an_extended_one() {
-        let mut bytes = answer();
+    fn short_version_is_used_only_without_an_extended_version() {
+        let mut bytes = answer_bytes();
         let mad = GeneralInfoMad::from_bytes(&bytes);
         assert_eq!(mad.firmware(), FirmwareVersion([28, 39, 234]));
         assert_eq!(mad.psid(), b"MT_0000000838");

@@ -6,24 +6,24 @@
 
 use rsm_ids::PortNum;
 
-/// The place of the block number in the attribute modifier of ARGroupTable and of the adaptive
+/// The bit field of the block number in the attribute modifier of ARGroupTable and of the adaptive
 /// linear forwarding table. Assumed: the block number is in the low bits, and the other bits are 0,
-/// which means one group table and one pLFT. Strongly inferred from parameter lists; the places of
-/// group table and pLFT in the modifier are unknown, and both are 0.
-pub(super) const AR_BLOCK: BlockPlace = BlockPlace { shift: 0, bits: 12 };
+/// which means one group table and one pLFT. Strongly inferred from parameter lists; the positions
+/// of group table and pLFT in the modifier are unknown, and both numbers are 0.
+pub(super) const AR_BLOCK: BlockField = BlockField { shift: 0, bits: 12 };
 
 /// The order of bits in the 256-bit port mask of a group. Assumed: port 0 is bit 0 of the last
 /// byte, as in the port masks of the IBTA. Inferred by analogy alone.
 pub(super) const MASK_PORT_0: MaskOrder = MaskOrder::LastByte;
 
-/// The place of a block number in an attribute modifier.
-pub(super) struct BlockPlace {
+/// The bit field of a block number in an attribute modifier.
+pub(super) struct BlockField {
     shift: u32,
     bits: u32,
 }
 
-impl BlockPlace {
-    /// The modifier for a block; bits beyond the range are lost.
+impl BlockField {
+    /// The modifier for a block; bits beyond the field are lost.
     pub(super) const fn modifier(&self, block: u16) -> u32 {
         (block as u32 & self.mask()) << self.shift
     }
@@ -47,7 +47,7 @@ impl BlockPlace {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(
     dead_code,
-    reason = "the order that is not assumed stands by for a correction"
+    reason = "the order that is not assumed is kept for a correction"
 )]
 pub(super) enum MaskOrder {
     /// Port 0 is bit 0 of the first byte.
@@ -58,7 +58,7 @@ pub(super) enum MaskOrder {
 
 impl MaskOrder {
     /// The byte and the bit of a port in the mask.
-    pub(super) const fn place(self, port: PortNum) -> (usize, u8) {
+    pub(super) const fn byte_and_bit(self, port: PortNum) -> (usize, u8) {
         let byte = port.0 as usize / 8;
         let bit = 1 << (port.0 % 8);
         match self {
@@ -77,14 +77,14 @@ mod tests {
         for order in [MaskOrder::FirstByte, MaskOrder::LastByte] {
             let mut mask = [0u8; 32];
             for port in 0..=u8::MAX {
-                let (byte, bit) = order.place(PortNum(port));
+                let (byte, bit) = order.byte_and_bit(PortNum(port));
                 assert_eq!(mask[byte] & bit, 0);
                 mask[byte] |= bit;
             }
             assert_eq!(mask, [0xFF; 32]);
         }
-        assert_eq!(MASK_PORT_0.place(PortNum(0)), (31, 1));
-        assert_eq!(MASK_PORT_0.place(PortNum(9)), (30, 2));
+        assert_eq!(MASK_PORT_0.byte_and_bit(PortNum(0)), (31, 1));
+        assert_eq!(MASK_PORT_0.byte_and_bit(PortNum(9)), (30, 2));
     }
 
     #[test]

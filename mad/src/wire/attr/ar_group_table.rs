@@ -11,9 +11,10 @@ use super::attribute;
 /// byte 32 .. 63  port mask of the second
 /// ```
 ///
-/// The table is a row of sub groups: if a group has one sub group, a block holds two groups; if a
-/// group has two, a block holds one. Layout: `ib_types.h` of OpenSM 5.24.0.MLNX20250722. The order
-/// of bits in a mask and the attribute modifier are not public; see `ar_encoding`.
+/// The table is a row of sub groups. If a group has one sub group, a block holds two groups; if a
+/// group has two sub groups, a block holds one group. Layout: `ib_types.h` of OpenSM
+/// 5.24.0.MLNX20250722. The order of bits in a mask and the attribute modifier are not public; see
+/// `ar_encoding`.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct ArGroupTable {
@@ -42,12 +43,12 @@ impl ArGroupTable {
     pub fn ports(&self, index: usize) -> impl Iterator<Item = PortNum> + '_ {
         let mask = self.masks.get(index);
         (0..=u8::MAX).map(PortNum).filter(move |port| {
-            let (byte, bit) = MASK_PORT_0.place(*port);
+            let (byte, bit) = MASK_PORT_0.byte_and_bit(*port);
             mask.is_some_and(|mask| mask[byte] & bit != 0)
         })
     }
 
-    /// Replaces the ports of a sub group; nothing happens beyond [`Self::ENTRIES`].
+    /// Replaces the ports of a sub group; an index beyond [`Self::ENTRIES`] changes nothing.
     pub fn set_ports(
         &mut self,
         index: usize,
@@ -56,7 +57,7 @@ impl ArGroupTable {
         if let Some(mask) = self.masks.get_mut(index) {
             *mask = [0; Self::MASK_LEN];
             for port in ports {
-                let (byte, bit) = MASK_PORT_0.place(port);
+                let (byte, bit) = MASK_PORT_0.byte_and_bit(port);
                 mask[byte] |= bit;
             }
         }

@@ -94,11 +94,11 @@ bits! { ArInfo {
 } }
 
 impl ArInfo {
-    /// The attribute modifier of the settings in force; other modifiers query the effect of other
-    /// settings.
+    /// The attribute modifier of the settings in force; other modifiers query the effect of
+    /// hypothetical settings.
     pub const MODIFIER: u32 = 0;
 
-    /// Whether packets may leave by other ports than those of the LinearForwardingTable.
+    /// Whether packets may leave by ports other than the ports in the LinearForwardingTable.
     pub fn uses_groups(&self) -> bool {
         self.enabled()
             || self.fast_recovery_enabled()

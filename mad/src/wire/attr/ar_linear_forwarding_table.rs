@@ -44,7 +44,7 @@ attribute!(
     "ARLinearForwardingTable"
 );
 
-/// The entry of one LID, which says how the switch forwards packets to it.
+/// The entry of one LID, which determines how the switch forwards packets to the LID.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ArEntry {
     /// Whether the switch uses the group or the static port.

@@ -8,7 +8,7 @@ use crate::wire::bits::bits;
 use crate::wire::codes::{bit_mask, code_enum};
 
 bit_mask! {
-    /// The link speeds that Mellanox added to those of the specification.
+    /// The link speeds that Mellanox added to the speeds of the specification.
     MlnxLinkSpeed(u8) {
         /// FDR10, 10.3125 Gb/s per lane.
         FDR10 = 0x01 "FDR10",
@@ -24,7 +24,7 @@ bit_mask! {
 }
 
 code_enum! {
-    /// The reason why a switch, without a request of the manager, took a port out of service.
+    /// The reason why a switch took a port out of service without a request of the manager.
     UnhealthyReason {
         /// The port is in service.
         None = 0 "none",
@@ -73,8 +73,8 @@ code_enum! {
 /// ```
 ///
 /// A is AME, N enables the aggregation node, R router LIDs, V says that the port recovered, B
-/// enables UsedBandwidth. F is an FNM port, M a mission port in use as one, Q says that QoSConfigVL
-/// is in force, T is access or trunk, S a special port. Layout: `ib_types.h` of OpenSM
+/// enables UsedBandwidth. F is an FNM port, M a mission port in use as an FNM port, Q says that
+/// QoSConfigVL is in force, T is access or trunk, S a special port. Layout: `ib_types.h` of OpenSM
 /// 5.24.0.MLNX20250722.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -134,7 +134,7 @@ bits! { ExtendedPortInfo {
     admin_state, set_admin_state: u8 = admin[3, 1];
     /// The capabilities of the port.
     capability_mask, set_capability_mask: ExtendedPortCapabilities = capability_mask;
-    /// F: whether the port is one of the ring of management links in a multi-plane switch.
+    /// F: whether the port belongs to the ring of management links in a multi-plane switch.
     is_fnm_port, set_is_fnm_port: bool = kind[7, 7];
     /// M: whether the port is an ordinary port that is used as an FNM port.
     is_mission_port_as_fnm, set_is_mission_port_as_fnm: bool = kind[6, 6];

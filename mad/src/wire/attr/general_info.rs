@@ -30,7 +30,7 @@ impl GeneralInfo {
     /// software.
     pub const CAPABILITIES: u32 = 4;
 
-    /// The capabilities that the device states.
+    /// The capabilities that the device announces.
     pub fn capabilities(&self) -> Capabilities {
         Capabilities(self.words.map(U32::get))
     }
@@ -47,7 +47,7 @@ impl GeneralInfo {
 pub struct Capabilities(pub [u32; 4]);
 
 impl Capabilities {
-    /// The empty set, for a device that was not asked or does not support GeneralInfo.
+    /// The empty set, for a device that was not queried or does not support GeneralInfo.
     pub const NONE: Capabilities = Capabilities([0; 4]);
 
     /// Whether the agent has `capability`.

@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::attribute;
 
 /// A block of a port's GUIDInfo (IBA 14.2.5.5): eight GUIDs. Entry 0 of block 0 is the port GUID,
-/// and read only.
+/// which is read only.
 ///
 /// ```text
 /// byte 8 × i .. 8 × i + 7  GUID 8 × block + i

@@ -61,7 +61,7 @@ impl LinkSpeeds {
 
 bit_mask! {
     /// A set of extended link speeds; LinkSpeedExtActive has one bit, or none if the speed is an
-    /// original one.
+    /// original speed.
     LinkSpeedExt(u8) {
         /// FDR, 14.0625 Gb/s per lane.
         FDR = 0x01 "FDR",
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_speed_is_not_taken_for_a_slower_one() {
+    fn an_unknown_speed_does_not_count_as_a_slower_speed() {
         assert_eq!(
             active_speed(LinkSpeeds::QDR, LinkSpeedExt(0x3), LinkSpeedExt2::NONE),
             None

@@ -1,6 +1,6 @@
 //! The attributes of subnet management, one file each (IBA 14.2.5).
 //!
-//! All of them are views of the 64 data bytes of an [`Smp`](super::smp::Smp); see the
+//! All attributes are views of the 64 data bytes of an [`Smp`](super::smp::Smp); see the
 //! [contract](super) of the whole module. `Default` is all zeroes. The diagrams number bits 7 to 0
 //! in each byte, most significant first; `-` is reserved.
 
@@ -85,7 +85,7 @@ use super::smp::SMP_DATA_LEN;
 pub trait Attribute: Copy + Default {
     /// The identifier that names the attribute in the header.
     const ID: AttrId;
-    /// The specification's name.
+    /// The name of the attribute in the specification.
     const NAME: &'static str;
 
     /// Views `data` as the attribute. Any bytes are valid.

@@ -32,7 +32,7 @@ impl PKey {
         self.0 & Self::FULL != 0
     }
 
-    /// Whether this is a valid key: the key of partition 0 is not.
+    /// Whether the key is valid: the keys of partition 0 are invalid.
     pub const fn is_valid(self) -> bool {
         self.base() != 0
     }

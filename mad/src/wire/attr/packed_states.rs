@@ -1,8 +1,8 @@
-//! Port states of four bits each, two in a byte, the first of them in the upper half.
+//! Port states of four bits each: a byte contains two states, the first in its upper half.
 
 use super::PortState;
 
-/// The state at `index`; `None` if there are not that many states.
+/// The state at `index`; `None` if the index is beyond the last state.
 pub(super) fn state(states: &[u8], index: usize) -> Option<PortState> {
     let byte = *states.get(index / 2)?;
     let code = if index.is_multiple_of(2) {

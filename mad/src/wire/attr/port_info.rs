@@ -223,7 +223,7 @@ bits! { PortInfo {
     m_key_protect_bits, set_m_key_protect_bits: u8 = protect_bits_and_lmc[7, 6];
     /// The LID mask control.
     lmc, set_lmc: Lmc = protect_bits_and_lmc[2, 0];
-    /// The original speed that the link has trained to; no bit when it is an extended one. Read
+    /// The original speed that the link has trained to; no bit is set for an extended speed. Read
     /// only.
     link_speed_active, set_link_speed_active: LinkSpeeds = speed_active_and_enabled[7, 4];
     /// The original speeds that the link may train to.

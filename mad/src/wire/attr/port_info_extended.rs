@@ -63,7 +63,7 @@ attribute!(PortInfoExtended, PORT_INFO_EXTENDED, "PortInfoExtended");
 bits! { PortInfoExtended {
     /// The capabilities, which show the valid fields.
     capability_mask, set_capability_mask: PortInfoExtendedCapabilities = capability_mask;
-    /// The code of the active mode; [`Self::fec_mode`] names it.
+    /// The code of the active mode; [`Self::fec_mode`] decodes it.
     fec_mode_active, set_fec_mode_active: u16 = fec_mode_active;
     /// The modes that the port supports at FDR.
     fdr_fec_mode_supported, set_fdr_fec_mode_supported: u16 = fdr_supported;
@@ -89,7 +89,7 @@ impl PortInfoExtended {
         port.0 as u32
     }
 
-    /// The active mode; `None` if the port does not state it.
+    /// The active mode; `None` if the port does not report a mode.
     pub fn fec_mode(&self) -> Option<FecMode> {
         let valid = PortInfoExtendedCapabilities::IS_FEC_MODE_SUPPORTED;
         let code = u8::try_from(self.fec_mode_active()).ok()?;

@@ -72,7 +72,7 @@ impl QosConfigSl {
     }
 
     /// The share of bandwidth of a service level, 12 bits, in a unit that is not public. `None`
-    /// from 16 on.
+    /// from service level 16 on.
     pub fn bandwidth_share(&self, sl: usize) -> Option<u16> {
         Some((self.levels.get(sl)?.get() >> 20) as u16)
     }

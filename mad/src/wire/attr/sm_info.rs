@@ -34,11 +34,11 @@ impl SmControl {
     pub const HANDOVER: SmControl = SmControl(1);
     /// The sender has become the master after a handover.
     pub const ACKNOWLEDGE: SmControl = SmControl(2);
-    /// The receiver, in standby, shall become not active.
+    /// The receiver, which is in standby, shall become not active.
     pub const DISABLE: SmControl = SmControl(3);
-    /// The receiver, not active, shall become a standby.
+    /// The receiver, which is not active, shall become a standby.
     pub const STANDBY: SmControl = SmControl(4);
-    /// The receiver, in standby, shall discover.
+    /// The receiver, which is in standby, shall discover.
     pub const DISCOVER: SmControl = SmControl(5);
 }
 
@@ -86,12 +86,12 @@ attribute!(SmInfo, SM_INFO, "SMInfo");
 bits! { SmInfo {
     /// The GUID of the port behind which the manager runs.
     guid, set_guid: Guid = guid;
-    /// The key by which managers trust each other; 0 for untrusted receivers.
+    /// The key by which managers trust each other; 0 in an answer to an untrusted manager.
     sm_key, set_sm_key: u64 = sm_key;
     /// A counter that increases while the manager runs.
     act_count, set_act_count: u32 = act_count;
     /// The priority, 0 to 15. The manager with the highest priority becomes the master; between
-    /// equal priorities, the one with the lowest GUID.
+    /// equal priorities, the manager with the lowest GUID.
     priority, set_priority: u8 = priority_and_state[7, 4];
     /// The manager's state.
     sm_state, set_sm_state: SmState = priority_and_state[3, 0];

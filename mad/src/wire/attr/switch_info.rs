@@ -60,7 +60,7 @@ bits! { SwitchInfo {
     /// to 31. Above 19, the switch never drops packets for their age.
     life_time_value, set_life_time_value: u8 = life_time_and_flags[7, 3];
     /// Whether the state of some port has changed since this bit was last cleared; writing 1 clears
-    /// it.
+    /// the bit.
     port_state_change, set_port_state_change: bool = life_time_and_flags[2, 2];
     /// OptimizedSLtoVLMappingProgramming: nonzero if one Set of an SLtoVLMappingTable can cover
     /// many ports; see
@@ -82,8 +82,8 @@ bits! { SwitchInfo {
     filter_raw_outbound_cap, set_filter_raw_outbound_cap: bool = flags[4, 4];
     /// Whether port 0 is an enhanced port 0, with all functions of a CA port. Read only.
     enhanced_port0, set_enhanced_port0: bool = flags[3, 3];
-    /// The highest multicast LID whose forwarding entry is used; 0 means the whole table, 0xBFFF
-    /// none of it. The field is valid if
+    /// The highest multicast LID whose forwarding entry is used; 0 means the whole table, and
+    /// 0xBFFF means no entry. The field is valid if
     /// [`CapabilityMask::IS_MULTICAST_FDB_TOP_SUPPORTED`](super::CapabilityMask::IS_MULTICAST_FDB_TOP_SUPPORTED)
     /// is set on port 0.
     multicast_fdb_top, set_multicast_fdb_top: Lid = multicast_fdb_top;

@@ -27,8 +27,8 @@ impl SwitchPortStateTable {
     /// The number of ports in a block.
     pub const ENTRIES: usize = 128;
 
-    /// The attribute modifier of `block`, 0 or 1. Bit 15 would say that the requester knows state 5
-    /// (ActiveDefer), and stays clear.
+    /// The attribute modifier of `block`, 0 or 1. Bit 15, which announces that the requester knows
+    /// state 5 (ActiveDefer), stays clear.
     pub const fn modifier(block: u8) -> u32 {
         (block & 1) as u32
     }

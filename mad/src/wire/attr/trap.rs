@@ -15,7 +15,7 @@ use crate::wire::bits::bits;
 use crate::wire::codes::bit_mask;
 use crate::wire::header::{AttrId, Method};
 
-/// A shape of the 54 bytes DataDetails.
+/// A layout of the 54 bytes DataDetails.
 pub trait Details: Copy + Default {
     /// Views `bytes` as the details. Any bytes are valid.
     fn from_details(bytes: &[u8; Notice::DETAILS_LEN]) -> &Self;
@@ -88,7 +88,7 @@ pub enum TrapDetails<'a> {
 }
 
 impl<'a> TrapDetails<'a> {
-    /// The details in `bytes` of the NVIDIA trap whose number they contain.
+    /// The details in `bytes`, which contain the number of an NVIDIA trap.
     pub(super) fn of_nvidia(bytes: &'a [u8; Notice::DETAILS_LEN]) -> Self {
         match vport_trap::number(bytes) {
             VPORT_STATE_CHANGE => Self::VPortStateChange(Details::from_details(bytes)),
@@ -97,7 +97,7 @@ impl<'a> TrapDetails<'a> {
         }
     }
 
-    /// The details in `bytes` in the form of the trap number.
+    /// The details in `bytes`, in the layout of the trap number.
     pub(super) fn new(generic: bool, trap: Trap, bytes: &'a [u8; Notice::DETAILS_LEN]) -> Self {
         if !generic {
             return Self::Other(bytes);
@@ -193,7 +193,7 @@ pub struct PortThreshold {
 bits! { PortThreshold {
     /// The LID of the node.
     lid, set_lid: Lid = lid;
-    /// The port that the trap is about.
+    /// The port to which the trap refers.
     port_num, set_port_num: PortNum = port;
 } }
 
@@ -312,7 +312,7 @@ pub struct BadMKey {
 }
 
 bits! { BadMKey {
-    /// The sender of the packet, if it was LID-routed.
+    /// The source LID of the packet, if the packet was LID-routed.
     lid, set_lid: Lid = lid;
     /// The DrSLID of the packet.
     dr_slid, set_dr_slid: Lid = dr_slid;

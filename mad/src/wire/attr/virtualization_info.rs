@@ -56,7 +56,7 @@ impl VirtualizationInfo {
     /// The attribute modifier.
     pub const MODIFIER: u32 = 0;
 
-    /// Sets VPortStateChange to the value whose Set clears it.
+    /// Sets VPortStateChange to the value that clears the bit in a Set.
     pub fn clear_state_change(&mut self) -> &mut Self {
         self.set_vport_state_change(STATE_CHANGE_CLEARED_BY)
     }

@@ -4,7 +4,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::attribute;
 use crate::wire::bits::bits;
 
-/// One entry of the table: a VL, and the amount of data that it may send in its turn.
+/// One entry of the table: a VL, and the amount of data that the VL may send in its turn.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0

@@ -1,37 +1,38 @@
 //! The encodings of virtual port attributes that are not public, collected here so that a
 //! correction changes one line.
 //!
-//! The layouts of the data are exact. `docs/limits.md` says how a site can confirm the rest.
+//! The layouts of the data are exact. `docs/limits.md` says how a site can confirm the encodings in
+//! this file.
 
-/// The place of a virtual port's index in the modifier of VPortInfo, VNodeInfo and
+/// The field of a virtual port's index in the modifier of VPortInfo, VNodeInfo and
 /// VNodeDescription. Assumed to be the low half, which is nearly certain: the index is the only
 /// number in the modifier.
-pub(super) const INDEX: Place = Place { shift: 0 };
+pub(super) const INDEX: ModifierField = ModifierField { shift: 0 };
 
-/// The place of a virtual port's index in the modifier of VPortGUIDInfo and of the P_KeyTable of a
+/// The field of a virtual port's index in the modifier of VPortGUIDInfo and of the P_KeyTable of a
 /// virtual port. Assumed to be the high half, where P_KeyTable has the port, by analogy alone.
-pub(super) const INDEX_BESIDE_BLOCK: Place = Place { shift: 16 };
+pub(super) const INDEX_BESIDE_BLOCK: ModifierField = ModifierField { shift: 16 };
 
-/// The place of the block number in the modifiers of [`INDEX_BESIDE_BLOCK`]. Assumed to be the low
+/// The field of the block number in the modifiers of [`INDEX_BESIDE_BLOCK`]. Assumed to be the low
 /// half, by the same analogy.
-pub(super) const BLOCK: Place = Place { shift: 0 };
+pub(super) const BLOCK: ModifierField = ModifierField { shift: 0 };
 
 /// The value of VPortStateChange whose Set clears the bit. Assumed to be 1, as for PortStateChange
 /// of SwitchInfo (IBA 14.2.5.4), by analogy alone.
 pub(super) const STATE_CHANGE_CLEARED_BY: bool = true;
 
-/// The place of a 16-bit number in an attribute modifier.
-pub(super) struct Place {
+/// A field of 16 bits in an attribute modifier.
+pub(super) struct ModifierField {
     shift: u32,
 }
 
-impl Place {
+impl ModifierField {
     /// The bits of the modifier that encode `value`.
     pub(super) const fn modifier(&self, value: u16) -> u32 {
         (value as u32) << self.shift
     }
 
-    /// The number at this place in a modifier.
+    /// The number in this field of a modifier.
     pub(super) const fn of(&self, modifier: u32) -> u16 {
         (modifier >> self.shift) as u16
     }

@@ -51,10 +51,10 @@ bits! { VPortInfo {
     p_key_violations, set_p_key_violations: u16 = p_key_violations;
     /// The number of packets with a wrong Q_Key.
     q_key_violations, set_q_key_violations: u16 = q_key_violations;
-    /// The virtual port's own LID; [`Lid::NONE`] if it uses that of another port.
+    /// The virtual port's own LID; [`Lid::NONE`] if the virtual port uses the LID of another port.
     lid, set_lid: Lid = lid;
-    /// The index of the virtual port whose LID this one uses if it has no LID itself; 0 is the
-    /// physical port.
+    /// The index of the virtual port whose LID this virtual port uses if it has no LID of its own;
+    /// 0 is the physical port.
     lid_by_vport_index, set_lid_by_vport_index: u16 = lid_by_vport_index;
     /// The GUID of the virtual port.
     port_guid, set_port_guid: Guid = port_guid;

@@ -69,7 +69,7 @@ cc_attribute!(CaCongestionSetting, CA_CONGESTION_SETTING);
 
 bits! { CaCongestionSetting {
     /// Bit 0 states whether all packets of a service level of the port slow down together, or only
-    /// those of one queue pair.
+    /// the packets of one queue pair.
     port_control, set_port_control: u16 = port_control;
     /// The service levels whose entries a Set changes, by bits.
     control_map, set_control_map: u16 = control_map;
@@ -108,8 +108,8 @@ bits! { CongestionControlTableEntry {
     multiplier, set_multiplier: u16 = shift_multiplier[13, 0];
 } }
 
-/// CongestionControlTable (IBA A10.4.3.9): a block of the delays that the index of a service level
-/// or queue pair selects from. The attribute modifier is the number of the block.
+/// CongestionControlTable (IBA A10.4.3.9): a block of delays, from which the index of a service
+/// level or queue pair selects one. The attribute modifier is the number of the block.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0

@@ -56,8 +56,8 @@ bits! { CongestionKeyInfo {
     cc_key, set_cc_key: u64 = cc_key;
     /// Whether the agent hides its key from requests with another key.
     protect_bit, set_protect_bit: bool = protect[15, 15];
-    /// The time in seconds from a request with a wrong key until the agent gives up its protection;
-    /// 0 means never.
+    /// The time in seconds from a request with a wrong key until the agent ends its protection; 0
+    /// means never.
     lease_period, set_lease_period: u16 = lease_period;
     /// The number of requests with a wrong key.
     violations, set_violations: u16 = violations;

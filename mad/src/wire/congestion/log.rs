@@ -14,7 +14,7 @@ pub const ADAPTER_LOG: u8 = 2;
 pub const SWITCH_LOG_LEN: usize = 15;
 
 /// The number of events in the log of an adapter. The annex has 16, which do not fit into a
-/// datagram since its errata; this is the number that infiniband-diags reads.
+/// datagram since its errata; infiniband-diags reads 13.
 pub const ADAPTER_LOG_LEN: usize = 13;
 
 /// An event in the log of a switch, 12 bytes; an empty entry is zero.
@@ -52,7 +52,7 @@ bits! { SwitchCongestionLog {
     log_type, set_log_type: u8 = log_type;
     /// The conditions that are true now, by bits in the numbering of the annex.
     congestion_flags, set_congestion_flags: u8 = congestion_flags;
-    /// The number of events since the log was read last.
+    /// The number of events since the log was last read.
     events, set_events: u16 = events;
     /// The time of the answer, in units of 1.024 µs.
     current_time, set_current_time: u32 = current_time;
@@ -87,7 +87,7 @@ bits! { AdapterCongestionLog {
     log_type, set_log_type: u8 = log_type;
     /// The conditions that are true now, by bits in the numbering of the annex.
     congestion_flags, set_congestion_flags: u8 = congestion_flags;
-    /// The number of events since the log was read last.
+    /// The number of events since the log was last read.
     events, set_events: u16 = events;
     /// The service levels with events, by bits.
     event_map, set_event_map: u16 = event_map;

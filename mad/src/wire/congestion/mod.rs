@@ -1,8 +1,8 @@
 //! Congestion control: its datagrams and attributes (IBA annex A10).
 //!
 //! Switches mark packets that wait in a queue (FECN); adapters answer a mark with a notification
-//! (BECN) and then send more slowly. The settings for both are datagrams of a class of general
-//! services, which a CC_Key protects.
+//! (BECN) and then send more slowly. The settings of switches and adapters are attributes of a
+//! general service class, which a CC_Key protects.
 
 mod adapter;
 mod info;
@@ -43,7 +43,7 @@ pub const CC_DATA_LEN: usize = 192;
 /// and management data.
 pub const CC_LOG_LEN: usize = 224;
 
-/// The attribute identifiers of this class, whose numbers the class defines for itself (IBA
+/// The attribute identifiers of this class, with numbers that are specific to the class (IBA
 /// A10.4.3).
 pub mod attribute {
     use super::AttrId;
@@ -54,7 +54,7 @@ pub mod attribute {
     pub const CONGESTION_INFO: AttrId = AttrId(0x0011);
     /// The key of the agent.
     pub const CONGESTION_KEY_INFO: AttrId = AttrId(0x0012);
-    /// The events that the agent noted; laid out at [`super::CcMad::log_mut`].
+    /// The events that the agent recorded; laid out at [`super::CcMad::log_mut`].
     pub const CONGESTION_LOG: AttrId = AttrId(0x0013);
     /// The settings by which a switch marks packets.
     pub const SWITCH_CONGESTION_SETTING: AttrId = AttrId(0x0014);
@@ -185,16 +185,21 @@ impl CcMad {
         &self.data
     }
 
-    /// The log data and the management data, in which a CongestionLog is.
+    /// The log data and the management data, which together contain a CongestionLog.
     pub fn log(&self) -> &[u8; CC_LOG_LEN] {
-        let (_, log) = self.as_bytes().split_last_chunk().expect("a MAD is longer");
+        let (_, log) = self
+            .as_bytes()
+            .split_last_chunk()
+            .expect("a MAD is longer than a log");
         log
     }
 
     /// The log data and the management data, mutable in place.
     pub fn log_mut(&mut self) -> &mut [u8; CC_LOG_LEN] {
         let bytes: &mut MadBytes = zerocopy::transmute_mut!(self);
-        let (_, log) = bytes.split_last_chunk_mut().expect("a MAD is longer");
+        let (_, log) = bytes
+            .split_last_chunk_mut()
+            .expect("a MAD is longer than a log");
         log
     }
 

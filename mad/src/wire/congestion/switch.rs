@@ -36,19 +36,19 @@ impl PortMask {
     pub const LEN: usize = 32;
 
     /// The index of the byte with the bit of `port`, and a mask with that bit.
-    const fn place(port: PortNum) -> (usize, u8) {
+    const fn byte_and_bit(port: PortNum) -> (usize, u8) {
         (Self::LEN - 1 - port.0 as usize / 8, 1 << (port.0 % 8))
     }
 
     /// Whether `port` is in the mask.
     pub const fn contains(&self, port: PortNum) -> bool {
-        let (byte, bit) = Self::place(port);
+        let (byte, bit) = Self::byte_and_bit(port);
         self.0[byte] & bit != 0
     }
 
     /// The mask with `port` added.
     pub const fn with(mut self, port: PortNum) -> PortMask {
-        let (byte, bit) = Self::place(port);
+        let (byte, bit) = Self::byte_and_bit(port);
         self.0[byte] |= bit;
         self
     }
@@ -149,8 +149,8 @@ pub struct SwitchPortCongestionEntry {
 }
 
 bits! { SwitchPortCongestionEntry {
-    /// Whether the setting of the port differs from that of its switch. A Set changes the entries
-    /// with this bit.
+    /// Whether the port has its own setting, which differs from the setting of its switch. A Set
+    /// changes the entries with this bit.
     valid, set_valid: bool = control[7, 7];
     /// Whether the port applies credit starvation rather than marking.
     control_type, set_control_type: bool = control[6, 6];

@@ -1,7 +1,7 @@
 //! Tables of the fields of datagrams: the name, bit offset and width of each.
 //!
 //! The tables are written from the figures of the specification, independently of the views in
-//! [`attr`](super::attr) and in another form, so that each checks the other. They drive
+//! [`attr`](super::attr) and in another form, so that tables and views check each other. They drive
 //! [`dissect`](super::dissect).
 
 mod attributes;
@@ -18,7 +18,7 @@ use super::attr::{Trap, VPORT_LOCAL_CHANGE, VPORT_STATE_CHANGE};
 use super::header::AttrId;
 use crate::ids::Gid;
 
-/// A field, or a row of equal ones.
+/// A field, or a row of equal fields.
 #[derive(Clone, Copy)]
 pub struct FieldSpec {
     /// The name in the specification.
@@ -27,10 +27,10 @@ pub struct FieldSpec {
     pub offset: u16,
     /// The number of bits of the field: up to 64, 128 for a GID, or whole bytes for text and paths.
     pub width: u16,
-    /// The number of fields of this kind in a row; 1 for most.
+    /// The number of fields in the row; 1 for a single field.
     pub count: u16,
-    /// The distance between the starts of two of them in bits; it equals the width if they are
-    /// adjacent.
+    /// The distance in bits between the starts of two fields of the row; it equals the width if the
+    /// fields are adjacent.
     pub stride: u16,
     show: Show,
 }
@@ -88,7 +88,7 @@ const fn named<T: super::bits::Field + fmt::Display>(
 }
 
 impl FieldSpec {
-    /// A row of `count` such fields, whose starts are `stride` bits apart.
+    /// A row of `count` fields like this one, whose starts are `stride` bits apart.
     const fn times(mut self, count: u16, stride: u16) -> FieldSpec {
         self.count = count;
         self.stride = stride;

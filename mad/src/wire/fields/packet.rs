@@ -34,7 +34,7 @@ pub const DIRECTED: &[FieldSpec] = &[
 ];
 
 /// The fields that classes with multi-packet transactions add (IBA 13.6.2). NewWindowLast of an ACK
-/// has the place of PayloadLength of DATA.
+/// and PayloadLength of DATA share one position.
 pub const RMPP: &[FieldSpec] = &[
     dec("RMPPVersion", 192, 8),
     named::<RmppType>("RMPPType", 200, 8),

@@ -9,7 +9,7 @@ use crate::wire::sa::{JoinState, Rate, SaCapabilityMask, SaCapabilityMask2, Sele
 pub struct RecordLayout {
     /// The name in the specification.
     pub name: &'static str,
-    /// The record's own fields, which are all of them if it embeds no attribute.
+    /// The fields of the record outside its embedded attributes.
     pub fields: &'static [FieldSpec],
     /// The embedded attributes: the bit offset at which each begins, and its fields.
     pub embedded: &'static [(u16, &'static [FieldSpec])],

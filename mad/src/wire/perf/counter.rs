@@ -1,9 +1,9 @@
 use std::fmt;
 use std::ops::{Index, IndexMut};
 
-/// The place of a counter in an attribute.
+/// The position of a counter in an attribute.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct CounterField {
     /// The first bit; 0 is the most significant bit of byte 0.
     pub(super) offset: usize,
     /// The width of the counter in bits.
@@ -13,20 +13,20 @@ pub(super) struct Place {
     pub(super) select: u32,
 }
 
-/// The place of a counter in [`PortCounters`](super::PortCounters).
-const fn narrow(offset: usize, width: usize, select: u32) -> Option<Place> {
-    Some(Place {
+/// The position of a counter in [`PortCounters`](super::PortCounters).
+const fn narrow(offset: usize, width: usize, select: u32) -> Option<CounterField> {
+    Some(CounterField {
         offset,
         width,
         select,
     })
 }
 
-/// The place of a counter of [`PortCountersExtended`](super::PortCountersExtended), by its index in
-/// the row of 64-bit counters. The counters from 8 on have a bit of CounterSelect2.
-const fn wide(index: usize) -> Place {
+/// The position of a counter of [`PortCountersExtended`](super::PortCountersExtended), by its index
+/// in the row of 64-bit counters. The counters from 8 on have a bit of CounterSelect2.
+const fn wide(index: usize) -> CounterField {
     let select = if index < 8 { index } else { index + 8 };
-    Place {
+    CounterField {
         offset: 64 * (index + 1),
         width: 64,
         // The row has 22 counters.
@@ -53,8 +53,8 @@ macro_rules! counters {
                 }
             }
 
-            /// The highest value of the counter in [`PortCounters`](super::PortCounters), at which
-            /// it stays; `None` if that attribute does not have the counter.
+            /// The highest value of the counter in [`PortCounters`](super::PortCounters), where it
+            /// stops; `None` if PortCounters does not have the counter.
             pub const fn narrow_max(self) -> Option<u64> {
                 match self.narrow() {
                     Some(place) => Some((1 << place.width) - 1),
@@ -62,13 +62,13 @@ macro_rules! counters {
                 }
             }
 
-            pub(super) const fn narrow(self) -> Option<Place> {
+            pub(super) const fn narrow(self) -> Option<CounterField> {
                 match self {
                     $(Counter::$name => $narrow,)*
                 }
             }
 
-            pub(super) const fn wide(self) -> Place {
+            pub(super) const fn wide(self) -> CounterField {
                 match self {
                     $(Counter::$name => $wide,)*
                 }
@@ -94,8 +94,8 @@ counters! {
     XmitDiscards = "PortXmitDiscards", narrow(112, 16, 6), wide(14);
     /// The number of packets not sent because of partition enforcement or a filter of raw packets.
     XmitConstraintErrors = "PortXmitConstraintErrors", narrow(128, 8, 7), wide(15);
-    /// The number of packets dropped at reception for the same causes: partition enforcement or a
-    /// filter of raw packets.
+    /// The number of packets dropped at reception because of partition enforcement or a filter of
+    /// raw packets.
     RcvConstraintErrors = "PortRcvConstraintErrors", narrow(136, 8, 8), wide(16);
     /// The number of times that local link errors passed their threshold.
     LocalLinkIntegrityErrors = "LocalLinkIntegrityErrors", narrow(152, 4, 9), wide(17);
@@ -151,7 +151,7 @@ impl IndexMut<Counter> for CounterSet {
 }
 
 impl CounterSet {
-    /// Adds a number to a counter.
+    /// Adds `count` to `counter`.
     pub fn add(&mut self, counter: Counter, count: u64) {
         self[counter] = self[counter].wrapping_add(count);
     }

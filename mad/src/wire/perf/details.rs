@@ -4,9 +4,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::{PERF_DATA_LEN, PortExtendedSpeedsCounters};
 use crate::wire::bits::bits;
 
-/// PortRcvErrorDetails (IBA 16.1.4.1): the causes of PortRcvErrors, and of
-/// PortRcvSwitchRelayErrors from PortDLIDMappingErrors on. Counters of 16 bits, which stay at their
-/// highest value.
+/// PortRcvErrorDetails (IBA 16.1.4.1): the causes of PortRcvErrors and, from PortDLIDMappingErrors
+/// on, of PortRcvSwitchRelayErrors. The counters have 16 bits and stop at their highest value.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -32,7 +31,7 @@ pub struct PortRcvErrorDetails {
 }
 
 bits! { PortRcvErrorDetails {
-    /// The port; [`ALL_PORTS`](super::ALL_PORTS) for all of them.
+    /// The port; [`ALL_PORTS`](super::ALL_PORTS) for all ports.
     port_select, set_port_select: u8 = port_select;
     /// The counters that a Set resets.
     counter_select, set_counter_select: u16 = counter_select;
@@ -50,8 +49,8 @@ bits! { PortRcvErrorDetails {
     looping, set_looping: u16 = looping;
 } }
 
-/// PortXmitDiscardDetails (IBA 16.1.4.2): the causes of PortXmitDiscards. Counters of 16 bits, which
-/// stay at their highest value.
+/// PortXmitDiscardDetails (IBA 16.1.4.2): the causes of PortXmitDiscards. The counters have 16 bits
+/// and stop at their highest value.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -74,7 +73,7 @@ pub struct PortXmitDiscardDetails {
 }
 
 bits! { PortXmitDiscardDetails {
-    /// The port; [`ALL_PORTS`](super::ALL_PORTS) for all of them.
+    /// The port; [`ALL_PORTS`](super::ALL_PORTS) for all ports.
     port_select, set_port_select: u8 = port_select;
     /// The counters that a Set resets.
     counter_select, set_counter_select: u16 = counter_select;
@@ -128,10 +127,10 @@ details!(
 mod tests {
     use super::*;
 
-    /// The expected places are those of `libibmad/fields.c` in rdma-core, in bits from the first
+    /// The expected positions are from `libibmad/fields.c` in rdma-core, in bits from the first
     /// byte.
     #[test]
-    fn counters_of_extended_speeds_have_the_places_of_libibmad() {
+    fn counters_of_extended_speeds_have_the_positions_of_libibmad() {
         let mut counters = PortExtendedSpeedsCounters::default();
         counters
             .set_port_select(7)

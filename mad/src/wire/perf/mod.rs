@@ -1,7 +1,7 @@
 //! Performance management: its datagrams, and the counters of a port (IBA 16.1).
 //!
 //! A request names the port in PortSelect of its attribute, not in the attribute modifier. The
-//! counters are a table, [`Counter::ALL`], so that agents and readers handle all of them in one
+//! counters are a table, [`Counter::ALL`], so that agents and readers handle all counters in one
 //! loop.
 
 mod capability;
@@ -40,7 +40,7 @@ pub mod attribute {
 
     /// The capabilities of the agent; laid out as [`crate::wire::sa::ClassPortInfo`].
     pub const CLASS_PORT_INFO: AttrId = AttrId(0x0001);
-    /// Counters of up to 32 bits, which stay at their highest value.
+    /// Counters of up to 32 bits, which stop at their highest value.
     pub const PORT_COUNTERS: AttrId = AttrId(0x0012);
     /// The causes of PortRcvErrors.
     pub const PORT_RCV_ERROR_DETAILS: AttrId = AttrId(0x0015);
@@ -48,7 +48,8 @@ pub mod attribute {
     pub const PORT_XMIT_DISCARD_DETAILS: AttrId = AttrId(0x0016);
     /// The counters of a port with 64 bits each.
     pub const PORT_COUNTERS_EXTENDED: AttrId = AttrId(0x001D);
-    /// The blocks and symbols that forward error correction corrected, and those that it could not.
+    /// The blocks and symbols that forward error correction corrected, and the blocks that it could
+    /// not correct.
     pub const PORT_EXTENDED_SPEEDS_COUNTERS: AttrId = AttrId(0x001F);
 }
 

@@ -2,11 +2,11 @@ use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::PERF_DATA_LEN;
-use super::counter::{Counter, CounterSet, Place};
+use super::counter::{Counter, CounterField, CounterSet};
 use crate::wire::bits::bits;
 
-/// PortCounters (IBA 16.1.3.5): counters of up to 32 bits, which stay at their highest value. The
-/// places of the counters are in the table of [`Counter`].
+/// PortCounters (IBA 16.1.3.5): counters of up to 32 bits, which stop at their highest value. The
+/// table of [`Counter`] has the position of each.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -50,7 +50,7 @@ pub struct PortCountersExtended {
 bits! { PortCounters {
     /// The PortSelect of the port, see [`PortCounterAttribute::port_select`].
     port_select, set_port_select: u8 = port_select;
-    /// The mask of the counters that a Set resets, of the first 16 counters.
+    /// The mask of the counters that a Set resets, among the first 16 counters.
     counter_select, set_counter_select: u16 = counter_select;
     /// The mask of the counters that a Set resets: bit 0 for PortXmitWait, bit 1 for QP1Dropped.
     counter_select2, set_counter_select2: u8 = counter_select2;
@@ -59,9 +59,9 @@ bits! { PortCounters {
 bits! { PortCountersExtended {
     /// The PortSelect of the port, see [`PortCounterAttribute::port_select`].
     port_select, set_port_select: u8 = port_select;
-    /// The mask of the counters that a Set resets, of the first eight counters.
+    /// The mask of the counters that a Set resets, among the first eight counters.
     counter_select, set_counter_select: u16 = counter_select;
-    /// The mask of the counters that a Set resets, of those without a bit in
+    /// The mask of the counters that a Set resets, among the counters without a bit in
     /// [`Self::counter_select`].
     counter_select2, set_counter_select2: u32 = counter_select2;
 } }
@@ -77,7 +77,7 @@ pub trait PortCounterAttribute: Copy + Default {
     /// The bytes as they are sent.
     fn as_data(&self) -> &[u8; PERF_DATA_LEN];
 
-    /// The port, 0 to 254; [`ALL_PORTS`](super::ALL_PORTS) for all of them.
+    /// The port, 0 to 254; [`ALL_PORTS`](super::ALL_PORTS) for all ports.
     fn port_select(&self) -> u8;
 
     /// The value of a counter; `None` if the attribute does not have the counter.
@@ -91,9 +91,10 @@ pub trait PortCounterAttribute: Copy + Default {
     fn set_counters(&mut self, values: &CounterSet) -> &mut Self;
 }
 
-/// Implements [`PortCounterAttribute`] for a view whose counters are at `place`.
+/// Implements [`PortCounterAttribute`] for a view whose counters have the positions that the
+/// function `$field` returns.
 macro_rules! port_counter_attribute {
-    ($view:ident, $place:expr) => {
+    ($view:ident, $field:expr) => {
         const _: () = assert!(size_of::<$view>() == PERF_DATA_LEN);
 
         impl PortCounterAttribute for $view {
@@ -114,22 +115,22 @@ macro_rules! port_counter_attribute {
             }
 
             fn counter(&self, counter: Counter) -> Option<u64> {
-                let place: Option<Place> = $place(counter);
-                place.map(|place| read(self.as_data(), place))
+                let field: Option<CounterField> = $field(counter);
+                field.map(|field| read(self.as_data(), field))
             }
 
             fn resets(&self, counter: Counter) -> bool {
-                let place: Option<Place> = $place(counter);
+                let field: Option<CounterField> = $field(counter);
                 let selected =
                     u64::from(self.counter_select()) | u64::from(self.counter_select2()) << 16;
-                place.is_some_and(|place| selected >> place.select & 1 != 0)
+                field.is_some_and(|field| selected >> field.select & 1 != 0)
             }
 
             fn set_counters(&mut self, values: &CounterSet) -> &mut Self {
                 let data: &mut [u8; PERF_DATA_LEN] = zerocopy::transmute_mut!(self);
                 for counter in Counter::ALL {
-                    if let Some(place) = $place(counter) {
-                        write(data, place, values[counter]);
+                    if let Some(field) = $field(counter) {
+                        write(data, field, values[counter]);
                     }
                 }
                 self
@@ -162,19 +163,19 @@ port_counter_attribute!(PortCountersExtended, |counter: Counter| Some(
     counter.wide()
 ));
 
-/// The value of the counter at a place, which is whole bytes or half a byte.
-fn read(data: &[u8; PERF_DATA_LEN], place: Place) -> u64 {
-    let bits = place.offset..place.offset + place.width;
+/// The value of the counter in `field`, which is whole bytes or half a byte.
+fn read(data: &[u8; PERF_DATA_LEN], field: CounterField) -> u64 {
+    let bits = field.offset..field.offset + field.width;
     bits.fold(0, |value, bit| {
         value << 1 | u64::from(data[bit / 8] >> (7 - bit % 8) & 1)
     })
 }
 
-/// Replaces the counter at a place, and no other bits.
-fn write(data: &mut [u8; PERF_DATA_LEN], place: Place, value: u64) {
-    let value = value.min(u64::MAX >> (u64::BITS as usize - place.width));
-    for bit in 0..place.width {
-        let at = place.offset + place.width - 1 - bit;
+/// Replaces the counter in `field`, and no other bits.
+fn write(data: &mut [u8; PERF_DATA_LEN], field: CounterField, value: u64) {
+    let value = value.min(u64::MAX >> (u64::BITS as usize - field.width));
+    for bit in 0..field.width {
+        let at = field.offset + field.width - 1 - bit;
         let mask = 1 << (7 - at % 8);
         if value >> bit & 1 != 0 {
             data[at / 8] |= mask;
@@ -190,7 +191,7 @@ mod tests {
 
     /// The figures of IBA 16.1.3.5 and 16.1.4.11, as bytes.
     #[test]
-    fn counters_have_the_places_of_the_figures() {
+    fn counters_have_the_positions_of_the_figures() {
         let mut values = CounterSet::default();
         for (number, counter) in Counter::ALL.into_iter().enumerate() {
             values[counter] = number as u64 + 1;
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn narrow_counters_stay_at_their_highest_value() {
+    fn narrow_counters_stop_at_their_highest_value() {
         let mut values = CounterSet::default();
         values.add(Counter::ExcessiveBufferOverrunErrors, 16);
         values.add(Counter::LinkDowned, 256);

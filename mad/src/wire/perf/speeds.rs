@@ -4,8 +4,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::wire::bits::bits;
 
 /// PortExtendedSpeedsCounters (IBA 16.1.4.12) of a port whose link has Reed-Solomon forward error
-/// correction: errors that the correction corrected, and errors that it could not correct. Counters
-/// stay at their highest value.
+/// correction: errors that the correction corrected, and errors that it could not correct. The
+/// counters stop at their highest value.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -35,11 +35,11 @@ pub struct PortExtendedSpeedsCounters {
 }
 
 bits! { PortExtendedSpeedsCounters {
-    /// The port; [`ALL_PORTS`](super::ALL_PORTS) for all of them.
+    /// The port; [`ALL_PORTS`](super::ALL_PORTS) for all ports.
     port_select, set_port_select: u8 = port_select;
     /// The counters that a Set resets.
     counter_select, set_counter_select: u64 = counter_select;
-    /// The number of blocks whose header of two bits was damaged.
+    /// The number of blocks whose two-bit header was damaged.
     sync_header_errors, set_sync_header_errors: u16 = sync_header_errors;
     /// The number of control blocks of an unknown type.
     unknown_blocks, set_unknown_blocks: u16 = unknown_blocks;

@@ -14,7 +14,7 @@ bit_mask! {
         TRAP = 0x0001 "IsTrapSupported",
         /// The SA answers Get and Set of Notice.
         NOTICE = 0x0002 "IsGetSetNoticeSupported",
-        /// The SA answers all optional records except those of the bits below.
+        /// The SA answers all optional records except the records of the bits below.
         OPTIONAL_RECORDS = 0x0100 "IsSubnetOptionalRecordsSupported",
         /// The SA manages multicast groups.
         UD_MULTICAST = 0x0200 "IsUDMulticastSupported",

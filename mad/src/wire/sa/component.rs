@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn masks_are_sets() {
+    fn mask_of_two_components_contains_and_intersects_each() {
         let both = ComponentMask(0b101);
         assert!(both.contains(ComponentMask(0b100)) && !both.contains(ComponentMask(0b110)));
         assert!(both.intersects(ComponentMask(0b110)) && !both.is_empty());

@@ -100,18 +100,17 @@ impl SaHeader {
         &mut self.rmpp
     }
 
-    /// Whether the message is a request that gets an answer. A Send gets none by definition,
-    /// TrapRepress is itself an answer, and a Trap gets none because the class has no traps (IBA
-    /// 15.2.2), so that OpenSM answers none either.
+    /// Whether the message is a request that gets an answer. A Send has no answer by definition,
+    /// and TrapRepress is itself an answer. A Trap gets no answer because the class has no traps
+    /// (IBA 15.2.2); OpenSM does not answer it either.
     pub fn expects_answer(&self) -> bool {
-        let silent = [Method::SEND, Method::TRAP, Method::TRAP_REPRESS];
+        let unanswered = [Method::SEND, Method::TRAP, Method::TRAP_REPRESS];
         let method = self.mad.method();
-        !method.is_response() && !silent.contains(&method)
+        !method.is_response() && !unanswered.contains(&method)
     }
 
     /// The header of the response to this request: the method's answer with `status`, and an empty
-    /// RMPP header. The SM_Key in it is zero, because requesters without the key may read the
-    /// answer.
+    /// RMPP header. Its SM_Key is zero, because requesters without the key may read the answer.
     pub fn response(&self, status: Status) -> SaHeader {
         let method = self.mad.method();
         // TrapRepress is excluded: it answers traps, and the SA receives none.
@@ -163,7 +162,7 @@ impl fmt::Display for AttributeName {
     }
 }
 
-/// A datagram of the SA: a message in one datagram, or a segment of a longer one.
+/// A datagram of the SA: a whole message, or a segment of a longer message.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct SaMad {
@@ -176,7 +175,7 @@ pub struct SaMad {
 const _: () = assert!(size_of::<SaMad>() == MAD_LEN);
 
 impl SaMad {
-    /// A request with `record`, of which the components in `mask` count.
+    /// A request with `record`, of which the SA compares the components in `mask`.
     pub fn request<R: Record>(method: Method, tid: Tid, mask: ComponentMask, record: &R) -> SaMad {
         let mut header = SaHeader::request::<R>(method, tid);
         header.set_component_mask(mask);

@@ -6,7 +6,7 @@ use super::{components, gids, record};
 use crate::wire::attr::{ProducerType, Trap};
 use crate::wire::bits::bits;
 
-/// InformInfo (IBA 13.4.8.3): a subscription to reports, or the end of one.
+/// InformInfo (IBA 13.4.8.3): a request to subscribe to reports or to unsubscribe.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -40,14 +40,14 @@ bits! { InformInfo {
     /// The first LID of the ports whose notices are reported; [`Self::LID_RANGE_ALL`] for all
     /// ports.
     lid_range_begin, set_lid_range_begin: Lid = lid_range_begin;
-    /// The last LID; 0 if the range is only the first one.
+    /// The last LID of the range; 0 if the range is the first LID only.
     lid_range_end, set_lid_range_end: Lid = lid_range_end;
     /// 1 for generic notices, 0 for notices of a vendor.
     is_generic, set_is_generic: u8 = is_generic;
     /// 1 to subscribe, 0 to unsubscribe.
     subscribe, set_subscribe: u8 = subscribe;
     /// The type of notices, as in [`NoticeType`](crate::wire::attr::NoticeType); [`Self::ALL`] for
-    /// all.
+    /// all types.
     notice_type, set_notice_type: u16 = notice_type;
     /// The trap, in a subscription to generic notices; [`Self::ALL`] for all traps.
     trap_number, set_trap_number: Trap = trap_number;
@@ -58,7 +58,7 @@ bits! { InformInfo {
     /// The time that the subscriber needs to answer a report: 4.096 µs × 2^value.
     resp_time_value, set_resp_time_value: u8 = qpn_and_resp_time[4, 0];
     /// The kind of node that sends the notices, in a subscription to generic notices;
-    /// [`Self::ALL_PRODUCERS`] for all.
+    /// [`Self::ALL_PRODUCERS`] for all kinds.
     producer_type, set_producer_type: ProducerType = producer[23, 0];
     /// The IEEE number of the vendor, 24 bits, in a subscription to notices of a vendor;
     /// [`Self::ALL_PRODUCERS`] for all vendors.
@@ -71,11 +71,11 @@ gids! { InformInfo {
 } }
 
 impl InformInfo {
-    /// The LIDRangeBegin that means all ports.
+    /// The LIDRangeBegin that stands for all ports.
     pub const LID_RANGE_ALL: Lid = Lid(0xFFFF);
-    /// The Type, TrapNumber or DeviceID that means all of them.
+    /// The Type, TrapNumber or DeviceID that stands for every value.
     pub const ALL: u16 = 0xFFFF;
-    /// The ProducerType or VendorID that means all of them.
+    /// The ProducerType or VendorID that stands for every value.
     pub const ALL_PRODUCERS: u32 = 0xFF_FFFF;
 
     /// The length in bytes of the fields, without the reserved bytes after them.

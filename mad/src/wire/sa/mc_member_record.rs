@@ -10,19 +10,18 @@ use crate::wire::codes::bit_mask;
 bit_mask! {
     /// The membership of a port in a multicast group (IBA 15.2.5.17); 4 bits.
     JoinState(u8) {
-        /// The member sends to the group and receives from it, and the group exists as long as it
-        /// is a member.
+        /// The member sends to the group and receives from it, and keeps the group in existence.
         FULL_MEMBER = 0x1 "full",
         /// The member sends to the group and receives from it.
         NON_MEMBER = 0x2 "non-member",
         /// The member sends to the group.
         SEND_ONLY_NON_MEMBER = 0x4 "send-only non-member",
-        /// The member sends to the group, and the group exists as long as it is a member.
+        /// The member sends to the group, and keeps the group in existence.
         SEND_ONLY_FULL_MEMBER = 0x8 "send-only full",
     }
 }
 
-/// MCMemberRecord (IBA 15.2.5.17): a multicast group, or the membership of a port in one.
+/// MCMemberRecord (IBA 15.2.5.17): a multicast group, or the membership of a port in a group.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -61,7 +60,7 @@ bits! { McMemberRecord {
     q_key, set_q_key: u32 = q_key;
     /// The multicast LID of the group.
     mlid, set_mlid: Lid = mlid;
-    /// The comparison of a request's MTU with the group's.
+    /// How the MTU of the group must compare with the MTU of a request.
     mtu_selector, set_mtu_selector: Selector = mtu[7, 6];
     /// The largest payload in the group.
     mtu, set_mtu: Mtu = mtu[5, 0];
@@ -69,11 +68,11 @@ bits! { McMemberRecord {
     t_class, set_t_class: u8 = t_class;
     /// The partition of the group.
     p_key, set_p_key: PKey = p_key;
-    /// The comparison of a request's rate with the group's.
+    /// How the rate of the group must compare with the rate of a request.
     rate_selector, set_rate_selector: Selector = rate[7, 6];
     /// The rate of the group.
     rate, set_rate: Rate = rate[5, 0];
-    /// The comparison of a request's packet life time with the group's.
+    /// How the packet life time of the group must compare with the packet life time of a request.
     packet_life_time_selector, set_packet_life_time_selector: Selector = packet_life_time[7, 6];
     /// The maximum time that a packet needs to its destination: 4.096 µs × 2^value.
     packet_life_time, set_packet_life_time: u8 = packet_life_time[5, 0];

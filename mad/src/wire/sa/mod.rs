@@ -1,9 +1,9 @@
 //! The SA: its datagrams, and its records, one file each (IBA 15.2).
 //!
-//! A message is an [`SaHeader`] and its data: one record, or as many as RMPP carries. In a table
-//! every record begins at a multiple of 8 bytes, so the views here include the padding at their
-//! end. The record of a query is a template, whose components are compared if they are in the
-//! component mask.
+//! A message is an [`SaHeader`] and its data: one record, or as many records as RMPP carries. In a
+//! table every record begins at a multiple of 8 bytes, so the views here end with the padding up to
+//! that multiple. The record of a query is a template, whose components are compared if they are in
+//! the component mask.
 
 mod class_port_info;
 mod component;
@@ -154,14 +154,14 @@ macro_rules! gids {
 }
 use gids;
 
-/// The attribute of subnet management that begins with `bytes`; the rest of its data is zero.
+/// The attribute of subnet management that begins with `bytes`; all later bytes are zero.
 fn widen<A: Attribute, const N: usize>(bytes: &[u8; N]) -> A {
     let mut data = [0; SMP_DATA_LEN];
     data[..N].copy_from_slice(bytes);
     *A::from_data(&data)
 }
 
-/// The first `N` bytes of an attribute of subnet management, which are its used bytes.
+/// The first `N` bytes of an attribute of subnet management, which are the bytes that it uses.
 fn narrow<A: Attribute, const N: usize>(attribute: &A) -> [u8; N] {
     std::array::from_fn(|index| attribute.as_data()[index])
 }

@@ -6,8 +6,9 @@ use crate::ids::Gid;
 use crate::wire::attr::{Mtu, PKey};
 use crate::wire::bits::bits;
 
-/// MultiPathRecord (IBA 15.2.5.20): a query for paths from any of several ports to any of several
-/// others. The GIDs follow this fixed part, sources first; the answer consists of PathRecords.
+/// MultiPathRecord (IBA 15.2.5.20): a query for paths from any of several source ports to any of
+/// several destination ports. The GIDs follow this fixed part, sources first; the answer consists
+/// of PathRecords.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -60,15 +61,15 @@ bits! { MultiPathRecord {
     qos_class, set_qos_class: u16 = qos_class_and_sl[15, 4];
     /// The service level; 0 to 15.
     sl, set_sl: u8 = qos_class_and_sl[3, 0];
-    /// The comparison of a path's MTU with the requested MTU.
+    /// How the MTU of a path must compare with the requested MTU.
     mtu_selector, set_mtu_selector: Selector = mtu[7, 6];
     /// The requested MTU.
     mtu, set_mtu: Mtu = mtu[5, 0];
-    /// The comparison of a path's rate with the requested rate.
+    /// How the rate of a path must compare with the requested rate.
     rate_selector, set_rate_selector: Selector = rate[7, 6];
     /// The requested rate.
     rate, set_rate: Rate = rate[5, 0];
-    /// The comparison of a path's packet life time with the requested one.
+    /// How the packet life time of a path must compare with the requested packet life time.
     packet_life_time_selector, set_packet_life_time_selector: Selector = packet_life_time[7, 6];
     /// The requested packet life time: 4.096 µs × 2^value.
     packet_life_time, set_packet_life_time: u8 = packet_life_time[5, 0];
@@ -134,8 +135,8 @@ impl MultiPathRecord {
         let (sources, destinations) = (self.sgid_count().into(), self.dgid_count().into());
         let gids = data.get(size_of::<Self>()..)?;
         let (gids, _) = gids.as_chunks::<{ Self::GID_LEN }>();
-        let (sgids, rest) = gids.split_at_checked(sources)?;
-        let (dgids, _) = rest.split_at_checked(destinations)?;
+        let (sgids, after_sgids) = gids.split_at_checked(sources)?;
+        let (dgids, _) = after_sgids.split_at_checked(destinations)?;
         let read = |gid: &[u8; Self::GID_LEN]| Gid(u128::from_be_bytes(*gid));
         Some((sgids.iter().map(read), dgids.iter().map(read)))
     }

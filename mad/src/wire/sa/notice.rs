@@ -3,7 +3,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::{gids, narrow, record, widen};
 use crate::wire::attr::Notice;
 
-/// Notice in the SA (IBA 13.4.8.2): with the GID of its sender, for which SMPs have no room.
+/// Notice in the SA (IBA 13.4.8.2): the Notice of an SMP, and the GID of its sender, for which SMPs
+/// have no room.
 ///
 /// ```text
 /// byte  0  Notice, 64 bytes

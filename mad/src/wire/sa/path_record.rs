@@ -70,15 +70,15 @@ bits! { PathRecord {
     qos_class, set_qos_class: u16 = qos_class_and_sl[15, 4];
     /// The service level; 0 to 15.
     sl, set_sl: u8 = qos_class_and_sl[3, 0];
-    /// The comparison of a query's MTU with the path's.
+    /// How the MTU of the path must compare with the MTU of a query.
     mtu_selector, set_mtu_selector: Selector = mtu[7, 6];
     /// The largest payload that every link of the path accepts.
     mtu, set_mtu: Mtu = mtu[5, 0];
-    /// The comparison of a query's rate with the path's.
+    /// How the rate of the path must compare with the rate of a query.
     rate_selector, set_rate_selector: Selector = rate[7, 6];
     /// The rate of the slowest link of the path.
     rate, set_rate: Rate = rate[5, 0];
-    /// The comparison of a query's packet life time with the path's.
+    /// How the packet life time of the path must compare with the packet life time of a query.
     packet_life_time_selector, set_packet_life_time_selector: Selector = packet_life_time[7, 6];
     /// The maximum time that a packet takes to its destination: 4.096 µs × 2^value.
     packet_life_time, set_packet_life_time: u8 = packet_life_time[5, 0];

@@ -6,7 +6,7 @@ use crate::wire::attr::{ActiveRate, LinkSpeed};
 use crate::wire::bits::newtype_fields;
 
 /// A rate of paths and groups (IBA 15.2.5.16): a code of six bits. Codes are not in the order of
-/// the rates; compare [`Rate::tenth_gbps`].
+/// the rates; to order rates, compare [`Rate::tenth_gbps`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Rate(pub u8);
 
@@ -26,15 +26,15 @@ impl Rate {
     /// The fastest rate with a code, 1200 Gb/s.
     pub const GBPS_1200: Rate = Rate(24);
 
-    /// Every code with a rate, from the slowest to the fastest.
+    /// Every code with a rate, from the slowest rate to the fastest.
     pub fn all() -> impl DoubleEndedIterator<Item = Rate> {
         RATES.iter().map(|&(code, _)| Rate(code))
     }
 
     /// The nominal rate in units of 100 Mb/s; `None` if the code is unknown.
     pub fn tenth_gbps(self) -> Option<u16> {
-        let known = RATES.iter().find(|&&(code, _)| code == self.0);
-        known.map(|&(_, rate)| rate)
+        let entry = RATES.iter().find(|&&(code, _)| code == self.0);
+        entry.map(|&(_, rate)| rate)
     }
 
     /// The fastest rate with a code that is at most `tenth_gbps` times 100 Mb/s; `None` if the
@@ -45,8 +45,8 @@ impl Rate {
         Some(Rate(*code))
     }
 
-    /// The rate of a link, from the width and speed of its ports. FDR10 counts as QDR; a rate above
-    /// the fastest code has that code.
+    /// The rate of a link, from the width and speed of its ports. FDR10 counts as QDR; a link
+    /// faster than the fastest code has the fastest code.
     pub fn of_link(link: ActiveRate) -> Rate {
         let lane: u32 = match link.speed {
             LinkSpeed::Sdr => 25,
@@ -107,8 +107,8 @@ mod tests {
         assert_eq!(of(12, LinkSpeed::Xdr), Rate::GBPS_1200);
     }
 
-    /// Every width and speed has the code of IBA 15.2.5.16. Rates without a code have the next
-    /// lower one: 8x and 12x XDR, 1x to 12x FDR10.
+    /// Every width and speed has the code of IBA 15.2.5.16. Rates without a code have the code of
+    /// the next lower rate: 8x and 12x XDR, 1x to 12x FDR10.
     #[test]
     fn every_width_and_speed_has_its_code() {
         let widths = [1, 2, 4, 8, 12];
@@ -132,8 +132,8 @@ mod tests {
 
     #[test]
     fn rates_are_listed_from_slow_to_fast() {
-        let known: Vec<_> = Rate::all().map(|rate| rate.tenth_gbps().unwrap()).collect();
-        assert!(known.is_sorted());
+        let entry: Vec<_> = Rate::all().map(|rate| rate.tenth_gbps().unwrap()).collect();
+        assert!(entry.is_sorted());
         assert_eq!(Rate(1).tenth_gbps(), None);
         assert_eq!(Rate::at_most(24), None);
         assert_eq!(Rate::at_most(139), Some(Rate::GBPS_10));

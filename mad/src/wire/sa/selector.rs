@@ -1,7 +1,7 @@
 use crate::wire::codes::code_enum;
 
 code_enum! {
-    /// The comparison of a path's value with the value in a query (IBA 15.2.5.16): two bits beside
+    /// How a path's value must compare with the value in a query (IBA 15.2.5.16): two bits before
     /// MTU, rate and packet life time.
     Selector {
         /// The path's value must be greater than the value in the query.

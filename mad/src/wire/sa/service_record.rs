@@ -92,7 +92,7 @@ impl ServiceRecord {
     /// The ServiceLease of a service that stays registered until it is deleted.
     pub const LEASE_INDEFINITE: u32 = u32::MAX;
 
-    /// The components of all the data.
+    /// The components of the service data of all widths.
     pub const SERVICE_DATA: ComponentMask = ComponentMask::range(7, 36);
 
     /// The key of the service's registration; zero for untrusted requesters.

@@ -6,7 +6,7 @@ use super::{components, narrow, record, widen};
 use crate::wire::attr::SmInfo;
 use crate::wire::bits::bits;
 
-/// SMInfoRecord (IBA 15.2.5.10): a subnet manager, this one or another.
+/// SMInfoRecord (IBA 15.2.5.10): a subnet manager, the answering manager included.
 ///
 /// ```text
 /// byte  0  LID             | -

@@ -2,7 +2,8 @@ use std::fmt;
 
 use crate::wire::header::Status;
 
-/// The statuses that the SA adds to the common ones (IBA 15.2.2), as values of the header's field.
+/// The statuses that the SA adds to the common statuses (IBA 15.2.2), as values of the header's
+/// field.
 pub struct SaStatus;
 
 impl SaStatus {
@@ -14,8 +15,8 @@ impl SaStatus {
     pub const NO_RECORDS: Status = Status(0x0300);
     /// ERR_TOO_MANY_RECORDS: more than one record matches a Get.
     pub const TOO_MANY_RECORDS: Status = Status(0x0400);
-    /// ERR_REQ_INVALID_GID: a GID in the request belongs to no port, or to one that the requester
-    /// may not act for.
+    /// ERR_REQ_INVALID_GID: a GID in the request belongs to no port, or to a port for which the
+    /// requester may not act.
     pub const REQ_INVALID_GID: Status = Status(0x0500);
     /// ERR_REQ_INSUFFICIENT_COMPONENTS: a required component is missing.
     pub const REQ_INSUFFICIENT_COMPONENTS: Status = Status(0x0600);
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_of_the_sa_have_names_and_others_their_common_text() {
+    fn statuses_of_the_sa_have_names_and_common_statuses_their_text() {
         assert_eq!(SaStatus::name(Status(0x0300)).to_string(), "ERR_NO_RECORDS");
         assert_eq!(SaStatus::name(Status::BUSY).to_string(), "busy");
         assert_eq!(SaStatus::name(Status(0x0900)).to_string(), "0x0900");

@@ -6,8 +6,8 @@ use super::{components, record};
 use crate::wire::attr::NodeType;
 use crate::wire::bits::bits;
 
-/// TraceRecord (IBA 15.2.5.19): a node on a path. A table of them answers the PathRecord of a
-/// GetTraceTable.
+/// TraceRecord (IBA 15.2.5.19): a node on a path. A table of TraceRecords answers the PathRecord of
+/// a GetTraceTable.
 ///
 /// ```text
 /// byte  0  GIDPrefix
@@ -43,7 +43,7 @@ bits! { TraceRecord {
     id_generation, set_id_generation: u16 = id_generation;
     /// The kind of the node.
     node_type, set_node_type: NodeType = node_type;
-    /// The identifier of the node; a disguised one if the SA conceals the node.
+    /// The identifier of the node; a disguised identifier if the SA conceals the node.
     node_id, set_node_id: Guid = node_id;
     /// The identifier of the chassis that contains the node; 0 if unknown.
     chassis_id, set_chassis_id: Guid = chassis_id;

@@ -30,8 +30,8 @@ bits! { VlArbitrationTableRecord {
     lid, set_lid: Lid = lid;
     /// The number of the port on a switch. Reserved on other nodes.
     output_port_num, set_output_port_num: PortNum = output_port;
-    /// The number of the block: 1 and 2 are the two blocks of low priority, 3 and 4 those of high
-    /// priority.
+    /// The number of the block: 1 and 2 are the two blocks of low priority, 3 and 4 the two blocks
+    /// of high priority.
     block_num, set_block_num: u8 = block;
 } }
 
