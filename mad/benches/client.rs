@@ -24,7 +24,7 @@ use rsm_mad::wire::smp::Smp;
 
 const TRANSACTIONS: u64 = 2_000_000;
 
-/// The number of requests that are kept pending: as many as in a sweep of a large fabric.
+/// The number of requests kept pending, which is that of a sweep of a large fabric.
 const PENDING: u64 = 8192;
 
 fn run(name: &str, targets: u64, routes: &Routes, window: u32, answer_after: Duration) {
@@ -33,7 +33,7 @@ fn run(name: &str, targets: u64, routes: &Routes, window: u32, answer_after: Dur
         max_window: window,
         ..ClientConfig::default()
     });
-    let mut out = std::collections::VecDeque::with_capacity(window as usize);
+    let mut unanswered = std::collections::VecDeque::with_capacity(window as usize);
     let mut now = Time::ZERO;
     let (mut submitted, mut completed) = (0, 0);
     let start = Instant::now();
@@ -45,10 +45,10 @@ fn run(name: &str, targets: u64, routes: &Routes, window: u32, answer_after: Dur
             submitted += 1;
         }
         while let Some(transmit) = client.poll_transmit(now) {
-            out.push_back(transmit.datagram.mad);
+            unanswered.push_back(transmit.datagram.mad);
         }
         now += answer_after;
-        let mut answer = out.pop_front().expect("something is out");
+        let mut answer = unanswered.pop_front().expect("a request is unanswered");
         Smp::from_bytes_mut(&mut answer).make_response(Status::OK);
         match client.handle(&answer, now) {
             Handled::Completed(completion) => {

@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run -p rsm-mad --example smp_get -- 0          # this node
 //! cargo run -p rsm-mad --example smp_get -- 0,1        # its neighbour
-//! cargo run -p rsm-mad --example smp_get -- 0,1 20000  # as fast as it goes, with 64 requests out
+//! cargo run -p rsm-mad --example smp_get -- 0,1 20000  # as fast as possible, 64 in flight
 //! cargo run -p rsm-mad --example smp_get -- --sm 0     # with IsSM set meanwhile
 //! cargo run -p rsm-mad --example smp_get -- --list
 //! ```
@@ -32,7 +32,7 @@ use rsm_mad::wire::smp::Smp;
 
 const WINDOW: u32 = 64;
 
-/// The capacity of the channel of received datagrams: more than ever wait at one time.
+/// The capacity of the channel of received datagrams: more datagrams than ever wait at one time.
 const INBOUND: usize = 1024;
 
 fn main() -> ExitCode {
@@ -58,9 +58,9 @@ fn run() -> Result<(), Box<dyn Error>> {
         }
         return Ok(());
     }
-    let before = arguments.len();
+    let argument_count = arguments.len();
     arguments.retain(|argument| argument != "--sm");
-    let as_sm = arguments.len() < before;
+    let as_sm = arguments.len() < argument_count;
     let path = parse_path(arguments.first().map_or("0", String::as_str))?;
     let count = arguments.get(1).map_or(Ok(1), |count| count.parse())?;
 
@@ -161,8 +161,8 @@ impl Driver {
             let now = self.now();
             match inbound {
                 Inbound::Mad(datagram) => {
-                    if let Handled::Completed(done) = self.client.handle(&datagram.mad, now) {
-                        completions.push(done);
+                    if let Handled::Completed(completion) = self.client.handle(&datagram.mad, now) {
+                        completions.push(completion);
                     }
                 }
                 Inbound::SendFailed { tid, kind, .. } => {

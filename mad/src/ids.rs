@@ -13,7 +13,7 @@ use rsm_ids::PortNum;
 pub struct Tid(pub u64);
 
 impl Tid {
-    /// The half that survives the Linux MAD layer.
+    /// The lower 32 bits, which the Linux MAD layer does not change.
     pub const fn low(self) -> u32 {
         self.0 as u32
     }
@@ -31,11 +31,11 @@ impl fmt::Debug for Tid {
     }
 }
 
-/// A route that is described hop by hop: the exit port at the local node first, then at every
-/// switch on the path (IBA 14.2.2).
+/// A route that is described hop by hop: the exit port at the local node, followed by the exit port
+/// at every switch on the path (IBA 14.2.2).
 ///
-/// The empty path is the local node itself. Paths order by length first, then by their ports,
-/// so that sorting puts near nodes before far ones.
+/// The empty path is the local node itself. Paths order by length first, then by their ports, so
+/// that sorting puts near nodes before far nodes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DirectedPath {
     len: u8,
@@ -56,10 +56,10 @@ impl DirectedPath {
         }
     }
 
-    /// The path that leaves by each of `hops` in turn.
+    /// The path that leaves nodes through the ports `hops`, in this order.
     ///
     /// # Errors
-    /// [`PathTooLong`] when there are more than [`DirectedPath::MAX_HOPS`].
+    /// [`PathTooLong`] if there are more than [`DirectedPath::MAX_HOPS`] hops.
     pub fn from_hops(hops: &[PortNum]) -> Result<DirectedPath, PathTooLong> {
         let mut path = DirectedPath::new();
         for &hop in hops {

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// knows.
 ///
 /// Code that never reads a clock has a parameter `now` of this type. Arithmetic saturates: 64 bits
-/// of nanoseconds last 584 years, so only absurdly long timeouts reach the limit.
+/// of nanoseconds last 584 years, so only extremely long timeouts reach the limit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
@@ -26,7 +26,7 @@ impl Time {
         self.0
     }
 
-    /// The time that has passed since `earlier`; zero if this time is not after it.
+    /// The time that has passed since `earlier`; zero if `earlier` is not before this time.
     pub const fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

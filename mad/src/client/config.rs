@@ -5,7 +5,7 @@ use super::MAX_PENDING;
 /// The operator's settings of the client. [`Default`] explains each value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientConfig {
-    /// The number of requests that may be out at the start.
+    /// The number of requests that may be out before the first answer.
     pub initial_window: u32,
     /// The minimum of the window, 1 or more.
     pub min_window: u32,
@@ -22,19 +22,18 @@ pub struct ClientConfig {
     pub timeout_floor: Duration,
     /// The longest timeout of an attempt.
     pub timeout_ceiling: Duration,
-    /// The time for which the client sends nothing to a target after a BUSY answer, doubled with
-    /// every further attempt, and the time to wait after the transport failed to send; at most the
-    /// ceiling.
+    /// The time for which the client sends nothing to a target after a BUSY answer or after the
+    /// transport failed to send. Doubles with every further attempt; at most the ceiling.
     pub busy_delay: Duration,
     /// The generation before the first generation of transaction identifiers. A process that starts
-    /// at a random generation does not take answers to its predecessor for its own.
+    /// at a random generation does not mistake answers to its predecessor for its own answers.
     pub first_generation: u16,
 }
 
 impl ClientConfig {
     /// The largest window on a port of this host. The send queue of QP0 that Linux gives the MAD
-    /// layer holds 128 datagrams (`ib_core`, IB_MAD_QP_SEND_SIZE) of all programs and of the
-    /// kernel's own answers, for which 32 remain. Requests beyond the queue wait in the kernel
+    /// layer holds 128 datagrams (`ib_core`, IB_MAD_QP_SEND_SIZE). Of these, 32 remain for other
+    /// programs and for the kernel's own answers. Requests beyond the queue wait in the kernel
     /// while their timeouts already run.
     pub const UMAD_WINDOW: u32 = 96;
 
@@ -82,22 +81,22 @@ impl ClientConfig {
 impl Default for ClientConfig {
     /// The values are chosen for the following reasons:
     ///
-    /// * The window begins at 4, as OpenSM's, because the buffers of the agents are not known yet. It
-    ///   grows with every answer to at most 96, which keep a large fabric busy with a hundred
-    ///   thousand answers a second. At least 4 requests stay out: they make progress if a few
-    ///   targets do not answer. More than 96 would not fit into the kernel's send queue
-    ///   ([`UMAD_WINDOW`](ClientConfig::UMAD_WINDOW)), and ibsim stops for good when a client has
-    ///   some 160 requests out.
-    /// * Two requests may be out to one target: the agent has the next request when it answers one,
-    ///   and its receive queue, which may hold as few as four datagrams, has room for traps and for
-    ///   the requests of another subnet manager.
+    /// * The window begins at 4, as OpenSM's, because the buffers of the agents are not known
+    ///   yet. The window grows with every answer to at most 96 requests, which keep a large fabric
+    ///   busy with a hundred thousand answers a second. The window never shrinks below 4, so that
+    ///   the client makes progress even if a few targets do not answer. More than 96 would not fit
+    ///   into the kernel's send queue ([`UMAD_WINDOW`](ClientConfig::UMAD_WINDOW)), and ibsim stops
+    ///   for good when a client has some 160 requests out.
+    /// * Two requests may be out to one target: the agent has the next request when it answers
+    ///   the first, and its receive queue, which may hold as few as four datagrams, has room for
+    ///   traps and for the requests of another subnet manager.
     /// * Timeouts are between 25 ms and 1 s, and 100 ms before any round trip was measured. 25 ms
-    ///   are the time of 25 slow answers and longer than a scheduler delays this process, and still
-    ///   short enough that a lost SMP costs little time. A switch whose processor boots, or
-    ///   programs tables, does not answer for up to seconds; six retries with doubled timeouts take
-    ///   longer than that (25, 50, 100, 200, 400, 800, 1000 ms: 2.6 s in all). A timeout that was
-    ///   too short does little harm, because an answer to an earlier attempt is accepted as well
-    ///   and increases the estimate.
+    ///   is the time of 25 slow answers, and longer than a scheduler delays this process, but short
+    ///   enough that a lost SMP costs little time. A switch whose processor boots, or programs
+    ///   tables, does not answer for up to seconds; six retries with doubled timeouts take longer
+    ///   than that (25, 50, 100, 200, 400, 800, 1000 ms: 2.6 s in all). A timeout that was too
+    ///   short does little harm, because an answer to an earlier attempt is accepted as well and
+    ///   increases the estimate.
     fn default() -> ClientConfig {
         ClientConfig {
             initial_window: 4,
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rule_is_checked() {
+    fn each_broken_rule_is_an_error() {
         let broken: [fn(&mut ClientConfig); 8] = [
             |config| config.min_window = 0,
             |config| config.initial_window = 3,

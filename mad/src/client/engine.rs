@@ -20,9 +20,9 @@ use crate::wire::MadBytes;
 use crate::wire::header::{MadHeader, Method};
 use crate::wire::smp::{Smp, SmpRequest};
 
-/// The delay in handling a timer from which on its owner counts as late: less than the shortest
-/// timeout, and more than a processor with other work needs to schedule the owner.
-const LATE: Duration = Duration::from_millis(10);
+/// The delay in handling a timer from which the owner of the client counts as late: less than the
+/// shortest timeout, and more than a busy processor needs to schedule the owner.
+const LATE_AFTER: Duration = Duration::from_millis(10);
 
 /// The maximum number of excused attempts of a request: with this limit a request ends even if the
 /// owner is always late.
@@ -30,12 +30,12 @@ const MAX_EXCUSED: u8 = 8;
 
 /// The state of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum TransactionState {
     /// The request is in the scheduler's queues: it was never sent, or is due for another attempt.
     Waiting,
     /// The request is out: it has a timer, and counts in the window and against its target.
     Out,
-    /// The request is deferred: it has a timer and counts against its target only, because a busy
+    /// The request is deferred: it has a timer, and counts only against its target, because a busy
     /// target gets no other request meanwhile.
     Deferred,
 }
@@ -46,11 +46,11 @@ struct Transaction<C> {
     request: Request<C>,
     /// The scheduler's number of the target.
     target: u32,
-    place: Place,
+    state: TransactionState,
     /// The number of attempts sent.
     attempts: u8,
-    /// The number of attempts among them whose missing answers say nothing about the target; they
-    /// do not count as retries.
+    /// The number of attempts whose missing answers say nothing about the target. Such attempts do
+    /// not count as retries.
     excused: u8,
     /// The slot of the request among the transaction identifiers, `None` before the first attempt.
     slot: Option<u16>,
@@ -63,7 +63,7 @@ struct Transaction<C> {
     /// The time at which the last timed-out attempt was sent; `None` once the client knows whether
     /// that attempt was lost.
     unanswered: Option<Time>,
-    /// The window's epoch of the count in `timeouts`.
+    /// The epoch of the window to which the count in `timeouts` belongs.
     epoch: Time,
     /// The number of attempts sent in that epoch that timed out.
     timeouts: u8,
@@ -75,8 +75,8 @@ impl<C> Transaction<C> {
         self.attempts - self.excused
     }
 
-    /// Whether one more attempt may be excused. An attempt of a request with several keys may not:
-    /// the next attempt has the next key, and sending that key without need would be a key
+    /// Whether one more attempt may be excused. Attempts of a request with several keys are never
+    /// excused: the next attempt has the next key, and sending that key without need would be a key
     /// violation.
     fn may_be_excused(&self) -> bool {
         self.excused < MAX_EXCUSED && self.request.m_keys.count() <= 1
@@ -122,10 +122,10 @@ pub struct Client<C> {
     repeated: usize,
     /// The time of the last answer to a pending request; `None` before the first one.
     last_answer: Option<Time>,
-    /// The time before which attempts were sent whose late or missing answers say nothing about
-    /// their targets and the fabric.
+    /// The end of the excused time: late or missing answers to attempts sent earlier say nothing
+    /// about their targets and the fabric.
     excused_before: Time,
-    /// The counters only; [`Client::stats`] fills in the other fields.
+    /// The counters. [`Client::stats`] fills in the other fields.
     counters: ClientStats,
 }
 
@@ -171,7 +171,7 @@ impl<C> Client<C> {
         let index = self.transactions.insert(Transaction {
             request,
             target: 0,
-            place: Place::Waiting,
+            state: TransactionState::Waiting,
             attempts: 0,
             excused: 0,
             slot: None,
@@ -184,17 +184,18 @@ impl<C> Client<C> {
         });
         let target = self.scheduler.enqueue(key, priority, index);
         self.transactions[index].target = target;
-        if self.outliers.takes_one(key) {
-            self.scheduler.take_one(target, true);
+        if self.outliers.gets_one_at_a_time(key) {
+            self.scheduler.set_one_at_a_time(target, true);
         }
         Ok(())
     }
 
-    /// The next datagram to send, if one may be sent now. Call it until there is none.
+    /// The next datagram to send; `None` if no datagram may be sent now. Call `poll_transmit` until
+    /// it returns `None`.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         if self.in_flight >= self.window.limit() {
             if self.scheduler.waiting() > 0 {
-                self.window.note_limited();
+                self.window.record_limited();
             }
             return None;
         }
@@ -206,7 +207,7 @@ impl<C> Client<C> {
             .slot
             .get_or_insert_with(|| self.tids.open(index));
         transaction.attempts += 1;
-        transaction.place = Place::Out;
+        transaction.state = TransactionState::Out;
         if attempt == 0 {
             transaction.begun = now;
         }
@@ -230,20 +231,20 @@ impl<C> Client<C> {
             data: request.data,
         });
         let (key, response_time) = (request.target, request.response_time);
-        let most = self.most_attempts(request.rounds, request.m_keys);
+        let max_attempts = self.max_attempts_of(request.rounds, request.m_keys);
         // An answer within the target's own response time is in time.
-        let wait = |attempt: u8| match self.patience(key, attempt) {
-            patience if attempt + 1 < most => patience,
-            patience => patience.max(response_time),
+        let wait = |attempt: u8| match self.attempt_timeout(key, attempt) {
+            attempt_timeout if attempt + 1 < max_attempts => attempt_timeout,
+            attempt_timeout => attempt_timeout.max(response_time),
         };
-        let patience = wait(counted);
-        let timeout = if counted + 1 < most {
-            patience + wait(counted + 1)
+        let attempt_timeout = wait(counted);
+        let timeout = if counted + 1 < max_attempts {
+            attempt_timeout + wait(counted + 1)
         } else {
-            patience
+            attempt_timeout
         };
         self.in_flight += 1;
-        self.timers.set(index, now + patience);
+        self.timers.set(index, now + attempt_timeout);
         Some(Transmit { datagram, timeout })
     }
 
@@ -253,14 +254,14 @@ impl<C> Client<C> {
         if !header.class().is_subnet_management() || !header.method().is_response() {
             return Handled::Unsolicited;
         }
-        self.note_lateness(now);
+        self.excuse_if_late(now);
         let (index, age) = match self.tids.owner(header.tid().low()) {
             Owner::Live { index, age } => (index, age),
             Owner::Answered => {
                 self.counters.duplicate += 1;
                 return Handled::Stale;
             }
-            Owner::Gone => {
+            Owner::Unknown => {
                 self.counters.late += 1;
                 return Handled::Stale;
             }
@@ -279,7 +280,7 @@ impl<C> Client<C> {
         self.last_answer = Some(now);
         let status = Smp::from_bytes(mad).status();
         if status.is_busy() {
-            if age > 0 || transaction.place != Place::Out {
+            if age > 0 || transaction.state != TransactionState::Out {
                 // A BUSY answer counts only if it answers the present attempt.
                 self.counters.slow += 1;
                 return Handled::Stale;
@@ -290,26 +291,25 @@ impl<C> Client<C> {
                 None => Handled::Deferred,
             };
         }
-        Handled::Completed(self.answered(index, age, mad, now))
+        Handled::Completed(self.handle_answer(index, age, mad, now))
     }
 
-    /// Handles that the transport failed to send the datagram with the transaction identifier
-    /// `tid`, or gave up waiting for its answer. [`Client::poll_completion`] returns any
-    /// completion.
+    /// Handles a failure of the transport to send the datagram with the transaction identifier
+    /// `tid`, or to receive its answer in time. [`Client::poll_completion`] returns any completion.
     pub fn handle_send_failed(&mut self, tid: Tid, kind: SendFailure, now: Time) {
-        self.note_lateness(now);
-        // The failure matters only if it is of the present attempt, and only while that attempt is
-        // out.
+        self.excuse_if_late(now);
+        // The failure matters only if it concerns the present attempt, and only while that attempt
+        // is out.
         let Owner::Live { index, age: 0 } = self.tids.owner(tid.low()) else {
             return;
         };
-        if self.transactions[index].place != Place::Out {
+        if self.transactions[index].state != TransactionState::Out {
             return;
         }
         let completion = match kind {
             SendFailure::TimedOut => {
                 self.timers.cancel(index);
-                self.timed_out(index, now)
+                self.handle_timeout(index, now)
             }
             SendFailure::Flushed | SendFailure::Other(_) => {
                 self.counters.send_failures += 1;
@@ -325,22 +325,22 @@ impl<C> Client<C> {
     /// overdue by 10 ms or more, the owner was short of processor time: attempts sent before are
     /// repeated when they time out, and do not count as unanswered.
     pub fn handle_deadline(&mut self, now: Time) {
-        self.note_lateness(now);
+        self.excuse_if_late(now);
         while let Some(index) = self.timers.pop_due(now) {
             let transaction = &mut self.transactions[index];
-            if transaction.place == Place::Out {
-                let completion = self.timed_out(index, now);
+            if transaction.state == TransactionState::Out {
+                let completion = self.handle_timeout(index, now);
                 self.completions.extend(completion);
             } else {
-                transaction.place = Place::Waiting;
+                transaction.state = TransactionState::Waiting;
                 let (target, priority) = (transaction.target, transaction.request.priority);
                 self.scheduler.requeue(target, priority, index);
             }
         }
     }
 
-    /// Excuses all attempts so far: until `now` no target could answer, so that the missing answers
-    /// say nothing about any target. Requests that are out are sent again after the shortest
+    /// Excuses all attempts so far: no target could answer before `now`, so that missing answers
+    /// say nothing about the targets. Requests that are out are sent again after the shortest
     /// timeout.
     pub fn excuse(&mut self, now: Time) {
         self.excused_before = now;
@@ -352,12 +352,12 @@ impl<C> Client<C> {
             if !transaction.may_be_excused() {
                 continue;
             }
-            let is_out = transaction.place == Place::Out;
+            let is_out = transaction.state == TransactionState::Out;
             let timed_out = transaction.attempts - u8::from(is_out);
             transaction.excused = transaction.excused.max(timed_out.min(MAX_EXCUSED));
             let key = transaction.request.target;
             if is_out {
-                let again = now + self.patience(key, 0);
+                let again = now + self.attempt_timeout(key, 0);
                 self.timers.bring_forward(index, again);
             }
         }
@@ -393,7 +393,7 @@ impl<C> Client<C> {
     }
 
     /// Withdraws the requests whose context satisfies `unwanted`, sent or not: they get no further
-    /// attempt and no completion, and an answer to them counts as late. They are returned in the
+    /// attempt and no completion, and an answer to them counts as late. Returns the requests in the
     /// order of the slab index, which is roughly the order of submission.
     pub fn withdraw(&mut self, mut unwanted: impl FnMut(&C) -> bool) -> Vec<Withdrawn<C>> {
         let mut withdrawn = Vec::new();
@@ -416,11 +416,11 @@ impl<C> Client<C> {
     }
 
     /// The context of every pending request, with the number of its attempts that timed out or
-    /// could not be sent, [excused](Client::excuse) attempts not counted.
+    /// could not be sent, without [excused](Client::excuse) attempts.
     pub fn pending_requests(&self) -> impl Iterator<Item = (&C, u8)> {
         (0..self.transactions.end()).filter_map(|index| {
             let transaction = self.transactions.get(index)?;
-            let is_out = transaction.place == Place::Out;
+            let is_out = transaction.state == TransactionState::Out;
             let unanswered = transaction.counted().saturating_sub(u8::from(is_out));
             Some((&transaction.request.context, unanswered))
         })
@@ -457,49 +457,49 @@ impl<C> Client<C> {
     }
 
     /// Handles an answer to the attempt that `age` later attempts followed.
-    fn answered(&mut self, index: u32, age: u8, mad: &MadBytes, now: Time) -> Completion<C> {
+    fn handle_answer(&mut self, index: u32, age: u8, mad: &MadBytes, now: Time) -> Completion<C> {
         let transaction = &self.transactions[index];
-        let (sent, known) = match age {
+        let (sent, is_exact) = match age {
             0 => (transaction.sent, true),
             1 => (transaction.sent_before, true),
-            // The time of that attempt is no longer known; it is earlier than this one.
+            // The time of that attempt is no longer known, but is not later than this time.
             _ => (transaction.sent_before, false),
         };
         let rtt = now.since(sent);
         let (key, target) = (transaction.request.target, transaction.target);
-        let is_out = transaction.place == Place::Out;
-        let late = transaction.unanswered.is_some() && !(age == 0 && is_out);
+        let is_out = transaction.state == TransactionState::Out;
+        let is_late = transaction.unanswered.is_some() && !(age == 0 && is_out);
         let usual = self.round_trip.smoothed().map(Duration::from_nanos);
         let of_the_fabric = sent >= self.excused_before
             && self
                 .outliers
-                .answered(key, rtt, late, usual, &self.config, now);
-        if known && of_the_fabric {
+                .record_answer(key, rtt, is_late, usual, &self.config, now);
+        if is_exact && of_the_fabric {
             self.round_trip.sample(rtt);
         }
         match transaction.unanswered {
-            // The present attempt was answered. The earlier one was lost, or had a wrong key.
-            Some(_) if !late && transaction.request.m_keys.is_guess() => {}
-            Some(lost) if !late => self.lost(index, lost, now),
+            // The present attempt was answered. The earlier attempt was lost, or had a wrong key.
+            Some(_) if !is_late && transaction.request.m_keys.is_guess() => {}
+            Some(lost_at) if !is_late => self.record_losses(index, lost_at, now),
             unanswered => {
                 // The attempt that timed out was slow, not lost.
                 self.counters.slow += u64::from(unanswered.is_some());
                 self.loss.resolved(0);
-                self.window.resolved(0, now);
+                self.window.record_resolved(0, now);
             }
         }
-        let one = self.outliers.takes_one(key);
-        self.scheduler.take_one(target, one);
+        let is_outlier = self.outliers.gets_one_at_a_time(key);
+        self.scheduler.set_one_at_a_time(target, is_outlier);
         if let Some(smoothed) = self.round_trip.smoothed() {
-            self.window.answered(smoothed);
+            self.window.record_answer(smoothed);
         }
         self.counters.answered += 1;
         self.finish(index, age, Ok(Response::new(mad)), rtt, now)
     }
 
-    /// Records losses after the target answered the present attempt: the attempts before it were
+    /// Records losses after the target answered the present attempt: the earlier attempts were
     /// lost, the last of them sent at `sent`.
-    fn lost(&mut self, index: u32, sent: Time, now: Time) {
+    fn record_losses(&mut self, index: u32, sent: Time, now: Time) {
         self.counters.losses += 1;
         let transaction = &self.transactions[index];
         let before = u32::from(transaction.counted().saturating_sub(1));
@@ -510,24 +510,28 @@ impl<C> Client<C> {
         };
         let general_loss = self.loss.permille();
         let target = transaction.request.target;
-        if self.outliers.lost(target, general_loss, now) {
+        if self.outliers.record_loss(target, general_loss, now) {
             self.loss.resolved(before);
-            self.window.lost_among(self.in_flight, sent, now);
-            self.window.resolved(in_epoch, now);
+            self.window.record_loss_among(self.in_flight, sent, now);
+            self.window.record_resolved(in_epoch, now);
         }
     }
 
     /// Excuses the attempts before `now` if the owner is late, that is, if a timer has been due for
-    /// [`LATE`].
-    fn note_lateness(&mut self, now: Time) {
-        if self.timers.next().is_some_and(|due| due + LATE <= now) {
+    /// [`LATE_AFTER`].
+    fn excuse_if_late(&mut self, now: Time) {
+        if self
+            .timers
+            .next()
+            .is_some_and(|due| due + LATE_AFTER <= now)
+        {
             self.excused_before = now;
         }
     }
 
     /// The timeout of an attempt to the target `key`; `attempt` counts from 0, without excused
     /// attempts.
-    fn patience(&self, key: u64, attempt: u8) -> Duration {
+    fn attempt_timeout(&self, key: u64, attempt: u8) -> Duration {
         let in_round = attempt % (self.config.retries + 1);
         match self.outliers.round_trip(key) {
             Some(own) => own.timeout(in_round),
@@ -540,18 +544,18 @@ impl<C> Client<C> {
 
     /// The maximum number of attempts of a request at the recent loss rate. A request with several
     /// keys has at least two attempts for each key.
-    fn most_attempts(&self, rounds: u8, m_keys: MKeys) -> u8 {
+    fn max_attempts_of(&self, rounds: u8, m_keys: MKeys) -> u8 {
         let attempts = self.config.retries + 1;
         let rounds = self.loss.rounds(u32::from(attempts), rounds);
-        let most = attempts.saturating_mul(rounds);
+        let max_attempts = attempts.saturating_mul(rounds);
         match m_keys.is_guess() {
-            true => most.max(2 * m_keys.count()),
-            false => most,
+            true => max_attempts.max(2 * m_keys.count()),
+            false => max_attempts,
         }
     }
 
-    /// Handles that the present attempt, whose timer has fired, was not answered.
-    fn timed_out(&mut self, index: u32, now: Time) -> Option<Completion<C>> {
+    /// Handles the timeout of the present attempt.
+    fn handle_timeout(&mut self, index: u32, now: Time) -> Option<Completion<C>> {
         let transaction = &mut self.transactions[index];
         if transaction.sent < self.excused_before && transaction.may_be_excused() {
             transaction.excused += 1;
@@ -561,12 +565,12 @@ impl<C> Client<C> {
         }
         self.counters.timeouts += 1;
         let sent = transaction.sent;
-        // The missing answer may have its cause at this target only. If no target has answered
+        // The cause of the missing answer may lie at this target alone. If no target has answered
         // since, and the window is in use, the client assumes that the fabric is flooded.
-        let silence = self.last_answer.is_none_or(|answer| answer < sent);
+        let is_silent = self.last_answer.is_none_or(|answer| answer < sent);
         let is_guess = transaction.request.m_keys.is_guess();
-        if silence && !is_guess && self.in_flight.saturating_mul(2) >= self.window.size() {
-            self.window.flooded(sent, self.in_flight, now);
+        if is_silent && !is_guess && self.in_flight.saturating_mul(2) >= self.window.size() {
+            self.window.record_silence(sent, self.in_flight, now);
         }
         let epoch = self.window.epoch();
         if transaction.epoch != epoch {
@@ -578,7 +582,7 @@ impl<C> Client<C> {
         let (counted, request) = (transaction.counted(), &transaction.request);
         let (rounds, m_keys) = (request.rounds, request.m_keys);
         let is_last = transaction.attempts == u8::MAX;
-        if is_last || counted >= self.most_attempts(rounds, m_keys) {
+        if is_last || counted >= self.max_attempts_of(rounds, m_keys) {
             self.counters.failed += 1;
             let outcome = Err(RequestFailure::TimedOut);
             return Some(self.finish(index, 0, outcome, now.since(sent), now));
@@ -592,19 +596,19 @@ impl<C> Client<C> {
     /// attempt.
     fn send_again(&mut self, index: u32) {
         let transaction = &mut self.transactions[index];
-        transaction.place = Place::Waiting;
+        transaction.state = TransactionState::Waiting;
         self.in_flight -= 1;
         let (target, priority) = (transaction.target, transaction.request.priority);
         self.scheduler.requeue(target, priority, index);
     }
 
-    /// Defers a request that is out, or ends it with `failure` if its present attempt was the last
-    /// one.
+    /// Defers a request that is out, or ends the request with `failure` if its present attempt was
+    /// the last attempt.
     fn defer(&mut self, index: u32, failure: RequestFailure, now: Time) -> Option<Completion<C>> {
         let request = &self.transactions[index].request;
-        let most = self.most_attempts(request.rounds, request.m_keys);
+        let max_attempts = self.max_attempts_of(request.rounds, request.m_keys);
         let transaction = &mut self.transactions[index];
-        if transaction.attempts == u8::MAX || transaction.counted() >= most {
+        if transaction.attempts == u8::MAX || transaction.counted() >= max_attempts {
             self.counters.failed += 1;
             let waited = now.since(transaction.sent);
             return Some(self.finish(index, 0, Err(failure), waited, now));
@@ -616,7 +620,7 @@ impl<C> Client<C> {
             .busy_delay
             .saturating_mul(1 << doublings)
             .min(self.config.timeout_ceiling);
-        transaction.place = Place::Deferred;
+        transaction.state = TransactionState::Deferred;
         self.in_flight -= 1;
         self.timers.cancel(index);
         self.timers.set(index, now + delay);
@@ -648,26 +652,26 @@ impl<C> Client<C> {
     }
 
     /// Removes a request in any state and updates the counts.
-    fn retire(&mut self, index: u32, answered: bool) -> Transaction<C> {
+    fn retire(&mut self, index: u32, is_answered: bool) -> Transaction<C> {
         let transaction = self.transactions.remove(index);
         self.repeated -= usize::from(transaction.attempts > 1);
-        match transaction.place {
-            Place::Waiting => {
+        match transaction.state {
+            TransactionState::Waiting => {
                 let priority = transaction.request.priority;
                 self.scheduler.withdraw(transaction.target, priority, index);
             }
-            Place::Out => {
+            TransactionState::Out => {
                 self.in_flight -= 1;
                 self.timers.cancel(index);
                 self.scheduler.release(transaction.target);
             }
-            Place::Deferred => {
+            TransactionState::Deferred => {
                 self.timers.cancel(index);
                 self.scheduler.release(transaction.target);
             }
         }
         if let Some(slot) = transaction.slot {
-            self.tids.close(slot, answered);
+            self.tids.close(slot, is_answered);
         }
         transaction
     }

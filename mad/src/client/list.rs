@@ -28,8 +28,7 @@ struct Link {
     next: u32,
 }
 
-/// The links of any number of disjoint lists of small indices; an index is in at most one of the
-/// lists.
+/// The links of any number of disjoint lists of small indices; an index is in at most one list.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     links: Vec<Link>,

@@ -1,5 +1,5 @@
 //! Decides which losses are due to congestion: the client tolerates the loss rate of its smallest
-//! window, and only losses beyond it halve the window.
+//! window, and only losses beyond that rate halve the window.
 
 use crate::Time;
 
@@ -17,7 +17,7 @@ const MIN_LOSSES: u32 = 12;
 /// fabric that changes.
 const EPOCH: u32 = 512;
 
-/// The number of standard deviations by which losses must exceed the tolerated ones before they
+/// The number of standard deviations by which losses must exceed the tolerated rate before they
 /// count as congestion: with three, one epoch in 700 is judged wrongly.
 const DEVIATIONS: f64 = 3.0;
 
@@ -25,11 +25,11 @@ const DEVIATIONS: f64 = 3.0;
 /// window.
 const NOTICEABLE: f64 = 0.02;
 
-/// The probability below which chance no longer explains that all attempts stay unanswered.
+/// The probability below which chance no longer explains why all attempts stay unanswered.
 const MIN_CHANCE: f64 = 0.02;
 
-/// The recent share of lost attempts, over all requests that were answered at last. Attempts to a
-/// target that never answers do not count as losses.
+/// The recent share of lost attempts, over all requests that were answered in the end. Attempts to
+/// a target that never answers do not count as losses.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LossRate {
     rate: f64,
@@ -37,7 +37,7 @@ pub(super) struct LossRate {
 }
 
 impl LossRate {
-    /// Records that one attempt was answered after `lost` others were lost.
+    /// Records that one attempt was answered after `lost` attempts were lost.
     pub(super) fn resolved(&mut self, lost: u32) {
         for _ in 0..lost {
             self.add(1.0);
@@ -64,14 +64,14 @@ impl LossRate {
         (self.rate() * 1000.0) as u32
     }
 
-    /// The number of rounds of `attempts` attempts, 1 to `most`, after which losses no longer
-    /// explain that all attempts stayed unanswered.
-    pub(super) fn rounds(&self, attempts: u32, most: u8) -> u8 {
-        let unlucky = power(self.rate(), attempts);
-        let mut chance = unlucky;
+    /// The number of rounds of `attempts` attempts, 1 to `max`, after which losses no longer
+    /// explain why all attempts stayed unanswered.
+    pub(super) fn rounds(&self, attempts: u32, max: u8) -> u8 {
+        let round_loss = power(self.rate(), attempts);
+        let mut chance = round_loss;
         let mut rounds = 1;
-        while rounds < most && chance > MIN_CHANCE / 10.0 {
-            chance *= unlucky;
+        while rounds < max && chance > MIN_CHANCE / 10.0 {
+            chance *= round_loss;
             rounds += 1;
         }
         rounds
@@ -130,7 +130,7 @@ impl Tolerance {
         self.since
     }
 
-    /// Records that an attempt was answered after `lost` others of this epoch were lost.
+    /// Records that an attempt was answered after `lost` attempts of this epoch were lost.
     pub(super) fn resolved(&mut self, lost: u32) {
         self.answered += 1;
         self.lost += lost;
@@ -150,8 +150,8 @@ impl Tolerance {
             // The fabric may have become better.
             self.tolerated = self.tolerated.min(self.rate() + self.slack());
         }
-        // Losses come in groups, one for each timeout: more attempts would be no better measure
-        // than these.
+        // Losses come in groups, one for each timeout, so that more attempts would not be a better
+        // measure.
         self.measured = self.measured.max(2 * MIN_ATTEMPTS);
     }
 
@@ -198,11 +198,11 @@ impl Tolerance {
         Verdict::Random
     }
 
-    /// The number of retries of a request, at most `most`, that the tolerated losses explain.
-    pub(super) fn plain_retries(&self, most: u8) -> u8 {
+    /// The number of retries of a request, at most `max`, that the tolerated losses explain.
+    pub(super) fn plain_retries(&self, max: u8) -> u8 {
         let mut chance = self.tolerated;
         let mut retries = 0;
-        while retries < most && chance > MIN_CHANCE {
+        while retries < max && chance > MIN_CHANCE {
             chance *= self.tolerated;
             retries += 1;
         }
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_at_the_smallest_window_are_tolerated_and_rarer_ones_are_congestion() {
+    fn losses_at_the_smallest_window_are_tolerated_and_rarer_losses_mean_congestion() {
         let now = Time::from_nanos(1);
         assert_eq!(tolerance(10, 1).verdict(now), Verdict::Undecided);
         let mut clean = tolerance(100, 0);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_beyond_the_tolerated_ones_are_not_covered() {
+    fn losses_beyond_the_tolerated_rate_are_not_covered() {
         let mut lossy = tolerance(32, 1);
         assert_eq!(lossy.verdict(Time::from_nanos(1)), Verdict::Random);
         for _ in 0..32 {

@@ -1,7 +1,7 @@
 use std::fmt;
 
 /// The M_Keys of a request: one key, or several of which the target holds one. Each attempt uses
-/// the next key in turn. `Debug` shows none of the keys.
+/// the next key in turn. `Debug` hides the keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct MKeys {
     keys: [u64; MKeys::MAX],
@@ -9,7 +9,8 @@ pub struct MKeys {
 }
 
 impl MKeys {
-    /// The maximum number of keys: the usual number of attempts of a request tries each of them.
+    /// The maximum number of keys: the usual number of attempts of a request suffices to try every
+    /// key.
     pub const MAX: usize = 4;
 
     /// The set without an M_Key.

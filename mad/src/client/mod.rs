@@ -16,13 +16,14 @@
 //! * **Lost and slow answers**: timeouts follow the measured round trip and double with every
 //!   attempt, each of which takes the next of the request's [routes](Routes). An answer to any
 //!   attempt completes the request.
-//! * **Excused attempts**: an attempt that was out when the owner handled a timer 10 ms late or
-//!   more, or that the owner [excuses](Client::excuse), is sent again when it times out. It counts
-//!   neither as unanswered nor against the retries, and its answer is not used as a round trip. At
-//!   most eight attempts of a request are excused, and none of a request with several keys.
-//! * **Several keys**: a request may have several [M_Keys](MKeys), of which its target accepts one
-//!   and drops the others without an answer. Attempts try them in turn on each route; silence then
-//!   does not count as a loss.
+//! * **Excused attempts**: an attempt is excused if it was out when the owner handled a timer 10
+//!   ms late or more, or if the owner [excuses](Client::excuse) it. An excused attempt is sent
+//!   again when it times out. It counts neither as unanswered nor against the retries, and its
+//!   answer is not used as a round trip. At most eight attempts of a request are excused, and none
+//!   of a request with several keys.
+//! * **Several keys**: a request may have several [M_Keys](MKeys). Its target accepts one key,
+//!   and drops requests with other keys without an answer. Attempts try the keys in turn on each
+//!   route; a missing answer then does not count as a loss.
 //! * **Wrong answers**: every attempt has its own transaction identifier, so that a stale answer
 //!   never completes a newer request. An answer must also have the request's class, attribute and
 //!   modifier.
@@ -54,6 +55,7 @@ pub use stats::ClientStats;
 
 /// The maximum number of requests that a client holds, waiting and out.
 ///
-/// At about half a kilobyte each, they take 16 MB. A sweep keeps far fewer pending than the fabric
-/// has ports; a full client returns the request from [`Client::submit`] for a later attempt.
+/// At about half a kilobyte each, they take 16 MB. A sweep keeps far fewer requests pending than
+/// the fabric has ports; a full client returns the request from [`Client::submit`] for a later
+/// attempt.
 pub const MAX_PENDING: usize = 32_768;

@@ -23,8 +23,8 @@ const SLOW_FACTOR: u32 = 4;
 /// The number of consecutive prompt answers after which a target no longer counts as slow or lossy.
 const RECOVERED_AFTER: u8 = 32;
 
-/// The share of lost attempts over all targets, in permille, from which on a loss says nothing
-/// about its target.
+/// The share of lost attempts over all targets, in permille, from which a loss says nothing about
+/// its target.
 const GENERAL_LOSS: u32 = 50;
 
 /// The history of one slow or lossy target.
@@ -32,8 +32,8 @@ const GENERAL_LOSS: u32 = 50;
 struct Outlier {
     /// The number of the target, as in its requests.
     target: u64,
-    /// The round trips of the target; `None` until an answer arrived later than those of other
-    /// targets.
+    /// The round trips of the target; `None` until an answer arrived later than the answers of
+    /// other targets.
     round_trip: Option<RoundTrip>,
     /// The number of attempts lost since the target was last treated as normal.
     losses: u8,
@@ -45,14 +45,14 @@ struct Outlier {
 
 impl Outlier {
     /// Whether the target gets one request at a time, because it is slow or lossy.
-    fn takes_one(&self) -> bool {
+    fn gets_one_at_a_time(&self) -> bool {
         self.round_trip.is_some() || self.losses >= LOSSY_AFTER
     }
 }
 
-/// The targets that answer later than others, or drop requests that others accept. Each has a
-/// separate timeout and gets one request at a time, and neither its round trips nor its losses
-/// affect the estimates of the fabric.
+/// The targets that answer later than others, or drop requests that others accept. Each target has
+/// a separate timeout and gets one request at a time. Its round trips and losses do not affect the
+/// estimates of the fabric.
 #[derive(Debug)]
 pub(super) struct Outliers {
     /// The targets in the order of their numbers; the memory is allocated once.
@@ -86,14 +86,14 @@ impl Outliers {
     }
 
     /// Whether `target` gets one request at a time.
-    pub(super) fn takes_one(&self, target: u64) -> bool {
-        self.get(target).is_some_and(Outlier::takes_one)
+    pub(super) fn gets_one_at_a_time(&self, target: u64) -> bool {
+        self.get(target).is_some_and(Outlier::gets_one_at_a_time)
     }
 
-    /// Records that an answer of `target` took `round_trip`, and whether that was longer than its
-    /// timeout (`overdue`); other targets take `usual`. Returns whether the answer says something
-    /// about the fabric: the target is not slow, or most targets are.
-    pub(super) fn answered(
+    /// Records that an answer of `target` took `round_trip`, and whether that exceeded its timeout
+    /// (`overdue`); answers of other targets take `usual`. Returns whether the answer says
+    /// something about the fabric: the target is not slow, or most targets are slow.
+    pub(super) fn record_answer(
         &mut self,
         target: u64,
         round_trip: Duration,
@@ -103,19 +103,19 @@ impl Outliers {
         now: Time,
     ) -> bool {
         let stands_out = usual.is_some_and(|usual| round_trip > usual * SLOW_FACTOR);
-        let late = overdue || stands_out && round_trip > self.prompt;
-        self.note_late(late);
-        if late {
+        let is_late = overdue || stands_out && round_trip > self.prompt;
+        self.record_late(is_late);
+        if is_late {
             let outlier = self.entry(target, now);
             outlier.prompt_answers = 0;
             let own = outlier.round_trip.get_or_insert(RoundTrip::new(config));
             own.sample(round_trip);
             return self.late_share > 1 << 15;
         }
-        let Ok(place) = self.place(target) else {
+        let Ok(position) = self.position(target) else {
             return true;
         };
-        let outlier = &mut self.targets[place];
+        let outlier = &mut self.targets[position];
         outlier.last_active = now;
         let is_slow = outlier.round_trip.is_some();
         if let Some(own) = &mut outlier.round_trip {
@@ -126,7 +126,7 @@ impl Outliers {
         } else {
             outlier.prompt_answers += 1;
             if outlier.prompt_answers >= RECOVERED_AFTER {
-                self.targets.remove(place);
+                self.targets.remove(position);
             }
         }
         !is_slow
@@ -134,13 +134,13 @@ impl Outliers {
 
     /// Records that an attempt to `target` was lost, while all targets together lose `general_loss`
     /// permille of their attempts. Returns whether the loss says something about the fabric: the
-    /// target was not known to be slow or lossy before.
-    pub(super) fn lost(&mut self, target: u64, general_loss: u32, now: Time) -> bool {
+    /// target did not count as slow or lossy before.
+    pub(super) fn record_loss(&mut self, target: u64, general_loss: u32, now: Time) -> bool {
         if general_loss >= GENERAL_LOSS && self.get(target).is_none() {
             return true;
         }
         let outlier = self.entry(target, now);
-        let known = outlier.takes_one();
+        let known = outlier.gets_one_at_a_time();
         outlier.prompt_answers = 0;
         if general_loss < GENERAL_LOSS {
             outlier.losses = outlier.losses.saturating_add(1);
@@ -149,9 +149,9 @@ impl Outliers {
     }
 
     /// Updates the share of late answers.
-    fn note_late(&mut self, late: bool) {
+    fn record_late(&mut self, is_late: bool) {
         self.answers = (self.answers + 1).min(64);
-        let sample = if late { 1 << 16 } else { 0_i64 };
+        let sample = if is_late { 1 << 16 } else { 0_i64 };
         let share = i64::from(self.late_share);
         self.late_share = (share + (sample - share) / i64::from(self.answers)) as u32;
     }
@@ -159,37 +159,39 @@ impl Outliers {
     /// The entry of `target`, which is inserted if it is missing. A full table drops the least
     /// recently active target.
     fn entry(&mut self, target: u64, now: Time) -> &mut Outlier {
-        if self.targets.len() >= MAX_OUTLIERS && self.place(target).is_err() {
+        if self.targets.len() >= MAX_OUTLIERS && self.position(target).is_err() {
             let known = self.targets.iter().enumerate();
             let oldest = known.min_by_key(|(_, outlier)| (outlier.last_active, outlier.target));
             if let Some((oldest, _)) = oldest {
                 self.targets.remove(oldest);
             }
         }
-        let place = self.place(target).unwrap_or_else(|place| {
-            let fresh = Outlier {
+        let position = self.position(target).unwrap_or_else(|position| {
+            let new_outlier = Outlier {
                 target,
                 round_trip: None,
                 losses: 0,
                 prompt_answers: 0,
                 last_active: now,
             };
-            self.targets.insert(place, fresh);
-            place
+            self.targets.insert(position, new_outlier);
+            position
         });
-        let outlier = &mut self.targets[place];
+        let outlier = &mut self.targets[position];
         outlier.last_active = now;
         outlier
     }
 
     /// The index of `target` in the table, or as an error the index at which to insert it.
-    fn place(&self, target: u64) -> Result<usize, usize> {
+    fn position(&self, target: u64) -> Result<usize, usize> {
         self.targets
             .binary_search_by_key(&target, |outlier| outlier.target)
     }
 
     fn get(&self, target: u64) -> Option<&Outlier> {
-        self.place(target).ok().map(|place| &self.targets[place])
+        self.position(target)
+            .ok()
+            .map(|position| &self.targets[position])
     }
 }
 
@@ -205,39 +207,39 @@ mod tests {
     }
 
     #[test]
-    fn a_target_late_among_prompt_ones_has_its_own_timeout_until_it_is_prompt() {
+    fn a_late_target_among_prompt_targets_has_its_own_timeout_until_it_is_prompt() {
         let config = ClientConfig::default();
         let mut outliers = Outliers::new(&config);
         for target in 0..100 {
-            assert!(outliers.answered(target, FAST, false, None, &config, at(1)));
+            assert!(outliers.record_answer(target, FAST, false, None, &config, at(1)));
         }
         let usual = Some(FAST);
-        assert!(!outliers.answered(8, SLOW, false, usual, &config, at(2)));
-        assert!(outliers.takes_one(8));
+        assert!(!outliers.record_answer(8, SLOW, false, usual, &config, at(2)));
+        assert!(outliers.gets_one_at_a_time(8));
         for _ in 0..32 {
-            outliers.answered(8, FAST, false, usual, &config, at(3));
+            outliers.record_answer(8, FAST, false, usual, &config, at(3));
         }
-        assert!(!outliers.answered(7, SLOW, true, None, &config, at(2)));
-        assert!(outliers.takes_one(7) && !outliers.takes_one(8));
+        assert!(!outliers.record_answer(7, SLOW, true, None, &config, at(2)));
+        assert!(outliers.gets_one_at_a_time(7) && !outliers.gets_one_at_a_time(8));
         assert!(outliers.round_trip(7).unwrap().timeout(0) > SLOW);
         assert!(outliers.round_trip(8).is_none());
         for _ in 0..32 {
-            outliers.answered(7, FAST, false, None, &config, at(3));
+            outliers.record_answer(7, FAST, false, None, &config, at(3));
         }
-        assert!(!outliers.takes_one(7) && outliers.len() == 0);
+        assert!(!outliers.gets_one_at_a_time(7) && outliers.len() == 0);
     }
 
     #[test]
     fn mostly_late_answers_are_evidence_about_the_fabric() {
         let config = ClientConfig::default();
         let mut outliers = Outliers::new(&config);
-        assert!(outliers.answered(1, SLOW, true, None, &config, at(1)));
+        assert!(outliers.record_answer(1, SLOW, true, None, &config, at(1)));
         for target in 2..100 {
-            outliers.answered(target, FAST, false, None, &config, at(1));
+            outliers.record_answer(target, FAST, false, None, &config, at(1));
         }
-        let late =
-            (0..100).map(|target| outliers.answered(target, SLOW, true, None, &config, at(2)));
-        let of_the_fabric = late.filter(|&fabric| fabric).count();
+        let is_late =
+            (0..100).map(|target| outliers.record_answer(target, SLOW, true, None, &config, at(2)));
+        let of_the_fabric = is_late.filter(|&fabric| fabric).count();
         assert!((20..80).contains(&of_the_fabric), "{of_the_fabric}");
     }
 
@@ -245,22 +247,22 @@ mod tests {
     fn the_third_loss_of_a_target_is_no_evidence_about_the_fabric_unless_all_lose() {
         let config = ClientConfig::default();
         let mut outliers = Outliers::new(&config);
-        assert!(outliers.lost(1, 0, at(1)) && outliers.lost(1, 0, at(2)));
-        assert!(outliers.takes_one(1) && !outliers.lost(1, 0, at(3)));
+        assert!(outliers.record_loss(1, 0, at(1)) && outliers.record_loss(1, 0, at(2)));
+        assert!(outliers.gets_one_at_a_time(1) && !outliers.record_loss(1, 0, at(3)));
         for _ in 0..9 {
-            assert!(outliers.lost(2, 300, at(4)));
+            assert!(outliers.record_loss(2, 300, at(4)));
         }
-        assert!(!outliers.takes_one(2));
+        assert!(!outliers.gets_one_at_a_time(2));
     }
 
     #[test]
-    fn the_table_is_bounded_and_forgets_the_least_recent() {
+    fn a_full_table_drops_the_least_recently_active_target() {
         let config = ClientConfig::default();
         let mut outliers = Outliers::new(&config);
         for target in 0..2000 {
-            outliers.answered(target, SLOW, true, None, &config, at(target));
+            outliers.record_answer(target, SLOW, true, None, &config, at(target));
         }
         assert_eq!(outliers.len(), 1024);
-        assert!(!outliers.takes_one(0) && outliers.takes_one(1999));
+        assert!(!outliers.gets_one_at_a_time(0) && outliers.gets_one_at_a_time(1999));
     }
 }

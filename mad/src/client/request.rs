@@ -112,7 +112,8 @@ impl Routes {
         routes
     }
 
-    /// Adds an alternate; `false`, with nothing added, when there are [`Routes::MAX`] already.
+    /// Adds an alternate route. Returns false, without adding the route, if there are
+    /// [`Routes::MAX`] already.
     pub fn push(&mut self, alternate: impl Into<Route>) -> bool {
         match self.routes.get_mut(usize::from(self.len)) {
             Some(slot) => {
@@ -152,7 +153,7 @@ impl fmt::Debug for Routes {
 #[derive(Debug, Clone)]
 pub struct Request<C> {
     /// The number that identifies the target for the cap on requests to one agent: the node GUID if
-    /// it is known, else a hash of the path.
+    /// known, else a hash of the path.
     pub target: u64,
     /// The routes to the target.
     pub routes: Routes,
@@ -162,14 +163,14 @@ pub struct Request<C> {
     pub attribute: AttrId,
     /// The attribute modifier.
     pub modifier: u32,
-    /// The management keys, of which the target holds one.
+    /// The candidate M_Keys; the target holds one of them.
     pub m_keys: MKeys,
     /// The attribute to set; zeroes in a Get.
     pub data: [u8; SMP_DATA_LEN],
     /// The priority of the request.
     pub priority: Priority,
-    /// The number of times that the client may use up the [retries](super::ClientConfig::retries),
-    /// at least 1, as long as recent losses suffice to explain that no attempt was answered.
+    /// The maximum number of rounds of [retries](super::ClientConfig::retries), at least 1. The
+    /// client begins another round while recent losses suffice to explain the missing answers.
     pub rounds: u8,
     /// RespTimeValue of the target as a time (IBA 14.2.5.6); zero if unknown. The last attempt
     /// waits at least this long before the target counts as silent.
@@ -279,11 +280,12 @@ pub struct Transmit {
 pub struct Completion<C> {
     /// The caller's value from the request.
     pub context: C,
-    /// The response, or the reason why there is none.
+    /// The response, or the reason why the request has no response.
     pub outcome: Result<Response, RequestFailure>,
     /// The number of times that the client sent the request, at least 1.
     pub attempts: u8,
-    /// Whether attempts by LID were left unanswered and one by a directed route was answered.
+    /// Whether attempts by LID were left unanswered, and an attempt by a directed route was
+    /// answered.
     pub lid_route_lost: bool,
     /// The time from the answered attempt to its answer; without an answer, the time from the last
     /// attempt until now.
@@ -292,7 +294,7 @@ pub struct Completion<C> {
     pub waited: Duration,
     /// The attribute modifier of the request.
     pub modifier: u32,
-    /// The M_Key of the answered attempt; the last attempt's if there is no answer.
+    /// The M_Key of the answered attempt; without an answer, the M_Key of the last attempt.
     pub m_key: u64,
 }
 

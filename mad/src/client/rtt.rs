@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::ClientConfig;
 
-/// The smoothed round trip and its variation, as in TCP (RFC 6298): of one slow target, or of all
+/// The smoothed round trip and its variation, as in TCP (RFC 6298), of one slow target or of all
 /// other targets.
 ///
 /// Targets differ in distance and speed. The differences are part of the variation, and therefore
@@ -19,7 +19,7 @@ pub(super) struct RoundTrip {
     ceiling: u64,
 }
 
-/// The duration in nanoseconds, or [`u64::MAX`] if it is longer.
+/// The duration in nanoseconds, at most [`u64::MAX`].
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -56,8 +56,8 @@ impl RoundTrip {
         self.smoothed
     }
 
-    /// The timeout of attempt number `attempt`, counted from 0: it doubles with every attempt, up
-    /// to the ceiling.
+    /// The timeout of attempt number `attempt`, counted from 0. The timeout doubles with every
+    /// attempt, up to the ceiling.
     pub(super) fn timeout(&self, attempt: u8) -> Duration {
         let first = match self.smoothed {
             None => self.initial_timeout,
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn fast_answers_lower_the_timeout_to_its_floor_and_slow_ones_raise_it() {
+    fn fast_answers_lower_the_timeout_to_its_floor_and_slow_answers_raise_it() {
         let mut round_trip = estimator();
         for _ in 0..100 {
             round_trip.sample(Duration::from_micros(50));

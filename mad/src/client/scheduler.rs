@@ -37,7 +37,7 @@ pub(super) struct Scheduler {
     index: HashMap<u64, u32>,
     requests: Links,
     /// The links of the ready lists of targets; one set for each priority, because a target can be
-    /// in all of the lists.
+    /// in several of the lists.
     ready_links: [Links; PRIORITIES],
     /// For each priority, the targets whose requests may be sent.
     ready: [List; PRIORITIES],
@@ -87,10 +87,11 @@ impl Scheduler {
         target
     }
 
-    /// Limits `target` to one outstanding request, or to the common cap if `one` is not set.
-    pub(super) fn take_one(&mut self, target: u32, one: bool) {
+    /// Limits `target` to one outstanding request if `one_at_a_time` is set, else to the common
+    /// cap.
+    pub(super) fn set_one_at_a_time(&mut self, target: u32, one_at_a_time: bool) {
         let state = &mut self.targets[target];
-        let cap = if one { 1 } else { self.cap };
+        let cap = if one_at_a_time { 1 } else { self.cap };
         if state.cap == cap {
             return;
         }
@@ -115,7 +116,7 @@ impl Scheduler {
             self.remove_ready(target, level);
             let state = &mut self.targets[target];
             let request = self.requests.pop_front(&mut state.waiting[level]);
-            debug_assert!(request.is_some(), "a ready target has something waiting");
+            debug_assert!(request.is_some(), "a ready target has a waiting request");
             state.outstanding += 1;
             self.waiting -= 1;
             if state.outstanding < state.cap {
@@ -139,8 +140,8 @@ impl Scheduler {
         self.forget_if_idle(target);
     }
 
-    /// Ends the attempt of the outstanding `request` and queues the request again before all others
-    /// of its target and priority.
+    /// Ends the attempt of the outstanding `request`, and queues the request again before all other
+    /// requests of its target and priority.
     pub(super) fn requeue(&mut self, target: u32, priority: Priority, request: u32) {
         let level = priority as usize;
         let state = &mut self.targets[target];
@@ -183,10 +184,10 @@ impl Scheduler {
         }
     }
 
-    /// Removes a target from the list of targets that are ready at a priority, if it is in it.
+    /// Removes a target from the ready list of a priority, if the list contains the target.
     fn remove_ready(&mut self, target: u32, level: usize) {
-        let listed = &mut self.targets[target].ready[level];
-        if std::mem::take(listed) {
+        let is_listed = &mut self.targets[target].ready[level];
+        if std::mem::take(is_listed) {
             self.ready_links[level].unlink(&mut self.ready[level], target);
         }
     }
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn higher_priorities_go_first_and_the_cap_counts_requests_of_all() {
+    fn higher_priorities_go_first_and_the_cap_counts_requests_of_all_priorities() {
         let mut scheduler = Scheduler::new(2);
         let target = scheduler.enqueue(7, Priority::Background, 0);
         scheduler.enqueue(7, Priority::Urgent, 1);
@@ -231,16 +232,16 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_takes_one_at_a_time_gets_the_next_when_the_first_is_back() {
+    fn a_target_limited_to_one_request_gets_the_next_after_the_first_ended() {
         let mut scheduler = Scheduler::new(2);
         let target = scheduler.enqueue(7, Priority::Normal, 0);
         scheduler.enqueue(7, Priority::Normal, 1);
         scheduler.enqueue(7, Priority::Normal, 2);
-        scheduler.take_one(target, true);
+        scheduler.set_one_at_a_time(target, true);
         assert_eq!(drain(&mut scheduler), [0]);
-        scheduler.take_one(target, false);
+        scheduler.set_one_at_a_time(target, false);
         assert_eq!(drain(&mut scheduler), [1]);
-        scheduler.take_one(target, true);
+        scheduler.set_one_at_a_time(target, true);
         scheduler.release(target);
         assert_eq!(drain(&mut scheduler), [], "one of two is still out");
         scheduler.release(target);

@@ -1,8 +1,8 @@
 /// The value of an index field that stands for no index.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Values at small indices that do not change. The index that was freed last is used first, so that
-/// in a steady state the values stay in the cache.
+/// Values at small, stable indices. The index that was freed last is reused first, so that in a
+/// steady state the values stay in the cache.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     values: Vec<Option<T>>,
@@ -32,14 +32,14 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Removes the value at `index`.
+    /// Removes and returns the value at `index`.
     ///
     /// # Panics
     /// There is no value at `index`: the caller used the index after the value was removed.
     pub(super) fn remove(&mut self, index: u32) -> T {
         let value = self.values[index as usize].take();
         self.free.push(index);
-        value.expect("an index is given up when its value is removed")
+        value.expect("the index still has its value")
     }
 
     pub(super) fn len(&self) -> usize {
@@ -62,7 +62,7 @@ impl<T> std::ops::Index<u32> for Slab<T> {
     fn index(&self, index: u32) -> &T {
         self.values[index as usize]
             .as_ref()
-            .expect("an index is given up when its value is removed")
+            .expect("the index still has its value")
     }
 }
 
@@ -70,7 +70,7 @@ impl<T> std::ops::IndexMut<u32> for Slab<T> {
     fn index_mut(&mut self, index: u32) -> &mut T {
         self.values[index as usize]
             .as_mut()
-            .expect("an index is given up when its value is removed")
+            .expect("the index still has its value")
     }
 }
 

@@ -9,7 +9,7 @@ pub struct ClientStats {
     pub sent_set: u64,
     /// The number of datagrams of other methods passed to the owner to be sent, retries included.
     pub sent_other: u64,
-    /// The number of these datagrams that were not the first one of their request.
+    /// The number of datagrams sent that were not the first datagram of their request.
     pub retries: u64,
     /// The number of requests that got a response.
     pub answered: u64,
@@ -18,7 +18,7 @@ pub struct ClientStats {
     /// The number of attempts that were not answered in time.
     pub timeouts: u64,
     /// The number of attempts that were not answered in time while the owner of this client, or the
-    /// whole fabric, was delayed; they were sent again.
+    /// whole fabric, was delayed; such attempts were repeated.
     pub excused: u64,
     /// The number of attempts that the transport failed to send.
     pub send_failures: u64,
@@ -55,8 +55,9 @@ pub struct ClientStats {
     pub srtt: Duration,
     /// The timeout of a first attempt now.
     pub timeout: Duration,
-    /// The number of lost attempts per 1000 recent ones. Attempts to targets that never answer do
-    /// not count, nor do attempts to single targets that drop requests that other targets accept.
+    /// The number of lost attempts per 1000 recent attempts. Attempts to targets that never answer
+    /// do not count, nor do attempts to single targets that drop requests that other targets
+    /// accept.
     pub loss_permille: u32,
     /// The number of targets in the table of slow and lossy targets.
     pub outliers: u32,

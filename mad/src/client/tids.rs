@@ -16,13 +16,13 @@ const SPARE_SLOTS: usize = 1024;
 /// The transaction of an identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// The transaction at this index of the slab, which is not complete; `age` attempts were sent
-    /// after this one.
+    /// The incomplete transaction at this index of the slab; `age` attempts were sent after the
+    /// attempt with the identifier.
     Live { index: u32, age: u8 },
     /// A transaction that was already answered.
     Answered,
     /// The transaction has failed, or is too old to be known.
-    Gone,
+    Unknown,
 }
 
 /// The present or last transaction of a slot.
@@ -34,23 +34,23 @@ struct Slot {
     /// present or last transaction.
     attempts: u8,
     /// Whether the slot's last transaction was answered.
-    answered: bool,
+    is_answered: bool,
     /// The slab index of the present transaction, or [`NONE`].
     index: u32,
 }
 
 /// Allocates transaction identifiers and finds the transaction of an answer.
 ///
-/// An identifier has 32 bits, because the kernel uses the other 32: the low 16 are a slot, the high
-/// 16 the slot's generation, one for each datagram sent. Every attempt therefore has a different
-/// identifier: the kernel never takes a retry for a duplicate, an answer identifies its attempt,
-/// and a late answer is recognised because the slot has a newer generation.
+/// An identifier has 32 bits, because the kernel uses the other 32 bits. The low 16 bits are a
+/// slot, and the high 16 bits are the slot's generation, one for each datagram sent. Every attempt
+/// therefore has a different identifier: the kernel never takes a retry for a duplicate, an answer
+/// identifies its attempt, and a late answer is recognised because the slot has a newer generation.
 #[derive(Debug)]
 pub(super) struct Tids {
     slots: Vec<Slot>,
     /// The slots without a present transaction, in the order in which they will be used.
     free: VecDeque<u16>,
-    /// The generation before the first one of every slot.
+    /// The generation before the first generation of every slot.
     first_generation: u16,
 }
 
@@ -61,7 +61,7 @@ impl Tids {
             free: VecDeque::new(),
             first_generation,
         };
-        // Slot 0 is never used, so that no identifier is 0, which some agents take for "none".
+        // Slot 0 is never used, because some agents take the identifier 0 for "none".
         tids.add_slot();
         tids.free.clear();
         tids.grow(INITIAL_SLOTS);
@@ -73,15 +73,15 @@ impl Tids {
         self.slots.push(Slot {
             generation: self.first_generation,
             attempts: 0,
-            answered: false,
+            is_answered: false,
             index: NONE,
         });
     }
 
-    /// Adds `count` slots, or as many as can still exist.
+    /// Adds `count` slots, but at most as many as can still exist.
     fn grow(&mut self, count: u16) {
-        let room = usize::from(u16::MAX) + 1 - self.slots.len();
-        for _ in 0..usize::from(count).min(room) {
+        let available = usize::from(u16::MAX) + 1 - self.slots.len();
+        for _ in 0..usize::from(count).min(available) {
             self.add_slot();
         }
     }
@@ -95,7 +95,7 @@ impl Tids {
         let slot = self
             .free
             .pop_front()
-            .expect("there are twice as many slots as transactions");
+            .expect("the table has twice as many slots as transactions");
         let state = &mut self.slots[usize::from(slot)];
         state.index = index;
         state.attempts = 0;
@@ -111,25 +111,25 @@ impl Tids {
     }
 
     /// Closes the slot of a complete transaction, which was answered or has failed.
-    pub(super) fn close(&mut self, slot: u16, answered: bool) {
+    pub(super) fn close(&mut self, slot: u16, is_answered: bool) {
         let state = &mut self.slots[usize::from(slot)];
         state.index = NONE;
-        state.answered = answered;
+        state.is_answered = is_answered;
         self.free.push_back(slot);
     }
 
     /// The transaction to which the identifier belongs.
     pub(super) fn owner(&self, tid: u32) -> Owner {
         let Some(slot) = self.slots.get((tid & 0xFFFF) as usize) else {
-            return Owner::Gone;
+            return Owner::Unknown;
         };
         let age = slot.generation.wrapping_sub((tid >> 16) as u16);
         if age >= u16::from(slot.attempts) {
-            return Owner::Gone;
+            return Owner::Unknown;
         }
         match slot.index {
-            NONE if slot.answered => Owner::Answered,
-            NONE => Owner::Gone,
+            NONE if slot.is_answered => Owner::Answered,
+            NONE => Owner::Unknown,
             index => Owner::Live {
                 index,
                 age: age as u8,
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(tids.owner(attempts[0]), Owner::Answered);
         assert_eq!(
             tids.owner(attempts[3].wrapping_add(1 << 16)),
-            Owner::Gone,
+            Owner::Unknown,
             "never sent"
         );
     }
@@ -165,20 +165,20 @@ mod tests {
         let slot = tids.open(1);
         let old = [(); 3].map(|()| tids.next(slot));
         tids.close(slot, false);
-        assert_eq!(tids.owner(old[2]), Owner::Gone);
+        assert_eq!(tids.owner(old[2]), Owner::Unknown);
         while tids.open(2) != slot {}
         assert_eq!(
             tids.owner(old[2]),
-            Owner::Gone,
+            Owner::Unknown,
             "before the newer one is sent"
         );
         let new = tids.next(slot);
         assert_eq!(tids.owner(new), Owner::Live { index: 2, age: 0 });
-        assert!(old.iter().all(|&tid| tids.owner(tid) == Owner::Gone));
+        assert!(old.iter().all(|&tid| tids.owner(tid) == Owner::Unknown));
     }
 
     #[test]
-    fn slots_grow_and_none_is_given_twice() {
+    fn slots_are_added_and_no_slot_is_opened_twice() {
         let mut tids = Tids::new(1);
         let mut seen: Vec<u16> = (0..32_768).map(|index| tids.open(index)).collect();
         seen.sort_unstable();

@@ -17,12 +17,12 @@ impl Timer {
 }
 
 /// Timers, at most one for each index, in a binary heap that knows the position of each timer, so
-/// that a timer can be cancelled: nearly all of them are, because nearly every request is answered
-/// before its deadline.
+/// that a timer can be cancelled. Nearly all timers are cancelled, because nearly every request is
+/// answered before its deadline.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     heap: Vec<Timer>,
-    /// For each index, the heap position of its timer; [`NONE`] if it has none.
+    /// For each index, the heap position of its timer; [`NONE`] if the index has no timer.
     position: Vec<u32>,
     next_order: u64,
 }
@@ -33,7 +33,7 @@ impl Timers {
         self.heap.first().map(|timer| timer.at)
     }
 
-    /// Sets the timer of `index`, which has none.
+    /// Sets the timer of `index`, which must not have a timer.
     pub(super) fn set(&mut self, index: u32, at: Time) {
         if self.position.len() <= index as usize {
             self.position.resize(index as usize + 1, NONE);
@@ -44,32 +44,34 @@ impl Timers {
         );
         let order = self.next_order;
         self.next_order += 1;
-        let place = self.heap.len();
+        let position_in_heap = self.heap.len();
         self.heap.push(Timer { at, order, index });
-        self.position[index as usize] = place as u32;
-        self.rise(place);
+        self.position[index as usize] = position_in_heap as u32;
+        self.rise(position_in_heap);
     }
 
     /// Cancels the timer of `index`, if it has one.
     pub(super) fn cancel(&mut self, index: u32) {
-        let Some(&place) = self.position.get(index as usize) else {
+        let Some(&position_in_heap) = self.position.get(index as usize) else {
             return;
         };
-        if place != NONE {
-            self.remove_at(place as usize);
+        if position_in_heap != NONE {
+            self.remove_at(position_in_heap as usize);
         }
     }
 
     /// Sets the timer of `index`, if it has one, to `at` unless it is due earlier.
     pub(super) fn bring_forward(&mut self, index: u32, at: Time) {
-        let place = self.position.get(index as usize).copied();
-        if place.is_some_and(|place| place != NONE && self.heap[place as usize].at > at) {
+        let position_in_heap = self.position.get(index as usize).copied();
+        if position_in_heap.is_some_and(|position_in_heap| {
+            position_in_heap != NONE && self.heap[position_in_heap as usize].at > at
+        }) {
             self.cancel(index);
             self.set(index, at);
         }
     }
 
-    /// Removes and returns the earliest timer that is due at `now`; `None` if none is due.
+    /// Removes and returns the earliest timer that is due at `now`; `None` if no timer is due.
     pub(super) fn pop_due(&mut self, now: Time) -> Option<u32> {
         let first = self.heap.first()?;
         if first.at > now {
@@ -81,33 +83,33 @@ impl Timers {
     }
 
     /// Removes the timer at a position in the heap.
-    fn remove_at(&mut self, place: usize) {
-        let removed = self.heap.swap_remove(place);
+    fn remove_at(&mut self, position_in_heap: usize) {
+        let removed = self.heap.swap_remove(position_in_heap);
         self.position[removed.index as usize] = NONE;
-        if let Some(moved) = self.heap.get(place) {
-            self.position[moved.index as usize] = place as u32;
-            // The last timer may belong above or below the gap it fills.
-            self.rise(place);
-            self.sink(place);
+        if let Some(moved) = self.heap.get(position_in_heap) {
+            self.position[moved.index as usize] = position_in_heap as u32;
+            // The last timer may belong above or below the gap that it fills.
+            self.rise(position_in_heap);
+            self.sink(position_in_heap);
         }
     }
 
-    /// Moves the timer at `place` up to its place in the heap.
-    fn rise(&mut self, mut place: usize) {
-        while place > 0 {
-            let parent = (place - 1) / 2;
-            if !self.heap[place].before(&self.heap[parent]) {
+    /// Moves the timer at `position_in_heap` up to its place in the heap.
+    fn rise(&mut self, mut position_in_heap: usize) {
+        while position_in_heap > 0 {
+            let parent = (position_in_heap - 1) / 2;
+            if !self.heap[position_in_heap].before(&self.heap[parent]) {
                 break;
             }
-            self.swap(place, parent);
-            place = parent;
+            self.swap(position_in_heap, parent);
+            position_in_heap = parent;
         }
     }
 
-    /// Moves the timer at `place` down to its place in the heap.
-    fn sink(&mut self, mut place: usize) {
+    /// Moves the timer at `position_in_heap` down to its place in the heap.
+    fn sink(&mut self, mut position_in_heap: usize) {
         loop {
-            let left = 2 * place + 1;
+            let left = 2 * position_in_heap + 1;
             let Some(left_timer) = self.heap.get(left) else {
                 break;
             };
@@ -115,11 +117,11 @@ impl Timers {
                 Some(right_timer) if right_timer.before(left_timer) => left + 1,
                 _ => left,
             };
-            if !self.heap[child].before(&self.heap[place]) {
+            if !self.heap[child].before(&self.heap[position_in_heap]) {
                 break;
             }
-            self.swap(place, child);
-            place = child;
+            self.swap(position_in_heap, child);
+            position_in_heap = child;
         }
     }
 

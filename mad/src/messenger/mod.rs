@@ -1,9 +1,9 @@
-//! Messages of the SA through a port: with the RMPP of the port's transport if it has one, else
-//! with [our own RMPP](crate::client::rmpp).
+//! Messages of the SA through a port: with the RMPP of the port's transport, or with [rsm's own
+//! RMPP](crate::client::rmpp) if the transport does no RMPP.
 //!
-//! The kernel does RMPP for umad, and accepts a table only as a whole. Our RMPP serves the
-//! simulator, and makes the table while it is sent. ibsim does no RMPP and delivers 224 of 256
-//! bytes: the SA answers as far as that suffices.
+//! The kernel does RMPP for umad, and accepts a table only as a whole. rsm's own RMPP serves the
+//! simulator, and generates the table while it is sent. ibsim does no RMPP and delivers 224 of 256
+//! bytes, which suffices for some answers.
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,18 +26,20 @@ use crate::wire::{MAD_LEN, MadBytes, header::MadHeader};
 /// the message.
 pub const MAX_WHOLE: usize = 64 << 20;
 
-/// The maximum number of bytes of such messages that are in memory at the same time: 256 MiB.
-pub const MAX_MAKING: usize = 256 << 20;
+/// The maximum total length of the messages under construction for transports that do RMPP: 256
+/// MiB.
+pub const MAX_PARTIAL_BYTES: usize = 256 << 20;
 
-/// The maximum numbers of such messages that are made at the same time, in all and for one LID: a
-/// host runs one or two.
-const MAX_MADE: [usize; 2] = [1024, 16];
+/// The maximum numbers of messages under construction for transports that do RMPP, in total and for
+/// one LID: a host needs one or two.
+const MAX_PARTIAL_MESSAGES: [usize; 2] = [1024, 16];
 
-/// The number of bytes of such a message that are made before another message has its turn.
+/// The number of bytes of a message under construction that are generated before another message
+/// has its turn.
 const CHUNK: usize = 16 << 10;
 
-/// The time to wait when the transport has no room.
-const CONGESTION: Duration = Duration::from_micros(200);
+/// The time until the next attempt after the transport had no room.
+const RETRY_DELAY: Duration = Duration::from_micros(200);
 
 /// An event that a messenger delivers.
 #[derive(Debug)]
@@ -69,7 +71,7 @@ pub enum NotSent {
     Transport(#[from] SendError),
 }
 
-/// The work that [`Messenger::transmit`] left.
+/// The work that remains after [`Messenger::transmit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Left {
     /// There is no work before the next inbound event or deadline.
@@ -81,10 +83,10 @@ pub enum Left {
     Blocked,
 }
 
-/// Messages of the SA through a port, by the RMPP of the transport or else by the messenger's own
-/// [`Rmpp`].
+/// Sends and receives messages of the SA through a port, by the RMPP of the transport or by the
+/// messenger's own [`Rmpp`].
 ///
-/// The owner calls it like [`Rmpp`], but the messenger itself sends the datagrams.
+/// The owner calls a messenger like an [`Rmpp`], but the messenger itself sends the datagrams.
 pub struct Messenger {
     port: Arc<dyn SaPort>,
     mode: RmppMode,
@@ -105,16 +107,16 @@ enum RmppMode {
     /// The transport does RMPP.
     Transport {
         /// The messages under construction.
-        making: VecDeque<Making>,
-        /// The number of bytes of these messages made so far.
-        made: usize,
+        partial_messages: VecDeque<PartialMessage>,
+        /// The number of bytes of these messages generated so far.
+        partial_bytes: usize,
     },
 }
 
 /// A message under construction for a transport that needs it as a whole.
-struct Making {
+struct PartialMessage {
     streamed: Streamed,
-    /// The headers and the data made so far.
+    /// The headers and the data generated so far.
     bytes: Vec<u8>,
     /// The timeout of the answer; zero if the message has no answer.
     patience: Duration,
@@ -125,8 +127,8 @@ impl Messenger {
     pub fn new(port: Arc<dyn SaPort>, config: RmppConfig) -> Messenger {
         let mode = if port.does_rmpp() {
             RmppMode::Transport {
-                making: VecDeque::new(),
-                made: 0,
+                partial_messages: VecDeque::new(),
+                partial_bytes: 0,
             }
         } else {
             RmppMode::Own {
@@ -195,20 +197,22 @@ impl Messenger {
     ) -> Result<(), NotSent> {
         match &mut self.mode {
             RmppMode::Own { rmpp, .. } => Ok(rmpp.send(outgoing, patience, now)?),
-            RmppMode::Transport { making, .. } => match outgoing.into() {
+            RmppMode::Transport {
+                partial_messages, ..
+            } => match outgoing.into() {
                 Outgoing::Whole(message) => send_whole(&*self.port, message, patience),
                 Outgoing::Streamed(streamed) => {
                     let lid = streamed.remote.lid;
-                    let same = |other: &&Making| other.streamed.remote.lid == lid;
-                    if making.len() >= MAX_MADE[0] {
+                    let has_lid = |other: &&PartialMessage| other.streamed.remote.lid == lid;
+                    if partial_messages.len() >= MAX_PARTIAL_MESSAGES[0] {
                         return Err(Refused::Full.into());
                     }
-                    if making.iter().filter(same).count() >= MAX_MADE[1] {
+                    if partial_messages.iter().filter(has_lid).count() >= MAX_PARTIAL_MESSAGES[1] {
                         return Err(Refused::ClientFull.into());
                     }
                     let mut bytes = streamed.header.to_vec();
                     mark_rmpp(&mut bytes);
-                    making.push_back(Making {
+                    partial_messages.push_back(PartialMessage {
                         streamed,
                         bytes,
                         patience,
@@ -240,17 +244,18 @@ impl Messenger {
         }
     }
 
-    /// Sends at most `most` datagrams or parts of a message, as windows and room allow.
+    /// Sends at most `max` datagrams or parts of a message, as windows and the transport's room
+    /// allow.
     ///
     /// # Errors
     /// [`SendError::Closed`] if the transport is closed.
-    pub fn transmit(&mut self, most: usize, now: Time) -> Result<Left, SendError> {
-        for _ in 0..most {
+    pub fn transmit(&mut self, max: usize, now: Time) -> Result<Left, SendError> {
+        for _ in 0..max {
             let progressed = match &mut self.mode {
                 RmppMode::Own { rmpp, held } => {
                     transmit_one(&*self.port, rmpp, held, &mut self.lost, now)?
                 }
-                RmppMode::Transport { .. } => self.make_one(),
+                RmppMode::Transport { .. } => self.generate_part(),
             };
             if !progressed {
                 break;
@@ -259,12 +264,14 @@ impl Messenger {
         Ok(match &self.mode {
             RmppMode::Own { held: Some(_), .. } => Left::Blocked,
             RmppMode::Own { rmpp, .. } if rmpp.is_working() => Left::More,
-            RmppMode::Transport { making, .. } if !making.is_empty() => Left::More,
+            RmppMode::Transport {
+                partial_messages, ..
+            } if !partial_messages.is_empty() => Left::More,
             RmppMode::Own { .. } | RmppMode::Transport { .. } => Left::Nothing,
         })
     }
 
-    /// The next delivery, if there is one.
+    /// The next delivery; `None` if no delivery waits.
     pub fn poll(&mut self) -> Option<Delivery> {
         if let Some(delivery) = self.deliveries.pop_front() {
             return Some(delivery);
@@ -300,27 +307,31 @@ impl Messenger {
         }
     }
 
-    /// Makes a part of the first message under construction, and sends it once it is whole. Returns
-    /// whether there was one.
-    fn make_one(&mut self) -> bool {
-        let RmppMode::Transport { making, made } = &mut self.mode else {
+    /// Generates a part of the first message under construction, and sends the message once it is
+    /// complete. Returns false if no message is under construction.
+    fn generate_part(&mut self) -> bool {
+        let RmppMode::Transport {
+            partial_messages,
+            partial_bytes,
+        } = &mut self.mode
+        else {
             return false;
         };
-        let Some(mut message) = making.pop_front() else {
+        let Some(mut message) = partial_messages.pop_front() else {
             return false;
         };
         let before = message.bytes.len();
         message.bytes.resize(before + CHUNK, 0);
         let filled = message.streamed.data.fill(&mut message.bytes[before..]);
         message.bytes.truncate(before + filled.bytes.min(CHUNK));
-        *made += message.bytes.len() - before;
-        let too_long = message.bytes.len() > MAX_WHOLE || *made > MAX_MAKING;
+        *partial_bytes += message.bytes.len() - before;
+        let too_long = message.bytes.len() > MAX_WHOLE || *partial_bytes > MAX_PARTIAL_BYTES;
         if !too_long && !filled.ended {
             // The message goes to the end of the queue, so that the other messages have their turn.
-            making.push_back(message);
+            partial_messages.push_back(message);
             return true;
         }
-        *made -= message.bytes.len() - SA_HEADER_LEN;
+        *partial_bytes -= message.bytes.len() - SA_HEADER_LEN;
         let Streamed { header, remote, .. } = message.streamed;
         if too_long {
             self.deliveries
@@ -330,14 +341,14 @@ impl Messenger {
         let bytes = message.bytes;
         if let Err(error) = send_whole(&*self.port, Message { bytes, remote }, message.patience) {
             let error: &dyn std::error::Error = &error;
-            tracing::debug!(error, "a message was not sent");
+            tracing::debug!(error, "the transport did not accept a message");
             self.lost += 1;
         }
         true
     }
 }
 
-/// Sends a datagram. Returns whether there was one, and room for it.
+/// Sends a datagram. Returns false if no datagram waits, or if the transport has no room.
 fn transmit_one(
     port: &dyn SaPort,
     rmpp: &mut Rmpp,
@@ -360,13 +371,13 @@ fn transmit_one(
     match port.send(&datagram.mad, &datagram.remote, *timeout) {
         Ok(()) => Ok(true),
         Err(SendError::Io { source, .. }) if source.kind() == io::ErrorKind::WouldBlock => {
-            *held = Some((Box::new(transmit), now + CONGESTION));
+            *held = Some((Box::new(transmit), now + RETRY_DELAY));
             Ok(false)
         }
         Err(SendError::Closed) => Err(SendError::Closed),
         Err(error) => {
             let error: &dyn std::error::Error = &error;
-            tracing::debug!(error, "a datagram was not sent");
+            tracing::debug!(error, "the transport did not accept a datagram");
             *lost += 1;
             Ok(true)
         }
@@ -389,7 +400,7 @@ fn send_whole(port: &dyn SaPort, mut message: Message, patience: Duration) -> Re
     Ok(port.send(&message.bytes, &message.remote, patience)?)
 }
 
-/// Sets ACTIVE, which a streamed message need not have.
+/// Sets ACTIVE, because a streamed message may lack the flag.
 fn mark_rmpp(bytes: &mut [u8]) {
     use zerocopy::FromBytes as _;
     let rmpp = &mut bytes[size_of::<MadHeader>()..];

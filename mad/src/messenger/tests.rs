@@ -110,22 +110,26 @@ fn a_stream_beyond_the_longest_message_returns_too_long() {
         .unwrap();
     while messenger.transmit(64, now).unwrap() == Left::More {}
     let Some(Delivery::TooLong { header, remote }) = messenger.poll() else {
-        panic!("it was sent");
+        panic!("the message was sent");
     };
     assert_eq!((header, remote.lid), (headers(), Lid(2)));
     assert!(kernel.sent.lock().is_empty());
     // No message remains under construction.
-    let RmppMode::Transport { making, made } = &messenger.mode else {
+    let RmppMode::Transport {
+        partial_messages,
+        partial_bytes,
+    } = &messenger.mode
+    else {
         unreachable!("the transport does RMPP");
     };
-    assert_eq!((making.len(), *made), (0, 0));
+    assert_eq!((partial_messages.len(), *partial_bytes), (0, 0));
 }
 
 #[test]
 fn messages_under_construction_for_one_lid_are_limited() {
     let (_, mut messenger) = messenger_over_kernel();
     let mut send = || messenger.send(streamed(Box::new(Endless)), Duration::ZERO, Time::ZERO);
-    for _ in 0..MAX_MADE[1] {
+    for _ in 0..MAX_PARTIAL_MESSAGES[1] {
         send().unwrap();
     }
     assert!(matches!(send(), Err(NotSent::Refused(Refused::ClientFull))));

@@ -37,15 +37,16 @@ pub struct RemoteAddress {
     pub lid: Lid,
     /// The number of the queue pair, 24 bits: 0 for subnet management, 1 for general services.
     pub qpn: u32,
-    /// The Q_Key; QP 0 has none and ignores it.
+    /// The Q_Key; ignored for QP 0, which has no Q_Key.
     pub qkey: u32,
-    /// The service level, 0 to 15; subnet management, on VL 15, ignores it.
+    /// The service level, 0 to 15; ignored for subnet management, which uses VL 15.
     pub sl: u8,
     /// The index of the partition key in the local port's P_Key table.
     pub pkey_index: u16,
     /// The offset of the local port's LID in use from its base LID, 0 to 127.
     pub path_bits: u8,
-    /// The global route header, if the packet has one; an answer then carries one too.
+    /// The global route header; `None` if the packet has none. An answer to a packet with this
+    /// header carries one too.
     pub grh: Option<Grh>,
 }
 
@@ -138,10 +139,10 @@ pub enum PortEvent {
     /// The link went down. The transport stays open; sends fail or time out until
     /// [`PortEvent::Up`].
     Down,
-    /// The port changed from Armed or Active to Init, and no reading of Down was seen in between:
-    /// its link retrained, and the node at the other end may have been reset.
+    /// The port changed from Armed or Active to Init without an observed Down in between: its link
+    /// retrained, and the node at the other end may have been reset.
     Retrained,
-    /// The device was removed. Nothing more arrives until the transport has been reopened.
+    /// The device was removed. No datagram arrives until the transport has been reopened.
     Gone,
     /// The port's base LID or LMC changed.
     LidChanged,
@@ -153,7 +154,7 @@ pub enum PortEvent {
     PkeyChanged,
 }
 
-/// The port that a transport sends from, as last known.
+/// The local port of a transport, as last known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalPort {
     /// The name of the channel adapter, for example `mlx5_0` or `ibsim0`.
@@ -166,7 +167,7 @@ pub struct LocalPort {
     pub port_guid: Guid,
     /// The base LID; [`Lid::NONE`] before a subnet manager assigned one.
     pub lid: Lid,
-    /// The LID of the port's subnet manager (PortInfo); [`Lid::NONE`] before one set it.
+    /// The LID of the port's subnet manager (PortInfo); [`Lid::NONE`] before a manager has set it.
     pub sm_lid: Lid,
     /// The PortState of the link.
     pub state: PortState,

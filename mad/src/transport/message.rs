@@ -64,7 +64,7 @@ impl fmt::Debug for Message {
     }
 }
 
-/// Whether the RMPP header in `bytes`, which begin with the common header, has ACTIVE set.
+/// Whether the RMPP header in `bytes` has ACTIVE set. `bytes` begins with the common header.
 pub(crate) fn is_rmpp(bytes: &[u8]) -> bool {
     bytes
         .get(size_of::<MadHeader>()..)
@@ -76,7 +76,7 @@ pub(crate) fn is_rmpp(bytes: &[u8]) -> bool {
 /// takes the memory of one window.
 pub trait Source: Send {
     /// Writes the next bytes into `room`, which is not empty. The source may write few or no bytes
-    /// before the end of the data, so that other messages get their turn when few bytes need much
+    /// before the end of the data, so that other messages get their turn when a few bytes need much
     /// work.
     fn fill(&mut self, room: &mut [u8]) -> Filled;
 
@@ -89,7 +89,7 @@ pub trait Source: Send {
 pub struct Filled {
     /// The number of bytes written, from the front.
     pub bytes: usize,
-    /// Whether these bytes were the last ones.
+    /// Whether these bytes were the last bytes of the data.
     pub ended: bool,
 }
 
@@ -102,8 +102,8 @@ pub struct Records<I, const LEN: usize> {
 }
 
 impl<I: Iterator<Item = [u8; LEN]> + Send, const LEN: usize> Records<I, LEN> {
-    /// The records one after the other, each `LEN` bytes long; AttributeOffset in the header has
-    /// that length in units of 8 bytes.
+    /// A source of `records`, each `LEN` bytes long. AttributeOffset in the header has that length
+    /// in units of 8 bytes.
     pub fn new(records: I) -> Records<I, LEN> {
         Records {
             records,
@@ -138,9 +138,9 @@ impl<I: Iterator<Item = [u8; LEN]> + Send, const LEN: usize> Source for Records<
     }
 
     fn remaining(&self) -> Option<u64> {
-        let (least, most) = self.records.size_hint();
+        let (min, max) = self.records.size_hint();
         let rest = (LEN - self.used) as u64;
-        (Some(least) == most).then(|| least as u64 * LEN as u64 + rest)
+        (Some(min) == max).then(|| min as u64 * LEN as u64 + rest)
     }
 }
 
@@ -151,7 +151,7 @@ pub(crate) struct Whole {
 }
 
 impl Whole {
-    /// The bytes from `start` on.
+    /// A source of the bytes from `start` on.
     pub(crate) fn new(bytes: Vec<u8>, start: usize) -> Whole {
         Whole { bytes, used: start }
     }
@@ -192,7 +192,7 @@ impl Outgoing {
         }
     }
 
-    /// The common header; `None` if the bytes are too few for one.
+    /// The common header; `None` if the message is shorter than a header.
     pub fn header(&self) -> Option<&MadHeader> {
         match self {
             Outgoing::Whole(message) => message.header(),

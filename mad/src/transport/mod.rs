@@ -2,8 +2,8 @@
 //!
 //! A transport has two halves. The sending half is a value that implements [`Transport`]. The
 //! receiving half is a [`Sink`], which is passed in when the transport is opened, and called from a
-//! thread of the transport. Decorators wrap both: they implement [`Transport`] around another one
-//! and wrap the sink before they pass it on.
+//! thread of the transport. Decorators wrap both halves: they implement [`Transport`] around
+//! another transport, and wrap the sink before they pass it on.
 //!
 //! The SA has separate halves (see [`SaPort`] and [`Sinks`]), and a
 //! [`Messenger`](crate::messenger::Messenger) converts their datagrams to messages. Performance
@@ -32,7 +32,7 @@ pub use sa::{PerformancePort, SaInbound, SaPort, SaSink, Sinks};
 
 use crate::wire::header::Class;
 
-/// The receiving half: the transport's receive thread calls it for every arrival, in order.
+/// The receiving half. The transport's receive thread calls the sink for every arrival, in order.
 ///
 /// A sink may block; the transport then stops reading, and datagrams wait in the kernel's receive
 /// queue.
@@ -42,7 +42,7 @@ pub type Sink = Box<dyn FnMut(Inbound) + Send>;
 pub trait Transport: Send {
     /// Sends one datagram.
     ///
-    /// A response that arrives within `timeout` is delivered; if none arrives,
+    /// A response that arrives within `timeout` is delivered; without a response,
     /// [`Inbound::SendFailed`] follows. A zero timeout means that no response is expected, as for
     /// responses, TrapRepress and Send; a response to such a datagram is lost. The transport owns
     /// the upper 32 bits of the transaction identifier, except in responses.
@@ -51,11 +51,11 @@ pub trait Transport: Send {
     /// The datagram was not sent; no [`Inbound::SendFailed`] follows.
     fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError>;
 
-    /// The port that the transport sends from, as last known.
+    /// The local port of the transport, as last known.
     fn local_port(&self) -> LocalPort;
 
     /// Sets or clears the IsSM bit in the CapabilityMask of the local port (IBA 14.2.5.6), by which
-    /// other subnet managers find this one. Closing the transport clears it.
+    /// other subnet managers find this one. Closing the transport clears the bit.
     ///
     /// # Errors
     /// The bit could not be changed and keeps its value.

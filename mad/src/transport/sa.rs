@@ -1,8 +1,9 @@
-//! The halves of a transport for the SA and for performance management, beside those for subnet
-//! management.
+//! The halves of a transport for the SA and for performance management, in addition to the halves
+//! for subnet management.
 //!
 //! Datagrams of the SA arrive at a separate sink and leave by a separate sending half, from any
-//! thread: a host's request never waits for the subnet manager, nor the subnet manager for a host.
+//! thread. A host's request therefore never waits for the subnet manager, and the subnet manager
+//! never waits for a host.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,7 +83,7 @@ impl<F: FnMut(Inbound) + Send + 'static> From<Box<F>> for Sinks {
 }
 
 impl Sinks {
-    /// Delivers an event to the sink that it is for.
+    /// Delivers an event to the sink of its class.
     pub fn deliver(&mut self, inbound: Inbound) {
         let class = match &inbound {
             Inbound::Mad(datagram) => Some(MadHeader::of(&datagram.mad).class()),
@@ -166,7 +167,7 @@ pub trait SaPort: Send + Sync {
         timeout: Duration,
     ) -> Result<(), SendError>;
 
-    /// The port that the half sends from, as last known.
+    /// The local port of this half, as last known.
     fn local_port(&self) -> LocalPort;
 
     /// Whether messages wait until the owner calls [`SaPort::receive`]. If not, a thread of the

@@ -5,20 +5,20 @@ use crate::Time;
 /// The timeouts and bounds of RMPP. [`Default`] explains each value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RmppConfig {
-    /// The time that a sender waits for an acknowledgement before it sends again; doubled with
+    /// The time for which a sender waits for an acknowledgement before it sends again. Doubles with
     /// every attempt.
     pub response_timeout: Duration,
     /// The ceiling of the doubled timeout.
     pub timeout_ceiling: Duration,
-    /// The number of retries in a row that either side makes without progress.
+    /// The maximum number of consecutive retries of either side without progress.
     pub retries: u8,
     /// The maximum time of one transfer.
     pub total_time: Duration,
-    /// The time for which a side keeps a finished transfer, so that it can repeat its last ACK if
-    /// that was lost.
+    /// The time for which a side keeps a finished transfer, to repeat its last ACK if that ACK was
+    /// lost.
     pub linger: Duration,
-    /// The number of segments beyond the acknowledged ones that a receiver allows the sender, at
-    /// least 1.
+    /// The number of segments beyond the acknowledged segments that a receiver allows the sender to
+    /// send, at least 1.
     pub window: u32,
     /// The maximum size of the data of a received message in bytes.
     pub max_received: usize,
@@ -30,7 +30,7 @@ pub struct RmppConfig {
 
 impl RmppConfig {
     /// The timeout after `retries` attempts without progress.
-    pub(super) fn patience(&self, retries: u8) -> Duration {
+    pub(super) fn timeout_after(&self, retries: u8) -> Duration {
         let factor = 2u32.saturating_pow(u32::from(retries));
         let doubled = self.response_timeout.saturating_mul(factor);
         // The timeout is at least 1 ms, so that time advances under any configuration.
@@ -40,7 +40,7 @@ impl RmppConfig {
     }
 
     /// The time at which a transfer that begins at `now` fails.
-    pub(super) fn give_up_at(&self, now: Time) -> Time {
+    pub(super) fn deadline_from(&self, now: Time) -> Time {
         now + self.total_time
     }
 }

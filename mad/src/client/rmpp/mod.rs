@@ -2,12 +2,12 @@
 //!
 //! [`Rmpp`] stands between datagrams and [messages](crate::transport::Message) of the SA. The owner
 //! passes inbound datagrams to [`Rmpp::handle`] and outgoing messages to [`Rmpp::send`], sends the
-//! datagrams of [`Rmpp::poll_transmit`], takes the results of [`Rmpp::poll_message`] and
+//! datagrams of [`Rmpp::poll_transmit`], polls the results with [`Rmpp::poll_message`] and
 //! [`Rmpp::poll_failure`], and calls [`Rmpp::handle_deadline`] at [`Rmpp::next_deadline`]. Equal
 //! calls at equal times produce equal datagrams.
 //!
 //! * **Both sides**: a server that answers GetTable with many segments, a server that receives a
-//!   GetMulti of many, and the client of both. After a request of many segments the
+//!   GetMulti with many segments, and the client of both. After a request of many segments the
 //!   direction of the transfer changes (IBA 13.6.4): the client acknowledges segment 0, with the
 //!   number of segments of the answer that it accepts without further acknowledgement.
 //! * **Lost packets**: a sender goes back to the first unacknowledged segment, at once if the
@@ -15,7 +15,8 @@
 //!   acknowledgement. Both give up after a number of attempts without progress, and when the whole
 //!   transfer takes too long.
 //! * **Wrong packets** end the transfer to which they belong with the ABORT of the specification.
-//!   Packets of no transfer are counted; DATA among them is answered, so that its sender stops.
+//!   Packets that belong to no transfer are counted; DATA packets are also answered, so that their
+//!   sender stops.
 //! * **Bounds**: on transfers in total and with one LID, on the length of a received message, on
 //!   the window of either side. A [streamed](crate::transport::Streamed) answer of any length
 //!   takes the memory of one window.
@@ -43,17 +44,17 @@ pub use refused::Refused;
 pub use stats::RmppStats;
 
 /// The maximum number of segments that a sender sends without an acknowledgement, even if the
-/// receiver opens a wider window: 32, for which 6.5 kB are kept for resending.
+/// receiver opens a wider window: 32, which need 6.5 kB for resending.
 pub const MAX_SEND_WINDOW: u32 = 32;
 
 /// The maximum number of single-datagram requests that are kept until their answers: 64, which take
 /// 18 kB. An owner that answers at once needs one. Repeats of older requests are recognised less
 /// well; see [`Rmpp::handle`].
-const MAX_ASKED: usize = 64;
+const MAX_UNANSWERED: usize = 64;
 
-/// The number of attempts in a row without an acknowledgement after which a repeated request means
-/// that the requester has given up the answer: 2, which take 1.5 s by default.
-const STALLED: u8 = 2;
+/// The number of consecutive attempts without an acknowledgement after which a repeated request
+/// means that the requester has given up on the answer: 2, which take 1.5 s by default.
+const STALLED_AFTER: u8 = 2;
 
 /// The maximum number of packets other than DATA that wait for [`Rmpp::poll_transmit`]: 8192, 2.6
 /// MB. An owner that polls after each call never sees more than two; further packets are dropped
@@ -77,7 +78,7 @@ pub enum TransferFailure {
     TotalTime,
 }
 
-/// The key of a transfer between this side and another one, or of a request that waits for its
+/// The key of a transfer between this side and another side, or of a request that waits for its
 /// answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionKey {

@@ -6,7 +6,9 @@ use super::config::RmppConfig;
 use super::receiver::Receiver;
 use super::sender::{Polled, Sender};
 use super::transfers::{Phase, Transfer, Transfers};
-use super::{Failed, MAX_ASKED, MAX_CONTROL, Refused, RmppStats, TransactionKey, TransferFailure};
+use super::{
+    Failed, MAX_CONTROL, MAX_UNANSWERED, Refused, RmppStats, TransactionKey, TransferFailure,
+};
 use crate::Time;
 use crate::client::Transmit;
 use crate::transport::{Datagram, Message, Outgoing, RemoteAddress, SA_HEADER_LEN, Source, Whole};
@@ -20,12 +22,12 @@ use crate::wire::{MAD_LEN, MadBytes};
 pub struct Rmpp {
     config: Arc<RmppConfig>,
     transfers: Transfers,
-    /// Whole datagrams that wait to be sent: those without RMPP, and packets other than DATA.
+    /// Whole datagrams that wait to be sent: datagrams without RMPP, and packets other than DATA.
     control: VecDeque<Transmit>,
     /// The transfers with segments to send, which take turns.
     ready: VecDeque<TransactionKey>,
     /// The last delivered requests of one datagram, kept until they are answered.
-    asked: VecDeque<(TransactionKey, Box<MadBytes>)>,
+    unanswered: VecDeque<(TransactionKey, Box<MadBytes>)>,
     /// The received messages that wait for [`Rmpp::poll_message`].
     messages: VecDeque<Message>,
     /// The failures that wait for [`Rmpp::poll_failure`].
@@ -41,7 +43,7 @@ impl Rmpp {
             transfers: Transfers::default(),
             control: VecDeque::new(),
             ready: VecDeque::new(),
-            asked: VecDeque::new(),
+            unanswered: VecDeque::new(),
             messages: VecDeque::new(),
             failures: VecDeque::new(),
             stats: RmppStats::default(),
@@ -83,7 +85,7 @@ impl Rmpp {
         mad[..SA_HEADER_LEN].copy_from_slice(&headers);
         let header = MadHeader::of(&mad);
         let key = key_of(&remote, header, header.method().is_response());
-        let (mut window, mut question_ack) = (1, None);
+        let (mut window, mut request_ack) = (1, None);
         match self
             .transfers
             .get_mut(&key)
@@ -92,7 +94,7 @@ impl Rmpp {
             Some(Phase::Received {
                 ack, window: open, ..
             }) if key.answers => {
-                (window, question_ack) = (*open, Some(ack.clone()));
+                (window, request_ack) = (*open, Some(ack.clone()));
             }
             Some(Phase::Received { .. }) | None => {}
             Some(Phase::Sending(_) | Phase::Receiving(_) | Phase::Awaiting { .. }) => {
@@ -102,8 +104,8 @@ impl Rmpp {
         let sender = Sender::new(Arc::clone(&self.config), headers, source, window, now);
         let mut transfer = Transfer::new(remote, Phase::Sending(Box::new(sender)));
         transfer.patience = patience;
-        transfer.question_ack = question_ack;
-        transfer.question = self.take_question(&key);
+        transfer.request_ack = request_ack;
+        transfer.request = self.take_request(&key);
         transfer.queued = true;
         self.transfers.insert(key, transfer, self.bounds())?;
         self.ready.push_back(key);
@@ -136,7 +138,7 @@ impl Rmpp {
             }
             let phase = Phase::Awaiting {
                 until: now + patience,
-                turn: None,
+                last_request_ack: None,
             };
             let transfer = Transfer::new(remote, phase);
             self.transfers.insert(key, transfer, self.bounds())?;
@@ -146,10 +148,11 @@ impl Rmpp {
         Ok(())
     }
 
-    /// The next datagram to send, `None` if none may be sent now. Call it until it returns `None`.
+    /// The next datagram to send; `None` if no datagram may be sent now. Call `poll_transmit` until
+    /// it returns `None`.
     ///
-    /// The timeout in the result is for the transport, which does not know which segments have
-    /// answers.
+    /// The timeout in the result is for the transport, because the transport does not know which
+    /// segments get answers.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         if let Some(transmit) = self.control.pop_front() {
             return Some(transmit);
@@ -173,7 +176,7 @@ impl Rmpp {
                 Polled::Nothing => continue,
             };
             let remote = transfer.remote;
-            self.transfers.refresh(&key);
+            self.transfers.update_timer(&key);
             let datagram = Datagram { mad, remote };
             let timeout = Duration::ZERO;
             return Some(Transmit { datagram, timeout });
@@ -181,19 +184,19 @@ impl Rmpp {
         None
     }
 
-    /// Whether [`Rmpp::poll_transmit`] may have a datagram without any new event, even if it had
-    /// none just now, because a source is still making data. The owner handles inbound datagrams
-    /// and then polls again.
+    /// Whether [`Rmpp::poll_transmit`] may return a datagram without any new event, although it has
+    /// just returned `None`, because a source is still producing data. The owner handles inbound
+    /// datagrams and then polls again.
     pub fn is_working(&self) -> bool {
         !self.ready.is_empty() || !self.control.is_empty()
     }
 
-    /// The next received message; `None` if there is none.
+    /// The next received message; `None` if no message waits.
     pub fn poll_message(&mut self) -> Option<Message> {
         self.messages.pop_front()
     }
 
-    /// The next transfer that failed, or request without an answer; `None` if there is none.
+    /// The next transfer that failed, or request without an answer; `None` if no failure waits.
     pub fn poll_failure(&mut self) -> Option<Failed> {
         self.failures.pop_front()
     }
@@ -213,8 +216,8 @@ impl Rmpp {
 
     /// Handles an inbound datagram.
     ///
-    /// A repeated request is dropped while its answer is being sent. Another request in the same
-    /// transaction is a new one, and makes the old answer useless: a program that was restarted
+    /// A repeated request is dropped while its answer is being sent. A different request in the
+    /// same transaction is a new request, and makes the old answer useless: a restarted program
     /// uses the same transaction identifiers again. An equal request also counts as new if the
     /// answer was not acknowledged for a while.
     pub fn handle(&mut self, datagram: &Datagram, now: Time) {
@@ -225,14 +228,14 @@ impl Rmpp {
             !segment.header.method().is_response(),
         );
         if !segment.rmpp.is_active() {
-            return self.single(datagram, key);
+            return self.handle_single(datagram, key);
         }
         if self.transfers.get(&key).is_some() {
-            self.packet(key, segment, now);
+            self.handle_packet(key, segment, now);
         } else {
-            self.stray(key, segment, datagram.remote, now);
+            self.handle_stray(key, segment, datagram.remote, now);
         }
-        self.settle(key, now);
+        self.update(key, now);
     }
 
     /// Handles all timers due at `now`.
@@ -249,18 +252,18 @@ impl Rmpp {
                 }
                 Phase::Awaiting { .. } => self.fail(key, TransferFailure::Silence),
             }
-            self.settle(key, now);
+            self.update(key, now);
         }
     }
 
     /// Handles a datagram without RMPP, which is a whole message.
-    fn single(&mut self, datagram: &Datagram, key: TransactionKey) {
+    fn handle_single(&mut self, datagram: &Datagram, key: TransactionKey) {
         let transfer = self.transfers.get(&key);
         match transfer.map(|transfer| &transfer.phase) {
             Some(Phase::Sending(sender)) if key.answers => {
-                let is_other = |question: &MadBytes| *question != datagram.mad;
-                let question = transfer.and_then(|transfer| transfer.question.as_deref());
-                if !sender.is_stalled() && !question.is_some_and(is_other) {
+                let is_other = |request: &MadBytes| *request != datagram.mad;
+                let request = transfer.and_then(|transfer| transfer.request.as_deref());
+                if !sender.is_stalled() && !request.is_some_and(is_other) {
                     // The answer is being sent.
                     self.stats.repeated += 1;
                     return;
@@ -274,23 +277,26 @@ impl Rmpp {
             Some(Phase::Receiving(_) | Phase::Received { .. }) | None => {}
         }
         if key.answers && has_long_answer(MadHeader::of(&datagram.mad).method()) {
-            if self.asked.len() == MAX_ASKED {
-                self.asked.pop_front();
+            if self.unanswered.len() == MAX_UNANSWERED {
+                self.unanswered.pop_front();
             }
-            self.asked.push_back((key, Box::new(datagram.mad)));
+            self.unanswered.push_back((key, Box::new(datagram.mad)));
         }
         self.stats.received += 1;
         self.messages.push_back(Message::of(datagram));
     }
 
-    /// Removes and returns the kept request of one datagram that an answer with this key answers.
-    fn take_question(&mut self, key: &TransactionKey) -> Option<Box<MadBytes>> {
-        let last = self.asked.iter().rposition(|(asked, _)| asked == key)?;
-        self.asked.remove(last).map(|(_, question)| question)
+    /// Removes and returns the kept single-datagram request that an answer with this key answers.
+    fn take_request(&mut self, key: &TransactionKey) -> Option<Box<MadBytes>> {
+        let last = self
+            .unanswered
+            .iter()
+            .rposition(|(unanswered, _)| unanswered == key)?;
+        self.unanswered.remove(last).map(|(_, request)| request)
     }
 
     /// Handles a packet of a known transfer.
-    fn packet(&mut self, key: TransactionKey, segment: &Segment, now: Time) {
+    fn handle_packet(&mut self, key: TransactionKey, segment: &Segment, now: Time) {
         let Some(transfer) = self.transfers.get_mut(&key) else {
             return;
         };
@@ -310,7 +316,7 @@ impl Rmpp {
             }
             Phase::Sending(_) if is_data && key.answers => {
                 // The last acknowledgement of the request was lost.
-                reply = transfer.question_ack.as_deref().copied();
+                reply = transfer.request_ack.as_deref().copied();
             }
             Phase::Sending(_) if is_data => {
                 // The answer begins, so the request has arrived, even if its last acknowledgement
@@ -319,15 +325,19 @@ impl Rmpp {
                 transfer.phase = Phase::Receiving(Box::new(receiver));
             }
             Phase::Sending(sender) => sender.handle(segment, now),
-            Phase::Awaiting { turn, .. } if is_data => {
-                let open = turn.as_ref().map_or(1, |_| self.config.window);
+            Phase::Awaiting {
+                last_request_ack, ..
+            } if is_data => {
+                let open = last_request_ack.as_ref().map_or(1, |_| self.config.window);
                 let receiver = Receiver::start(Arc::clone(&self.config), segment, open, now);
                 transfer.phase = Phase::Receiving(Box::new(receiver));
             }
-            Phase::Awaiting { turn, .. } => match kind {
-                // The last acknowledgement of the request is repeated: the packet that started the
-                // answer was lost.
-                RmppType::Ack => reply = turn.as_deref().copied(),
+            Phase::Awaiting {
+                last_request_ack, ..
+            } => match kind {
+                // The receiver repeats its last acknowledgement of the request: the packet that
+                // started the answer was lost.
+                RmppType::Ack => reply = last_request_ack.as_deref().copied(),
                 RmppType::Stop => self.fail(key, TransferFailure::Stopped),
                 RmppType::Abort => self.fail(key, TransferFailure::Aborted(segment.rmpp.status())),
                 _ => {}
@@ -339,7 +349,13 @@ impl Rmpp {
     }
 
     /// Handles a packet that belongs to no known transfer.
-    fn stray(&mut self, key: TransactionKey, segment: &Segment, remote: RemoteAddress, now: Time) {
+    fn handle_stray(
+        &mut self,
+        key: TransactionKey,
+        segment: &Segment,
+        remote: RemoteAddress,
+        now: Time,
+    ) {
         let kind = segment.rmpp.rmpp_type();
         if matches!(kind, RmppType::Ack | RmppType::Stop | RmppType::Abort) {
             // Such packets get no answer: otherwise two sides could answer each other endlessly.
@@ -347,12 +363,12 @@ impl Rmpp {
             return;
         }
         let is_first = segment.is_first();
-        let begins = segment.rmpp.segment_number() == 1;
+        let is_number_one = segment.rmpp.segment_number() == 1;
         let refusal = match segment.fault() {
             Some(fault) => (RmppType::Abort, fault),
-            None if is_first != begins => (RmppType::Abort, RmppStatus::InconsistentFirst),
-            // No request waits for this answer, or the requester gave the request up.
-            None if !key.answers || !begins => (RmppType::Abort, RmppStatus::Unspecified),
+            None if is_first != is_number_one => (RmppType::Abort, RmppStatus::InconsistentFirst),
+            // No request waits for this answer, or the requester has given its request up.
+            None if !key.answers || !is_number_one => (RmppType::Abort, RmppStatus::Unspecified),
             None => {
                 let receiver = Receiver::start(Arc::clone(&self.config), segment, 1, now);
                 let transfer = Transfer::new(remote, Phase::Receiving(Box::new(receiver)));
@@ -369,7 +385,7 @@ impl Rmpp {
     }
 
     /// Finishes, fails or continues a transfer after an event.
-    fn settle(&mut self, key: TransactionKey, now: Time) {
+    fn update(&mut self, key: TransactionKey, now: Time) {
         let Some(transfer) = self.transfers.get_mut(&key) else {
             return;
         };
@@ -399,11 +415,12 @@ impl Rmpp {
             transfer.queued = true;
             self.ready.push_back(key);
         }
-        self.transfers.refresh(&key);
+        self.transfers.update_timer(&key);
     }
 
-    /// Ends a transfer whose message was received or acknowledged as a whole. A sent request then
-    /// waits for its answer; a received message leaves its last acknowledgement, to be repeated.
+    /// Ends a transfer whose message was received completely or acknowledged completely. A sent
+    /// request then waits for its answer; a received message leaves its last acknowledgement, to be
+    /// repeated.
     fn finish(&mut self, key: TransactionKey, control: Option<MadBytes>, now: Time) {
         let Some(transfer) = self.transfers.remove(&key) else {
             return;
@@ -423,20 +440,24 @@ impl Rmpp {
             }
             Phase::Sending(sender) => {
                 self.stats.sent += 1;
-                let turns = !key.answers && !transfer.patience.is_zero();
-                turns.then(|| {
-                    let turn = Segment::ack(sender.headers(), 0, self.config.window).mad();
-                    self.reply(Datagram { mad: turn, remote });
+                let awaits_answer = !key.answers && !transfer.patience.is_zero();
+                awaits_answer.then(|| {
+                    let last_request_ack =
+                        Segment::ack(sender.headers(), 0, self.config.window).mad();
+                    self.reply(Datagram {
+                        mad: last_request_ack,
+                        remote,
+                    });
                     Phase::Awaiting {
                         until: now + transfer.patience,
-                        turn: Some(Box::new(turn)),
+                        last_request_ack: Some(Box::new(last_request_ack)),
                     }
                 })
             }
             Phase::Received { .. } | Phase::Awaiting { .. } => None,
         };
         if let Some(phase) = next {
-            // The transfer takes the place that it had before, so that no bound applies.
+            // The transfer already counted towards the bounds, so that no bound applies.
             let bounds = [usize::MAX; 2];
             let inserted = self
                 .transfers
@@ -445,7 +466,7 @@ impl Rmpp {
         }
     }
 
-    /// Ends a transfer, if it is known, with a failure for the owner.
+    /// Ends a transfer with a failure for the owner, unless the transfer is unknown.
     fn fail(&mut self, key: TransactionKey, failure: TransferFailure) {
         if self.transfers.remove(&key).is_some() {
             self.stats.failed += 1;
@@ -453,7 +474,7 @@ impl Rmpp {
         }
     }
 
-    /// Queues a datagram of the protocol; drops it if too many wait.
+    /// Queues a datagram of the protocol; drops the datagram if too many wait.
     fn reply(&mut self, datagram: Datagram) {
         if self.control.len() < MAX_CONTROL {
             let timeout = Duration::ZERO;

@@ -60,8 +60,8 @@ impl Receiver {
             acked: 0,
             window_last: open.max(1),
             retries: 0,
-            deadline: now + config.patience(1),
-            give_up_at: config.give_up_at(now),
+            deadline: now + config.timeout_after(1),
+            give_up_at: config.deadline_from(now),
             config,
             control: None,
             outcome: None,
@@ -70,7 +70,7 @@ impl Receiver {
         receiver
     }
 
-    /// The result, once the transfer has ended.
+    /// The result of the transfer; `None` while the transfer continues.
     pub(super) fn outcome(&self) -> Option<Result<(), TransferFailure>> {
         self.outcome
     }
@@ -96,7 +96,7 @@ impl Receiver {
             return;
         }
         if let Some(fault) = segment.fault() {
-            return self.violated(fault);
+            return self.abort_for_violation(fault);
         }
         match segment.rmpp.rmpp_type() {
             RmppType::Data => self.data(segment, now),
@@ -113,41 +113,41 @@ impl Receiver {
     fn data(&mut self, segment: &Segment, now: Time) {
         let number = segment.rmpp.segment_number();
         if segment.is_first() != (number == 1) {
-            return self.violated(RmppStatus::InconsistentFirst);
+            return self.abort_for_violation(RmppStatus::InconsistentFirst);
         }
         if number > self.window_last {
-            return self.violated(RmppStatus::SegmentNumberTooBig);
+            return self.abort_for_violation(RmppStatus::SegmentNumberTooBig);
         }
         if number != self.received + 1 {
-            // The segment is an old one, because the acknowledgement was lost or is still under
-            // way; or it is too early, and repeated acknowledgements report the gap to the sender.
+            // The segment is old, because the acknowledgement was lost or is still under way; or
+            // the segment is early, and repeated acknowledgements report the gap to the sender.
             return self.acknowledge();
         }
         let payload = segment.rmpp.payload_length();
-        let room = self.config.max_received;
+        let max_len = self.config.max_received;
         if number == 1 {
             self.announced = payload;
-            if data_of(payload) > room as u64 {
+            if data_of(payload) > max_len as u64 {
                 return self.stop();
             }
         }
         let length = if segment.is_last() {
             if !(CLASS_HEADER_LEN..=MAX_PAYLOAD).contains(&payload) {
-                return self.violated(RmppStatus::InconsistentLast);
+                return self.abort_for_violation(RmppStatus::InconsistentLast);
             }
             (payload - CLASS_HEADER_LEN) as usize
         } else {
             SA_DATA_LEN
         };
-        if self.data.len() + length > room {
+        if self.data.len() + length > max_len {
             return self.stop();
         }
         self.data.extend_from_slice(&segment.data[..length]);
         self.received = number;
         self.retries = 0;
-        self.deadline = now + self.config.patience(1);
-        if self.contradicts(segment.is_last()) {
-            return self.violated(RmppStatus::InconsistentLast);
+        self.deadline = now + self.config.timeout_after(1);
+        if self.contradicts_announced_length(segment.is_last()) {
+            return self.abort_for_violation(RmppStatus::InconsistentLast);
         }
         if segment.is_last() {
             self.window_last = number;
@@ -157,14 +157,14 @@ impl Receiver {
             || number == self.window_last
             || number - self.acked >= self.config.window.div_ceil(2)
         {
-            // The first segment is acknowledged too: the sender may have a window of that one
-            // segment.
+            // The first segment is acknowledged too, because the window of the sender may have only
+            // this segment.
             self.acknowledge();
         }
     }
 
     /// Whether the received length differs from the length that the first segment announced.
-    fn contradicts(&self, ended: bool) -> bool {
+    fn contradicts_announced_length(&self, ended: bool) -> bool {
         if self.announced == 0 {
             return false;
         }
@@ -197,7 +197,7 @@ impl Receiver {
         self.outcome = Some(Err(TransferFailure::TooLong));
     }
 
-    fn violated(&mut self, status: RmppStatus) {
+    fn abort_for_violation(&mut self, status: RmppStatus) {
         self.abort(status, TransferFailure::Violation(status));
     }
 
@@ -224,7 +224,7 @@ impl Receiver {
                 return self.abort(RmppStatus::TooManyRetries, TransferFailure::Silence);
             }
             self.retries += 1;
-            self.deadline = now + self.config.patience(self.retries.saturating_add(1));
+            self.deadline = now + self.config.timeout_after(self.retries.saturating_add(1));
             self.acknowledge();
         }
     }

@@ -3,7 +3,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::config::RmppConfig;
-use super::{MAX_SEND_WINDOW, STALLED, TransferFailure};
+use super::{MAX_SEND_WINDOW, STALLED_AFTER, TransferFailure};
 use crate::Time;
 use crate::transport::{SA_DATA_LEN, Source};
 use crate::wire::MadBytes;
@@ -12,7 +12,7 @@ use crate::wire::segment::{Headers, Segment, payload_of_all};
 
 /// The data of one segment.
 #[derive(Clone)]
-struct Piece {
+struct SegmentData {
     data: [u8; SA_DATA_LEN],
     len: usize,
 }
@@ -25,15 +25,16 @@ struct Piece {
 pub(super) enum Polled {
     /// A segment to send.
     Segment(MadBytes),
-    /// The source is making the data of the next segment; poll again after other transfers.
+    /// The source is still producing the data of the next segment; poll again after other
+    /// transfers.
     Working,
     /// Nothing may be sent now.
     Nothing,
 }
 
 /// The sending side of one transfer (IBA 13.6.6.2). It cuts a message into segments, and sends as
-/// many as the receiver's window allows. If an acknowledgement is late, it sends again from the
-/// first unacknowledged segment on.
+/// many as the receiver's window allows. If an acknowledgement is late, it resends all segments
+/// from the first unacknowledged segment on.
 pub(super) struct Sender {
     config: Arc<RmppConfig>,
     headers: Headers,
@@ -41,15 +42,15 @@ pub(super) struct Sender {
     /// PayloadLength of the first segment, which counts all segments; 0 if it is unknown.
     announced: u32,
     /// The segments from number `acked` + 1 on.
-    window: VecDeque<Piece>,
-    /// Data that follow the window. A segment is the last one if no data follow, so the buffer has
-    /// room for one more segment.
-    made: [u8; 2 * SA_DATA_LEN],
-    /// The number of bytes of data in `made`.
+    window: VecDeque<SegmentData>,
+    /// The data that follow the window. A segment is the last segment if no data follow, so the
+    /// buffer has room for one more segment.
+    produced: [u8; 2 * SA_DATA_LEN],
+    /// The number of bytes of data in `produced`.
     filled: usize,
-    /// Whether the source has no more data than `made` holds.
+    /// Whether the source has no more data than `produced` holds.
     ended: bool,
-    /// The number of the last segment, once known.
+    /// The number of the last segment; `None` while it is unknown.
     last: Option<u32>,
     /// The number of the last segment that the receiver has acknowledged; 0 at first.
     acked: u32,
@@ -85,15 +86,15 @@ impl Sender {
         now: Time,
     ) -> Sender {
         let announced = source.remaining().map_or(0, payload_of_all);
-        let deadline = now + config.patience(0);
-        let give_up_at = config.give_up_at(now);
+        let deadline = now + config.timeout_after(0);
+        let give_up_at = config.deadline_from(now);
         Sender {
             config,
             headers,
             source,
             announced,
             window: VecDeque::new(),
-            made: [0; 2 * SA_DATA_LEN],
+            produced: [0; 2 * SA_DATA_LEN],
             filled: 0,
             ended: false,
             last: None,
@@ -117,10 +118,10 @@ impl Sender {
 
     /// Whether the sender keeps sending again without progress.
     pub(super) fn is_stalled(&self) -> bool {
-        self.retries >= STALLED
+        self.retries >= STALLED_AFTER
     }
 
-    /// The result, once the transfer has ended.
+    /// The result of the transfer; `None` while the transfer continues.
     pub(super) fn outcome(&self) -> Option<Result<(), TransferFailure>> {
         self.outcome
     }
@@ -146,25 +147,25 @@ impl Sender {
         }
         let number = self.sent + 1;
         let index = (number - self.acked - 1) as usize;
-        if self.window.len() <= index && !self.produce() {
+        if self.window.len() <= index && !self.fill_window() {
             return Polled::Working;
         }
-        let piece = &self.window[index];
+        let segment_data = &self.window[index];
         let is_last = self.last == Some(number);
-        let data = &piece.data[..piece.len];
+        let data = &segment_data.data[..segment_data.len];
         let segment = Segment::data(&self.headers, number, self.announced, is_last, data);
         self.sent = number;
         self.highest = self.highest.max(number);
-        self.deadline = now + self.config.patience(self.retries);
+        self.deadline = now + self.config.timeout_after(self.retries);
         Polled::Segment(segment.mad())
     }
 
     /// Puts the next segment into the window, after one call of the source. Returns whether the
-    /// source had enough data for it.
-    fn produce(&mut self) -> bool {
+    /// source had enough data for the segment.
+    fn fill_window(&mut self) -> bool {
         if !self.ended && self.filled <= SA_DATA_LEN {
-            let filled = self.source.fill(&mut self.made[self.filled..]);
-            self.filled = (self.filled + filled.bytes).min(self.made.len());
+            let filled = self.source.fill(&mut self.produced[self.filled..]);
+            self.filled = (self.filled + filled.bytes).min(self.produced.len());
             self.ended = filled.ended;
         }
         if !self.ended && self.filled <= SA_DATA_LEN {
@@ -173,15 +174,15 @@ impl Sender {
         let number = self.acked + self.window.len() as u32 + 1;
         let len = self.filled.min(SA_DATA_LEN);
         let mut data = [0; SA_DATA_LEN];
-        data[..len].copy_from_slice(&self.made[..len]);
-        self.made.copy_within(len..self.filled, 0);
+        data[..len].copy_from_slice(&self.produced[..len]);
+        self.produced.copy_within(len..self.filled, 0);
         self.filled -= len;
-        // The segment numbers are used up before the data end: a message that long would be sent
-        // for years and is not finished.
+        // If the segment numbers are used up before the data end, the message stays incomplete:
+        // sending it would take years.
         if self.ended && self.filled == 0 || number == u32::MAX {
             self.last = Some(number);
         }
-        self.window.push_back(Piece { data, len });
+        self.window.push_back(SegmentData { data, len });
         true
     }
 
@@ -191,7 +192,7 @@ impl Sender {
             return;
         }
         if let Some(fault) = segment.fault() {
-            return self.violated(fault);
+            return self.abort_for_violation(fault);
         }
         match segment.rmpp.rmpp_type() {
             RmppType::Ack => self.acknowledged(segment, now),
@@ -211,13 +212,13 @@ impl Sender {
             segment.rmpp.new_window_last(),
         );
         if window_last < number {
-            return self.violated(RmppStatus::NewWindowLastTooSmall);
+            return self.abort_for_violation(RmppStatus::NewWindowLastTooSmall);
         }
         if number > self.highest {
-            return self.violated(RmppStatus::SegmentNumberTooBig);
+            return self.abort_for_violation(RmppStatus::SegmentNumberTooBig);
         }
         if number < self.acked {
-            // A later acknowledgement has overtaken it.
+            // A later acknowledgement has overtaken this one.
             return;
         }
         let (progress, opened) = (number > self.acked, window_last > self.window_last);
@@ -231,7 +232,7 @@ impl Sender {
             self.outcome = Some(Ok(()));
         } else if progress || opened {
             self.retries = 0;
-            self.deadline = now + self.config.patience(0);
+            self.deadline = now + self.config.timeout_after(0);
         } else if self.sent > self.acked && self.repeated_at != Some(number) {
             // The receiver repeats its acknowledgement although more was sent: the next segment is
             // missing.
@@ -240,7 +241,7 @@ impl Sender {
         }
     }
 
-    fn violated(&mut self, status: RmppStatus) {
+    fn abort_for_violation(&mut self, status: RmppStatus) {
         self.abort(status, TransferFailure::Violation(status));
     }
 
@@ -264,8 +265,9 @@ impl Sender {
             self.abort(RmppStatus::TotalTimeTooLong, TransferFailure::TotalTime);
         } else if now >= self.deadline {
             if self.sent == self.acked && self.can_send() {
-                // The other side has all segments so far; the source is making the rest.
-                self.deadline = now + self.config.patience(0);
+                // The other side has all segments so far; the source is producing the remaining
+                // data.
+                self.deadline = now + self.config.timeout_after(0);
                 return;
             }
             if self.retries >= self.config.retries {
@@ -273,7 +275,7 @@ impl Sender {
             }
             self.retries += 1;
             self.sent = self.acked;
-            self.deadline = now + self.config.patience(self.retries);
+            self.deadline = now + self.config.timeout_after(self.retries);
         }
     }
 }

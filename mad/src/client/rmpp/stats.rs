@@ -5,7 +5,7 @@ pub struct RmppStats {
     pub transactions: usize,
     /// The number of messages that were received completely.
     pub received: u64,
-    /// The number of messages of many segments that were acknowledged completely.
+    /// The number of messages with several segments that were acknowledged completely.
     pub sent: u64,
     /// The number of transfers and requests that failed.
     pub failed: u64,

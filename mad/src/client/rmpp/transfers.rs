@@ -14,7 +14,8 @@ use crate::wire::MadBytes;
 pub(super) enum Phase {
     /// This side is receiving a message.
     Receiving(Box<Receiver>),
-    /// A message has arrived; this side repeats its last acknowledgement if that was lost.
+    /// A message has arrived; this side repeats its last acknowledgement if the acknowledgement was
+    /// lost.
     Received {
         /// The last acknowledgement.
         ack: Box<MadBytes>,
@@ -31,9 +32,9 @@ pub(super) enum Phase {
         /// The time at which the request fails.
         until: Time,
         /// The last acknowledgement of a request with segments, after which the other side sends
-        /// the answer (IBA 13.6.4); it is sent again if it was lost. `None` if the request had one
-        /// datagram.
-        turn: Option<Box<MadBytes>>,
+        /// the answer (IBA 13.6.4). This side repeats the acknowledgement if it was lost. `None` if
+        /// the request was one datagram.
+        last_request_ack: Option<Box<MadBytes>>,
     },
 }
 
@@ -45,9 +46,10 @@ pub(super) struct Transfer {
     /// The timeout of the answer to a request of this side.
     pub(super) patience: std::time::Duration,
     /// The last acknowledgement of a request of many segments, kept while the answer is sent.
-    pub(super) question_ack: Option<Box<MadBytes>>,
-    /// The request, if it is one datagram and known, kept while the answer is sent.
-    pub(super) question: Option<Box<MadBytes>>,
+    pub(super) request_ack: Option<Box<MadBytes>>,
+    /// The request, kept while the answer is sent; `None` if it is longer than one datagram or
+    /// unknown.
+    pub(super) request: Option<Box<MadBytes>>,
     /// Whether the transfer is in the queue of transfers with segments to send.
     pub(super) queued: bool,
     /// The time of the transfer's timer, as in [`Transfers::timers`].
@@ -60,8 +62,8 @@ impl Transfer {
             remote,
             phase,
             patience: std::time::Duration::ZERO,
-            question_ack: None,
-            question: None,
+            request_ack: None,
+            request: None,
             queued: false,
             timer: None,
         }
@@ -77,7 +79,7 @@ impl Transfer {
     }
 }
 
-/// The reason why there is no room for another transfer.
+/// The bound that does not permit another transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Full {
     /// There are too many transfers.
@@ -90,13 +92,13 @@ pub(super) enum Full {
 #[derive(Debug, Default)]
 pub(super) struct Transfers {
     by_key: BTreeMap<TransactionKey, Transfer>,
-    /// The number of transfers with each LID that has one.
+    /// The number of transfers with each LID; LIDs without transfers have no entry.
     per_client: BTreeMap<Lid, usize>,
     /// The timers of all transfers, earliest first.
     timers: BTreeSet<(Time, TransactionKey)>,
-    /// Finished transfers that are kept for a while, oldest first; they are dropped when other
-    /// transfers need room.
-    remembered: BTreeSet<(Time, TransactionKey)>,
+    /// Finished transfers that are kept for a while, oldest first. Other transfers that need room
+    /// displace them.
+    finished: BTreeSet<(Time, TransactionKey)>,
 }
 
 impl Transfers {
@@ -116,25 +118,25 @@ impl Transfers {
     /// bounds are the numbers of all transfers and of transfers with one LID.
     ///
     /// # Errors
-    /// There is no room, and no finished transfer to forget.
+    /// A bound is reached, and there is no finished transfer to forget.
     pub(super) fn insert(
         &mut self,
         key: TransactionKey,
         transfer: Transfer,
-        [most, most_per_client]: [usize; 2],
+        [max_transfers, max_per_client]: [usize; 2],
     ) -> Result<(), Full> {
         self.remove(&key);
-        if self.per_client.get(&key.lid).copied().unwrap_or(0) >= most_per_client {
+        if self.per_client.get(&key.lid).copied().unwrap_or(0) >= max_per_client {
             let oldest = self.oldest_of(key.lid).ok_or(Full::Client)?;
             self.remove(&oldest);
         }
-        if self.by_key.len() >= most {
-            let oldest = self.remembered.first().map(|&(_, key)| key);
+        if self.by_key.len() >= max_transfers {
+            let oldest = self.finished.first().map(|&(_, key)| key);
             self.remove(&oldest.ok_or(Full::Total)?);
         }
         *self.per_client.entry(key.lid).or_default() += 1;
         self.by_key.insert(key, transfer);
-        self.refresh(&key);
+        self.update_timer(&key);
         Ok(())
     }
 
@@ -163,7 +165,7 @@ impl Transfers {
         let transfer = self.by_key.remove(key)?;
         if let Some(timer) = transfer.timer {
             self.timers.remove(&(timer, *key));
-            self.remembered.remove(&(timer, *key));
+            self.finished.remove(&(timer, *key));
         }
         if let Some(count) = self.per_client.get_mut(&key.lid) {
             *count -= 1;
@@ -175,21 +177,21 @@ impl Transfers {
     }
 
     /// Sets the timer of a transfer according to its phase.
-    pub(super) fn refresh(&mut self, key: &TransactionKey) {
+    pub(super) fn update_timer(&mut self, key: &TransactionKey) {
         let Some(transfer) = self.by_key.get_mut(key) else {
             return;
         };
         let (before, after) = (transfer.timer, transfer.next_deadline());
         transfer.timer = after;
-        let remembered = matches!(transfer.phase, Phase::Received { .. });
+        let finished = matches!(transfer.phase, Phase::Received { .. });
         if let Some(before) = before {
             self.timers.remove(&(before, *key));
-            self.remembered.remove(&(before, *key));
+            self.finished.remove(&(before, *key));
         }
         if let Some(after) = after {
             self.timers.insert((after, *key));
-            if remembered {
-                self.remembered.insert((after, *key));
+            if finished {
+                self.finished.insert((after, *key));
             }
         }
     }

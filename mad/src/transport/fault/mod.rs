@@ -16,9 +16,9 @@ pub use sa::FaultySaPort;
 pub struct Chance(u32);
 
 impl Chance {
-    /// The chance of an event that never happens.
+    /// The chance 0: the event never happens.
     pub const NEVER: Chance = Chance(0);
-    /// The chance of an event that always happens.
+    /// The chance 1: the event always happens.
     pub const ALWAYS: Chance = Chance(1_000_000);
 
     /// The chance of `percent` in a hundred; values above a hundred count as always.
@@ -43,8 +43,8 @@ pub struct FaultRates {
     pub duplicate_out: Chance,
     /// The chance that an incoming datagram is delivered twice.
     pub duplicate_in: Chance,
-    /// The chance that an incoming datagram is delayed until [`FaultPlan::hold`] others have
-    /// arrived.
+    /// The chance that an incoming datagram is delayed until [`FaultPlan::hold`] later datagrams
+    /// have arrived.
     pub delay_in: Chance,
 }
 
@@ -59,7 +59,7 @@ pub struct FaultPlan {
     /// The rates for all other attributes.
     pub others: FaultRates,
     /// The number of datagrams that overtake a delayed datagram; 0 disables delays. A delayed
-    /// datagram is not delivered before that many others have arrived.
+    /// datagram is not delivered before that many later datagrams have arrived.
     pub hold: u32,
 }
 
@@ -106,8 +106,8 @@ fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The random number generator SplitMix64. Each half of the transport has its own, so that the
-/// faults of one half never depend on the timing of the other.
+/// The random number generator SplitMix64. Each half of the transport has its own generator, so
+/// that the faults of one half never depend on the timing of the other half.
 #[derive(Debug)]
 struct Random(u64);
 
@@ -147,7 +147,7 @@ impl FaultInjector {
         Box::new(move |inbound| match inbound {
             Inbound::Mad(datagram) => {
                 let rates = plan.rates(MadHeader::of(&datagram.mad).attribute());
-                half.take(datagram, rates, |datagram| sink(Inbound::Mad(datagram)));
+                half.inject(datagram, rates, |datagram| sink(Inbound::Mad(datagram)));
             }
             other => sink(other),
         })
@@ -216,11 +216,11 @@ impl<T: Clone> InboundHalf<T> {
 
     /// Applies `rates` to one incoming item, and passes on its copies and the delayed items that
     /// are now due.
-    fn take(&mut self, item: T, rates: FaultRates, mut pass: impl FnMut(T)) {
+    fn inject(&mut self, item: T, rates: FaultRates, mut pass: impl FnMut(T)) {
         let counters = &self.faults.counters;
         count(&counters.received);
-        // All three numbers are drawn every time, so that one rate does not change the effect of
-        // another.
+        // All three numbers are drawn every time, so that no rate changes the effect of another
+        // rate.
         let [dropped, duplicated, delayed] =
             [rates.drop_in, rates.duplicate_in, rates.delay_in].map(|rate| self.random.hits(rate));
         let hold = self.faults.plan.hold;

@@ -16,7 +16,7 @@ impl FaultInjector {
             None => sink(inbound),
             Some(header) => {
                 let rates = faults.plan.rates(header.attribute());
-                half.take(inbound, rates, &mut sink);
+                half.inject(inbound, rates, &mut sink);
             }
         })
     }

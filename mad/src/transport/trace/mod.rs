@@ -39,7 +39,7 @@ use crate::Time;
 use crate::wire::segments;
 use crate::wire::{MAD_LEN, MadBytes};
 
-/// The capture that both halves write to. A clone writes to the same capture.
+/// The capture to which both halves write. A clone writes to the same capture.
 ///
 /// A capture that cannot be written must not stop a subnet manager: the first error ends the
 /// capture, is logged and passed to [`Trace::on_error`].
@@ -53,7 +53,7 @@ struct Shared {
     clock: Box<dyn Fn() -> Time + Send + Sync>,
 }
 
-/// The state of a capture that calls change.
+/// The mutable state of a capture.
 struct State {
     /// The writer of the capture; `None` after an error.
     writer: Option<PcapngWriter<Box<dyn Write + Send>>>,
@@ -155,7 +155,7 @@ impl Trace {
         }
     }
 
-    /// Calls `handler` once, with the error that ends the capture; it replaces an earlier handler.
+    /// Calls `handler` once, with the error that ends the capture. Replaces an earlier handler.
     pub fn on_error(&self, handler: impl FnOnce(&io::Error) + Send + 'static) {
         self.shared.state.lock().on_error = Some(Box::new(handler));
     }

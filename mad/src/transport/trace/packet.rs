@@ -30,11 +30,12 @@ const NEXT_IS_BTH: u8 = 2;
 const VL15: u8 = 15;
 /// The operation code of the base transport header for "unreliable datagram, send only".
 const OPCODE_UD_SEND_ONLY: u8 = 0x64;
-/// The default partition; the device does not report the packet's P_Key.
+/// The P_Key of the default partition, because the device does not report the packet's P_Key.
 const DEFAULT_PKEY: u16 = 0xFFFF;
 
-/// The packet that carries `datagram` on the wire (IBA 5.2, 7.7, 9.2, 9.3), from the known fields:
-/// the partition key is the default one, the packet sequence number and both check sums are zero.
+/// The packet that carries `datagram` on the wire (IBA 5.2, 7.7, 9.2, 9.3). Unknown fields have
+/// fixed values: the default partition key, and zero for the packet sequence number and both check
+/// sums.
 pub(super) fn packet(
     direction: Direction,
     datagram: &Datagram,

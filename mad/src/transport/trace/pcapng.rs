@@ -36,8 +36,8 @@ const NANOSECONDS: u8 = 9;
 
 /// Writes datagrams as a pcapng capture of InfiniBand packets, with times in nanoseconds.
 ///
-/// Wireshark and tshark show them down to the fields of SMPs. Packet headers are built from the
-/// remote address; checksums are zero.
+/// Wireshark and tshark show the datagrams down to the fields of SMPs. Packet headers are built
+/// from the remote address; checksums are zero.
 #[derive(Debug)]
 pub struct PcapngWriter<W> {
     out: W,
@@ -145,7 +145,7 @@ impl<W: Write> PcapngWriter<W> {
         self.block.resize(self.block.len().next_multiple_of(4), 0);
     }
 
-    /// Writes the collected body as a block, with the length before and after it.
+    /// Writes the collected body as a block, with the length before and after the body.
     fn end_block(&mut self, kind: u32) -> io::Result<()> {
         const FRAME_LEN: usize = 12;
         let length = ((self.block.len() + FRAME_LEN) as u32).to_le_bytes();
@@ -160,8 +160,8 @@ impl<W: Write> PcapngWriter<W> {
     }
 }
 
-/// The header before a packet. The time in it is little-endian: 32 bits of seconds and 32 bits of
-/// their fraction; the rest is big-endian.
+/// The header before a packet. The time is little-endian: 32 bits of seconds, and 32 bits of the
+/// fraction of a second. All other fields are big-endian.
 fn erf_header(at: Time) -> [u8; ERF_HEADER_LEN] {
     const NANOS_PER_SECOND: u64 = 1_000_000_000;
     let nanos = at.as_nanos();

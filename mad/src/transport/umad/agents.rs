@@ -23,9 +23,9 @@ const MANAGER_METHODS: &[u8] = &[
     Method::TRAP_REPRESS.0,
 ];
 
-/// The classes of a subnet manager. For performance management and congestion control, it only
-/// sends requests.
-const MANAGER: &[AgentSpec] = &[
+/// The classes of a subnet manager. For performance management and congestion control, the manager
+/// only sends requests.
+const MANAGER_CLASSES: &[AgentSpec] = &[
     AgentSpec {
         class: Class::SUBNET_DIRECTED,
         version: 1,
@@ -68,9 +68,9 @@ const MANAGER: &[AgentSpec] = &[
     },
 ];
 
-/// The classes of an observer, which watches switches and hosts while a subnet manager may have
+/// The classes of an observer, which only sends requests, because a subnet manager may have
 /// registered for all methods of the port.
-const OBSERVER: &[AgentSpec] = &[
+const OBSERVER_CLASSES: &[AgentSpec] = &[
     AgentSpec {
         class: Class::SUBNET_DIRECTED,
         version: 1,
@@ -87,7 +87,7 @@ const OBSERVER: &[AgentSpec] = &[
 
 /// A class in which a manager only sends requests. If the kernel refuses the registration, the
 /// manager runs without the class.
-const OPTIONAL: AgentSpec = AgentSpec {
+const OPTIONAL_CLASS: AgentSpec = AgentSpec {
     class: Class::VENDOR_DEVICE,
     version: 1,
     rmpp_version: 0,
@@ -129,8 +129,8 @@ impl Agents {
     /// The kernel refuses a class that is not optional.
     pub(super) fn register(ports: &OpenPorts, presence: Presence) -> Result<Agents, RegisterError> {
         let specs = match presence {
-            Presence::Manager => MANAGER,
-            Presence::Observer => OBSERVER,
+            Presence::Manager => MANAGER_CLASSES,
+            Presence::Observer => OBSERVER_CLASSES,
         };
         let mut ids = Vec::with_capacity(specs.len());
         for spec in specs {
@@ -144,9 +144,14 @@ impl Agents {
             ids.push((spec.class, id));
         }
         if presence == Presence::Manager {
-            let AgentSpec { class, version, .. } = OPTIONAL;
+            let AgentSpec { class, version, .. } = OPTIONAL_CLASS;
             let port = ports.of_class(class);
-            match port.register(class.0, version, OPTIONAL.rmpp_version, OPTIONAL.methods) {
+            match port.register(
+                class.0,
+                version,
+                OPTIONAL_CLASS.rmpp_version,
+                OPTIONAL_CLASS.methods,
+            ) {
                 Ok(id) => ids.push((class, id)),
                 Err(error) => {
                     tracing::debug!(%class, %error, "cannot register: no firmware is read");
@@ -162,7 +167,7 @@ impl Agents {
         Ok(Agents { ids })
     }
 
-    /// The agent that sends datagrams of `class`; `None` if there is none.
+    /// The agent that sends datagrams of `class`; `None` if no agent is registered for the class.
     pub(super) fn for_class(&self, class: Class) -> Option<u32> {
         let found = self.ids.iter().find(|(other, _)| *other == class);
         found.map(|&(_, id)| id)

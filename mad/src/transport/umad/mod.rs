@@ -3,19 +3,18 @@
 //! The library is loaded at first use: a program built with this module runs without the library as
 //! long as it opens no port. One thread waits and reads; the caller's thread writes.
 //!
-//! An SA with a sink has a descriptor of its own, which its owner reads
+//! An SA with a sink has a separate descriptor, which its owner reads
 //! ([`SaPort::receive`](super::SaPort::receive)): hosts and subnet management share no thread and
-//! no queue. If the device provides no second descriptor, the one thread reads for both, and the
-//! log says so. This is the case inside ibsim, which delivers all requests to one descriptor of a
-//! node.
+//! no queue. If the device provides no second descriptor, one thread reads for both, and the log
+//! says so. For example, ibsim delivers all requests to one descriptor of a node.
 //!
 //! # When the device vanishes
 //!
 //! A link that goes down leaves the port open; going down and coming up are events. If reading
 //! fails because the adapter was removed or its driver reset, the thread reports
 //! [`PortEvent::Gone`](super::PortEvent::Gone) and ends; from then on, sending fails with
-//! [`SendError::Closed`]. The owner calls [`UmadTransport::reopen`], at intervals of its own
-//! choice, until that succeeds.
+//! [`SendError::Closed`]. The owner calls [`UmadTransport::reopen`], at intervals of its choice,
+//! until the call succeeds.
 //!
 //! # Why not verbs
 //!
@@ -57,13 +56,12 @@ pub enum UmadError {
     Library(#[source] libloading::Error),
     /// The host has no InfiniBand port.
     #[error(
-        "there is no InfiniBand adapter, or the driver that shows it is not loaded: load its driver and `modprobe ib_umad`"
+        "there is no InfiniBand adapter, or its driver is not loaded: \
+         load its driver and `modprobe ib_umad`"
     )]
     NoAdapter,
     /// Several ports are suitable, and none has a link.
-    #[error(
-        "none of the InfiniBand ports has a link, and it is not said which one to wait for: {seen}"
-    )]
+    #[error("none of the InfiniBand ports has a link, and no port is named to wait for: {seen}")]
     NoLink {
         /// The ports of this host, with their states.
         seen: String,
@@ -97,7 +95,7 @@ pub enum UmadError {
         source: io::Error,
     },
     /// The operating system has no descriptor left for waking the SA's thread.
-    #[error("cannot make an event to wake the SA with")]
+    #[error("cannot create the event that wakes the SA")]
     Wake(#[source] io::Error),
     /// The receive thread could not be started.
     #[error("cannot start the receive thread of {device}")]
@@ -127,7 +125,7 @@ pub fn list_ports() -> Result<Vec<LocalPort>, UmadError> {
 ///
 /// # Errors
 /// The port cannot be opened; [`UmadError`] has the reasons. If several ports are suitable, the
-/// error is that of the last one tried.
+/// error is the error of the last port tried.
 pub fn open(selector: &UmadSelector, sinks: impl Into<Sinks>) -> Result<UmadTransport, UmadError> {
     open_as(selector, Presence::Manager, sinks.into())
 }
@@ -158,7 +156,7 @@ fn open_as(
         performance,
     } = sinks;
     let sa = Arc::new(SaHalf::new(sa).map_err(UmadError::Wake)?);
-    let (ready, local) = first_that_registers(umad, candidates, presence, sa.has_sink())?;
+    let (registered, local) = open_first_registrable(umad, candidates, presence, sa.has_sink())?;
     let mut transport = UmadTransport {
         umad,
         presence,
@@ -172,7 +170,7 @@ fn open_as(
         sa,
         is_sm: None,
     };
-    transport.start(ready)?;
+    transport.start(registered)?;
     Ok(transport)
 }
 
@@ -181,37 +179,39 @@ fn device(local: &LocalPort) -> String {
 }
 
 /// An open port with its agents.
-struct Ready {
+struct RegisteredPort {
     ports: OpenPorts,
     agents: Agents,
 }
 
-/// Opens the first of `candidates` that can be opened and registered on, because another process
-/// may have registered for the classes of a port. `for_sa` states whether the SA has a sink.
-fn first_that_registers(
+/// Opens the first of `candidates` that can be opened and on which the classes can be registered,
+/// because another process may have registered for the classes of a port. `for_sa` states whether
+/// the SA has a sink.
+fn open_first_registrable(
     umad: &'static Umad,
     candidates: Vec<LocalPort>,
     presence: Presence,
     for_sa: bool,
-) -> Result<(Ready, LocalPort), UmadError> {
+) -> Result<(RegisteredPort, LocalPort), UmadError> {
     let for_sa = for_sa && presence == Presence::Manager;
-    first_that_works(candidates, |local| {
+    first_success(candidates, |local| {
         let ports = open_ports(umad, local, for_sa)?;
         let agents = Agents::register(&ports, presence).map_err(|error| UmadError::Register {
             device: device(local),
             class: error.class,
             source: error.source,
         })?;
-        Ok(Ready { ports, agents })
+        Ok(RegisteredPort { ports, agents })
     })
 }
 
-/// The first successful result of `attempt`; the error of the last candidate if none succeeds.
-fn first_that_works<T>(
+/// The first successful result of `attempt`; the error of the last candidate if no attempt
+/// succeeds.
+fn first_success<T>(
     candidates: Vec<LocalPort>,
     mut attempt: impl FnMut(&LocalPort) -> Result<T, UmadError>,
 ) -> Result<(T, LocalPort), UmadError> {
-    let mut last = None;
+    let mut last_error = None;
     for local in candidates {
         match attempt(&local) {
             Ok(made) => return Ok((made, local)),
@@ -221,15 +221,15 @@ fn first_that_works<T>(
                     error = &error as &dyn std::error::Error,
                     "the port cannot be used"
                 );
-                last = Some(error);
+                last_error = Some(error);
             }
         }
     }
-    Err(last.expect("there is a candidate, or there was an error before"))
+    Err(last_error.expect("the list of candidates is not empty"))
 }
 
-/// Opens the device of a port, or both devices if its QP 0 and QP 1 belong to two; if `for_sa` is
-/// set, the device of QP 1 once more for the SA.
+/// Opens the device of a port, or two devices if its QP 0 and QP 1 belong to different devices. If
+/// `for_sa` is set, also opens the device of QP 1 a second time, for the SA.
 fn open_ports(
     umad: &'static Umad,
     local: &LocalPort,
@@ -257,8 +257,8 @@ fn open_ports(
     Ok(ports)
 }
 
-/// Opens the SA's own descriptor of a device that has `first` open; `None` if the device has no
-/// second one.
+/// Opens the SA's own descriptor of a device on which `first` is open; `None` if the device
+/// provides no second descriptor.
 fn own_descriptor(
     first: &OpenPort,
     open_again: impl FnOnce() -> Result<OpenPort, UmadError>,
@@ -284,7 +284,7 @@ fn own_descriptor(
 
 type Device = (String, PortNum);
 
-/// The device of QP 0, and the device of QP 1 if that is another one.
+/// The device of QP 0, and the device of QP 1 if QP 1 belongs to another device.
 fn devices(pair: Option<Pair>, own: Device) -> (Device, Option<Device>) {
     match pair {
         Some(pair) if pair.smi == pair.gsi => (pair.smi, None),
@@ -299,7 +299,7 @@ pub struct UmadTransport {
     presence: Presence,
     /// The port's properties at the last opening.
     local: LocalPort,
-    /// The open port; `None` while it is being opened, or if that failed.
+    /// The open port; `None` while the port is being opened, or if opening failed.
     opened: Option<Opened>,
     /// The sinks; `None` while the receive thread owns them, and after it has panicked.
     sinks: Option<Sinks>,
@@ -320,10 +320,10 @@ impl UmadTransport {
     /// # Errors
     /// [`UmadError::SinkLost`] if an earlier receive thread panicked with the sinks;
     /// [`UmadError::Open`] and [`UmadError::Thread`].
-    fn start(&mut self, ready: Ready) -> Result<(), UmadError> {
+    fn start(&mut self, registered: RegisteredPort) -> Result<(), UmadError> {
         let device = device(&self.local);
-        let Ready { ports, agents } = ready;
-        let known = self
+        let RegisteredPort { ports, agents } = registered;
+        let attributes = self
             .umad
             .port(&self.local.ca, self.local.port)
             .map_err(|source| UmadError::Open {
@@ -339,7 +339,7 @@ impl UmadTransport {
             send_failures: AtomicU32::new(0),
             reading: AtomicBool::new(false),
         });
-        let files = PortFiles::new(&self.local.ca, self.local.port, known.clone());
+        let files = PortFiles::new(&self.local.ca, self.local.port, attributes.clone());
         let watch = PortWatch::start(&device, files).map_err(|source| UmadError::Thread {
             device: device.clone(),
             source,
@@ -350,7 +350,7 @@ impl UmadTransport {
         let for_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name(format!("umad {device}"))
-            .spawn(move || receiver::run(&for_thread, known, &watch, sinks))
+            .spawn(move || receiver::run(&for_thread, attributes, &watch, sinks))
             .map_err(|source| UmadError::Thread { device, source })?;
         self.sa.open(Agent {
             id: agents.for_class(Class::SUBNET_ADMINISTRATION),
@@ -381,8 +381,8 @@ impl UmadTransport {
     /// it was set.
     ///
     /// The transport may be in any state, but the sink must not be waiting for the caller: this
-    /// function waits for the receive thread. Requests without a response so far are lost without
-    /// notice; the caller relies on its own timeouts.
+    /// function waits for the receive thread. Requests without a response are lost without notice;
+    /// the caller relies on its own timeouts.
     ///
     /// # Errors
     /// The port cannot be opened; [`UmadError`] has the reasons. The transport is then closed, and
@@ -395,13 +395,14 @@ impl UmadTransport {
         let Some(local) = ports.iter().find(|local| same_port(local)).cloned() else {
             return Err(UmadError::NoPort {
                 wanted: format!("port GUID {}", self.local.port_guid),
-                seen: ports::seen(&ports),
+                seen: ports::description(&ports),
             });
         };
         let for_sa = self.sa.has_sink();
-        let (ready, local) = first_that_registers(self.umad, vec![local], self.presence, for_sa)?;
+        let (registered, local) =
+            open_first_registrable(self.umad, vec![local], self.presence, for_sa)?;
         self.local = local;
-        self.start(ready)?;
+        self.start(registered)?;
         if was_sm && let Err(error) = self.set_is_sm(true) {
             tracing::warn!(device = device(&self.local), %error, "cannot set IsSM again");
         }
@@ -417,14 +418,14 @@ impl UmadTransport {
         }
     }
 
-    /// Whether a datagram has arrived that no sink has got yet, because the receive thread lags
-    /// behind.
+    /// Whether a datagram has arrived that the receive thread has not yet passed to a sink.
     pub fn has_unread(&self) -> bool {
-        self.live().is_some_and(|opened| opened.shared.has_unread())
+        self.opened_port()
+            .is_some_and(|opened| opened.shared.has_unread())
     }
 
     /// The open port; `None` if the device has vanished.
-    fn live(&self) -> Option<&Opened> {
+    fn opened_port(&self) -> Option<&Opened> {
         self.opened
             .as_ref()
             .filter(|opened| !opened.shared.gone.load(Ordering::Acquire))
@@ -433,7 +434,7 @@ impl UmadTransport {
 
 impl Transport for UmadTransport {
     fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
-        let opened = self.live().ok_or(SendError::Closed)?;
+        let opened = self.opened_port().ok_or(SendError::Closed)?;
         let class = MadHeader::of(&datagram.mad).class();
         let agent = opened
             .agents
@@ -464,7 +465,7 @@ impl Transport for UmadTransport {
         if self.is_sm.is_some() {
             return Ok(());
         }
-        self.live().ok_or(IsSmError::Closed)?;
+        self.opened_port().ok_or(IsSmError::Closed)?;
         let own = (self.local.ca.clone(), self.local.port);
         let ((ca, port), _) = devices(self.umad.pair(&self.local.ca, self.local.port), own);
         let opened = self.umad.open_is_sm(&ca, port);
@@ -478,8 +479,8 @@ impl Transport for UmadTransport {
 }
 
 /// The time that `drop` waits for the receive thread, which ends at once unless its sink blocks.
-const CLOSE_PATIENCE: Duration = Duration::from_millis(500);
-const CLOSE_STEP: Duration = Duration::from_millis(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+const CLOSE_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 impl Drop for UmadTransport {
     fn drop(&mut self) {
@@ -489,11 +490,11 @@ impl Drop for UmadTransport {
         };
         opened.shared.closing.store(true, Ordering::Release);
         self.sa.close();
-        for _ in 0..CLOSE_PATIENCE.as_millis() / CLOSE_STEP.as_millis() {
+        for _ in 0..CLOSE_TIMEOUT.as_millis() / CLOSE_POLL_INTERVAL.as_millis() {
             if opened.thread.is_finished() {
                 return;
             }
-            std::thread::sleep(CLOSE_STEP);
+            std::thread::sleep(CLOSE_POLL_INTERVAL);
         }
         // The receive thread closes the port once the sink returns.
         tracing::warn!(
@@ -507,13 +508,13 @@ impl std::fmt::Debug for UmadTransport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("UmadTransport")
             .field("local", &self.local_port())
-            .field("open", &self.live().is_some())
+            .field("open", &self.opened_port().is_some())
             .field("is_sm", &self.is_sm.is_some())
             .finish_non_exhaustive()
     }
 }
 
-/// Rounds the timeout up to whole milliseconds, in which the kernel counts: 0 would mean that no
+/// Rounds the timeout up to whole milliseconds, the unit of the kernel, because 0 means that no
 /// response is expected.
 fn whole_milliseconds(timeout: Duration) -> u32 {
     // `as_nanos` is not used, because its 128 bits need a long division for each datagram.
@@ -540,30 +541,30 @@ mod tests {
 
     #[test]
     fn a_port_with_classes_in_use_is_skipped() {
-        let taken = |local: &LocalPort| UmadError::Register {
+        let in_use = |local: &LocalPort| UmadError::Register {
             device: device(local),
             class: Class::SUBNET_DIRECTED,
             source: io::Error::from_raw_os_error(libc::EBUSY),
         };
         let candidates = || vec![local("mlx5_0"), local("mlx5_1"), local("mlx5_2")];
         let mut tried = Vec::new();
-        let (made, used) = first_that_works(candidates(), |local| {
+        let (made, used) = first_success(candidates(), |local| {
             tried.push(local.ca.clone());
             if local.ca == "mlx5_1" {
                 Ok(7)
             } else {
-                Err(taken(local))
+                Err(in_use(local))
             }
         })
         .unwrap();
         assert_eq!((made, used.ca.as_str()), (7, "mlx5_1"));
         assert_eq!(tried, ["mlx5_0", "mlx5_1"]);
-        let error = first_that_works(candidates(), |local| Err::<(), _>(taken(local)));
+        let error = first_success(candidates(), |local| Err::<(), _>(in_use(local)));
         assert!(error.unwrap_err().to_string().contains("mlx5_2:1"));
     }
 
     #[test]
-    fn two_devices_are_opened_only_if_qp_0_and_qp_1_belong_to_two() {
+    fn two_devices_are_opened_only_if_qp_0_and_qp_1_belong_to_different_devices() {
         let named = |ca: &str, port| (ca.to_owned(), PortNum(port));
         let own = || named("mlx5_0", 1);
         assert_eq!(devices(None, own()), (own(), None));

@@ -10,12 +10,12 @@ use crate::wire::attr::PortState;
 /// The port to open.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UmadSelector {
-    /// The name of the channel adapter. If it is absent, the first adapter with a suitable port is
+    /// The name of the channel adapter. Without a name, the first adapter with a suitable port is
     /// selected.
     pub ca: Option<String>,
-    /// The number of the port. If it is absent, the first Active port is selected, else the first
-    /// port whose link is up; else the first port, if the adapter is named or the host has only one
-    /// port.
+    /// The number of the port. Without a number, the first Active port is selected, or else the
+    /// first port whose link is up, or else the first port, if the adapter is named or the host has
+    /// only one port.
     pub port: Option<PortNum>,
     /// The GUID of the port, in any state.
     pub guid: Option<Guid>,
@@ -38,7 +38,7 @@ impl fmt::Display for UmadSelector {
 
 /// The ports as a list for messages: `mlx5_0:1 0x0002c90300001235 Active, mlx5_0:2
 /// 0x0002c90300001236 Down`.
-pub(super) fn seen(ports: &[LocalPort]) -> String {
+pub(super) fn description(ports: &[LocalPort]) -> String {
     let port = |port: &LocalPort| {
         format!(
             "{}:{} {} {}",
@@ -61,8 +61,8 @@ impl PortAttributes {
         )
     }
 
-    /// Whether the link layer is InfiniBand. Older kernels do not report the link layer and support
-    /// no other.
+    /// Whether the link layer is InfiniBand. Older kernels do not report the link layer, and
+    /// support only InfiniBand.
     fn is_infiniband(&self) -> bool {
         matches!(self.link_layer.as_str(), "" | "IB" | "InfiniBand")
     }
@@ -86,8 +86,8 @@ pub(super) fn local_port(
     }
 }
 
-/// The adapter that libibumad names on a host without one (`umad_get_cas_names`).
-const GUESSED: &str = "mthca0";
+/// The adapter that libibumad names on a host without an adapter (`umad_get_cas_names`).
+const GUESSED_CA: &str = "mthca0";
 
 /// The InfiniBand ports of this host, adapters in the library's order, ports in ascending order. An
 /// adapter or port that cannot be read is left out with a warning: the library may name an adapter
@@ -97,23 +97,35 @@ pub(super) fn list(umad: &Umad) -> Vec<LocalPort> {
     for name in umad.ca_names() {
         let ca = match umad.ca(&name) {
             Ok(ca) => ca,
-            Err(error) if name == GUESSED => {
-                tracing::debug!(%error, "the library names {GUESSED} where it finds no adapter");
+            Err(error) if name == GUESSED_CA => {
+                tracing::debug!(
+                    %error,
+                    "there is no channel adapter: libibumad names {GUESSED_CA} when it finds none"
+                );
                 continue;
             }
             Err(error) => {
-                tracing::warn!(ca = name, %error, "cannot ask the channel adapter");
+                tracing::warn!(
+                    ca = name,
+                    %error,
+                    "cannot read the attributes of the channel adapter"
+                );
                 continue;
             }
         };
-        for number in ca.ports {
-            match umad.port(&name, number) {
-                Ok(port) if port.is_infiniband() && has_smi(umad, &name, number) => {
-                    ports.push(local_port(&name, number, ca.node_guid, &port));
+        for port_number in ca.ports {
+            match umad.port(&name, port_number) {
+                Ok(port) if port.is_infiniband() && has_smi(umad, &name, port_number) => {
+                    ports.push(local_port(&name, port_number, ca.node_guid, &port));
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!(ca = name, port = number.0, %error, "cannot ask the port");
+                    tracing::warn!(
+                        ca = name,
+                        port = port_number.0,
+                        %error,
+                        "cannot read the attributes of the port"
+                    );
                 }
             }
         }
@@ -136,8 +148,8 @@ fn has_smi(umad: &Umad, ca: &str, port: PortNum) -> bool {
     true
 }
 
-/// The ports that `selector` admits, in order of preference: those whose link is up, followed by
-/// others if the selector or the host leaves no choice.
+/// The ports that `selector` admits, in order of preference: ports whose link is up, followed by
+/// other ports if the selector or the host leaves no choice.
 pub(super) fn candidates(
     selector: &UmadSelector,
     ports: Vec<LocalPort>,
@@ -145,24 +157,28 @@ pub(super) fn candidates(
     if ports.is_empty() {
         return Err(UmadError::NoAdapter);
     }
-    let seen = seen(&ports);
+    let description = description(&ports);
     let is_named = selector.ca.is_some() || selector.guid.is_some() || ports.len() == 1;
     let mut admitted: Vec<LocalPort> = ports
         .into_iter()
         .filter(|port| selector.ca.as_ref().is_none_or(|ca| *ca == port.ca))
-        .filter(|port| selector.port.is_none_or(|number| number == port.port))
+        .filter(|port| {
+            selector
+                .port
+                .is_none_or(|port_number| port_number == port.port)
+        })
         .filter(|port| selector.guid.is_none_or(|guid| guid == port.port_guid))
         .collect();
     if admitted.is_empty() {
         return Err(UmadError::NoPort {
             wanted: selector.to_string(),
-            seen,
+            seen: description,
         });
     }
     if !is_named {
         admitted.retain(|port| preference(port.state) < DOWN);
         if admitted.is_empty() {
-            return Err(UmadError::NoLink { seen });
+            return Err(UmadError::NoLink { seen: description });
         }
     }
     // The sort is stable: adapters and ports keep their order.
@@ -187,22 +203,22 @@ mod tests {
     use super::*;
     use rsm_ids::Lid;
 
-    fn port(ca: &str, number: u8, state: PortState) -> LocalPort {
+    fn port(ca: &str, port_number: u8, state: PortState) -> LocalPort {
         LocalPort {
             ca: ca.to_owned(),
-            port: PortNum(number),
+            port: PortNum(port_number),
             node_guid: Guid(1),
-            port_guid: Guid(0x20 + u64::from(number)),
+            port_guid: Guid(0x20 + u64::from(port_number)),
             lid: Lid::NONE,
             sm_lid: Lid::NONE,
             state,
         }
     }
 
-    fn chosen(ca: Option<&str>, number: Option<u8>) -> Option<(String, u8)> {
+    fn chosen(ca: Option<&str>, port_number: Option<u8>) -> Option<(String, u8)> {
         let selector = UmadSelector {
             ca: ca.map(str::to_owned),
-            port: number.map(PortNum),
+            port: port_number.map(PortNum),
             guid: None,
         };
         let ports = vec![
@@ -217,7 +233,7 @@ mod tests {
 
     #[test]
     fn the_best_port_that_the_selector_admits_is_chosen() {
-        let found = |ca: &str, number| Some((ca.to_owned(), number));
+        let found = |ca: &str, port_number| Some((ca.to_owned(), port_number));
         assert_eq!(chosen(None, None), found("mlx5_1", 1));
         assert_eq!(chosen(None, Some(2)), found("mlx5_0", 2));
         assert_eq!(chosen(Some("mlx5_0"), None), found("mlx5_0", 2));

@@ -17,7 +17,7 @@ use crate::wire::header::{Class, MadHeader, Method};
 /// The time in ms that the thread waits for a datagram before it checks whether to end.
 const WAIT_MS: u16 = 50;
 
-/// The number of consecutive read errors that are tolerated. With the next one, and with any final
+/// The number of consecutive read errors that are tolerated. With the next error, or with any final
 /// error, the device counts as removed.
 const READ_FAILURES_TOLERATED: u32 = 8;
 
@@ -36,7 +36,7 @@ pub(super) struct OpenPorts {
 }
 
 impl OpenPorts {
-    /// The port by which datagrams of `class` leave.
+    /// The port through which datagrams of `class` leave.
     pub(super) fn of_class(&self, class: Class) -> &OpenPort {
         match (&self.sa, &self.gsi) {
             (Some(sa), _) if class == Class::SUBNET_ADMINISTRATION => sa,
@@ -75,7 +75,7 @@ pub(super) struct Shared {
     pub(super) sa_failed: AtomicBool,
     /// The number of consecutive datagrams that the device refused.
     pub(super) send_failures: AtomicU32,
-    /// Whether the receive thread is reading a datagram, or passing one to a sink.
+    /// Whether the receive thread is reading a datagram, or passing a datagram to a sink.
     pub(super) reading: AtomicBool,
 }
 
@@ -99,7 +99,8 @@ impl Shared {
 
     /// Whether a datagram has arrived and no sink has been called for it yet.
     pub(super) fn has_unread(&self) -> bool {
-        // The order matters: the second check sees what the thread reads between the two.
+        // The order matters: the second check sees a datagram that the thread reads between the two
+        // checks.
         self.is_open() && (self.ports.has_input() || self.reading.load(Ordering::SeqCst))
     }
 
@@ -163,7 +164,7 @@ pub(super) fn run(
         while let Some(reading) = watch.poll() {
             match reading {
                 Reading::Port(attributes) => {
-                    take_state(shared, &mut known, attributes, &mut sinks);
+                    update_state(shared, &mut known, attributes, &mut sinks);
                 }
                 Reading::Gone => {
                     gone = true;
@@ -187,7 +188,7 @@ pub(super) fn run(
     sinks
 }
 
-/// Passes what was read from a descriptor to the sink for it.
+/// Passes a message or datagram that was read from a descriptor to its sink.
 fn deliver(sinks: &mut Sinks, received: Received) {
     if received.is_message() {
         sinks.deliver_to_sa(SaInbound::Message(received.into_message()));
@@ -196,8 +197,8 @@ fn deliver(sinks: &mut Sinks, received: Received) {
     }
 }
 
-/// Converts a datagram read from the SA's own descriptor into an event. The kernel delivers no
-/// other class there.
+/// Converts a datagram read from the SA's own descriptor into an event; `None` if the datagram is
+/// of another class, which the kernel does not deliver there.
 pub(super) fn of_sa(received: Received) -> Option<SaInbound> {
     if received.is_message() {
         return Some(SaInbound::Message(received.into_message()));
@@ -217,7 +218,7 @@ pub(super) fn of_sa(received: Received) -> Option<SaInbound> {
 }
 
 /// Delivers an event for each difference from the previous state.
-fn take_state(
+fn update_state(
     shared: &Shared,
     known: &mut PortAttributes,
     attributes: PortAttributes,
@@ -252,7 +253,7 @@ impl Received {
     }
 }
 
-/// The event for a datagram; `None` if it is a response of this side that the kernel returned.
+/// The event for a datagram; `None` for a response of this side that the kernel returned.
 fn classify(received: &Received) -> Option<Inbound> {
     if received.status == 0 {
         return Some(Inbound::Mad(received.datagram));

@@ -22,21 +22,21 @@ const RMPP_RETRIES: u8 = 4;
 #[derive(Clone)]
 pub(super) struct Agent {
     pub(super) id: Option<u32>,
-    /// The agent of performance management, whose answers the receive thread reads; `None` without
-    /// it.
+    /// The agent of performance management, whose answers the receive thread reads; `None` if it is
+    /// not registered.
     pub(super) performance: Option<u32>,
-    /// The agent of the class of NVIDIA devices; `None` without it.
+    /// The agent of the class of NVIDIA devices; `None` if it is not registered.
     pub(super) vendor: Option<u32>,
     pub(super) shared: Arc<Shared>,
 }
 
-/// The part of a transport that serves the SA, which stays when the port is reopened.
+/// The part of a transport that serves the SA. It stays the same when the port is reopened.
 pub(super) struct SaHalf {
     /// The agent of the SA; `None` while the port is closed.
     agent: RwLock<Option<Agent>>,
     /// A lock that is held while a thread waits for the SA's descriptor or reads it. Closing the
-    /// port waits for the lock: until then the kernel keeps the class registered, and refuses it to
-    /// the next descriptor.
+    /// port waits for the lock: until the lock is free, the kernel keeps the class registered, and
+    /// refuses the class to the next descriptor.
     reading: Mutex<ReadFailures>,
     /// The sink of the SA; `None` if the SA has no sink of its own.
     sink: Option<Mutex<SaSink>>,
@@ -79,7 +79,7 @@ impl SaHalf {
     pub(super) fn open(&self, agent: Agent) {
         self.reading.lock().succeeded();
         *self.agent.write() = Some(agent);
-        // A thread that waits for a port to be opened waits for this one.
+        // A thread may be waiting for a port to be opened.
         self.wake.wake();
     }
 
@@ -87,13 +87,13 @@ impl SaHalf {
     pub(super) fn close(&self) {
         *self.agent.write() = None;
         self.wake.wake();
-        // A thread that locks it after this finds no agent.
+        // A thread that takes the lock later finds no agent.
         drop(self.reading.lock());
     }
 
     /// Waits for messages at the SA's descriptor, and passes them to the sink. Returns the number
-    /// of messages; `None` if there is no such descriptor, or none that works.
-    fn read(&self, most: usize, timeout: Duration) -> Option<usize> {
+    /// of messages; `None` if there is no such descriptor, or if it does not work.
+    fn read(&self, max: usize, timeout: Duration) -> Option<usize> {
         let mut failures = self.reading.lock();
         let agent = self.agent.read().clone()?;
         let shared = &*agent.shared;
@@ -104,23 +104,23 @@ impl SaHalf {
                 Readiness::Nothing => return Some(0),
                 Readiness::Failed => {
                     let error = io::Error::from_raw_os_error(libc::EIO);
-                    note_failure(&mut failures, &error, shared);
+                    count_failure(&mut failures, &error, shared);
                     return Some(0);
                 }
             }
         }
-        let taken = self.take(port, most);
-        match &taken.ended {
+        let outcome = self.pass_to_sink(port, max);
+        match &outcome.ended {
             Ok(()) => failures.succeeded(),
-            Err(error) => note_failure(&mut failures, error, shared),
+            Err(error) => count_failure(&mut failures, error, shared),
         }
-        Some(taken.count)
+        Some(outcome.count)
     }
 
-    /// Passes the messages that have arrived to the sink, at most `most` of them.
-    fn take(&self, port: &OpenPort, most: usize) -> Taken {
+    /// Passes the messages that have arrived to the sink, at most `max` of them.
+    fn pass_to_sink(&self, port: &OpenPort, max: usize) -> ReadOutcome {
         let mut count = 0;
-        while count < most {
+        while count < max {
             match port.receive() {
                 Ok(Some(received)) => {
                     count += 1;
@@ -131,11 +131,11 @@ impl SaHalf {
                 Ok(None) => break,
                 Err(error) => {
                     let ended = Err(error);
-                    return Taken { count, ended };
+                    return ReadOutcome { count, ended };
                 }
             }
         }
-        Taken {
+        ReadOutcome {
             count,
             ended: Ok(()),
         }
@@ -143,15 +143,15 @@ impl SaHalf {
 }
 
 /// The result of reading the SA's descriptor.
-struct Taken {
+struct ReadOutcome {
     /// The number of messages read.
     count: usize,
-    /// The error that ended the reading, if there was one.
+    /// The error that ended the reading; `Ok` if no error occurred.
     ended: io::Result<()>,
 }
 
 /// Counts an error of the SA's descriptor. The receive thread reports a device that is gone.
-fn note_failure(failures: &mut ReadFailures, error: &io::Error, shared: &Shared) {
+fn count_failure(failures: &mut ReadFailures, error: &io::Error, shared: &Shared) {
     if failures.failed(error, shared) {
         shared.sa_failed.store(true, Ordering::Release);
     }
@@ -162,7 +162,7 @@ fn note_failure(failures: &mut ReadFailures, error: &io::Error, shared: &Shared)
 ///
 /// The kernel does RMPP: it sends and delivers whole messages. ibsim, which replaces the kernel,
 /// has no RMPP: it sends only the first datagram of a longer message, and delivers 224 bytes of a
-/// datagram. This half does not work around that; responses of one datagram still arrive.
+/// datagram. This half does not work around the limit; responses of one datagram still arrive.
 ///
 /// A device has a descriptor for subnet management and one for the SA, so that no message of the SA
 /// waits for the receive thread. If there is no second descriptor, the receive thread reads for the
@@ -182,7 +182,8 @@ impl UmadSaPort {
         remote: &RemoteAddress,
         timeout: Duration,
     ) -> Result<(), SendError> {
-        // A copy, so that reopening the port never waits while the kernel copies a long message.
+        // The agent is copied, so that reopening the port never waits while the kernel copies a
+        // long message.
         let agent = self.half.agent.read().clone().ok_or(SendError::Closed)?;
         if agent.shared.gone.load(Ordering::Acquire) {
             return Err(SendError::Closed);
@@ -239,10 +240,10 @@ impl SaPort for UmadSaPort {
         self.half.has_sink()
     }
 
-    fn receive(&self, most: usize, timeout: Duration) -> usize {
-        let read = self.half.read(most, timeout);
+    fn receive(&self, max: usize, timeout: Duration) -> usize {
+        let read = self.half.read(max, timeout);
         read.unwrap_or_else(|| {
-            // The receive thread ends this wait, and so does the port once it is open again.
+            // The receive thread ends this wait, and so does reopening the port.
             self.half.wake.wait(None, whole_milliseconds(timeout));
             0
         })

@@ -15,13 +15,13 @@ const ROOT: &str = "/sys/class/infiniband";
 
 /// The time between two readings of the files. With feature `verbs`, hardware reports changes at
 /// once; without it, each poll costs the reading of five small files.
-const INTERVAL: Duration = Duration::from_secs(1);
+const READ_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The number of consecutive failed readings that are allowed before the device counts as removed.
 const FAILURES_TOLERATED: u32 = 3;
 
 /// The maximum number of states that wait for the receive thread, which checks every 50 ms.
-const QUEUE: usize = 16;
+const QUEUE_LEN: usize = 16;
 
 /// The result of one reading of the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl PortFiles {
     }
 }
 
-/// The number at the start of a text; `None` if there is none.
+/// The number at the start of a text; `None` if the text does not start with a number.
 fn parse(text: &str) -> Option<u32> {
     let word = text.split([':', '\n', ' ']).next()?;
     match word.strip_prefix("0x") {
@@ -96,13 +96,13 @@ pub(super) struct PortWatch {
 impl PortWatch {
     /// Starts the thread.
     pub(super) fn start(device: &str, files: PortFiles) -> io::Result<PortWatch> {
-        PortWatch::start_every(INTERVAL, device, files)
+        PortWatch::start_every(READ_INTERVAL, device, files)
     }
 
     /// Starts the thread with an interval between readings, which tests choose.
     fn start_every(interval: Duration, device: &str, files: PortFiles) -> io::Result<PortWatch> {
         let (running, stop) = channel::<()>();
-        let (sender, readings) = sync_channel(QUEUE);
+        let (sender, readings) = sync_channel(QUEUE_LEN);
         let gone = Arc::new(AtomicBool::new(false));
         let gone_for_thread = Arc::clone(&gone);
         std::thread::Builder::new()
@@ -115,7 +115,7 @@ impl PortWatch {
         })
     }
 
-    /// The next reading, if there is one.
+    /// The next reading; `None` if no reading waits.
     pub(super) fn poll(&self) -> Option<Reading> {
         if self.gone.load(Ordering::Acquire) {
             return Some(Reading::Gone);
@@ -139,7 +139,7 @@ fn watch(
             Ok(attributes) => {
                 failures = 0;
                 // If the queue is full, because the receive thread waits for its sink, the state is
-                // dropped: a later one follows.
+                // dropped: a later state follows.
                 drop(readings.try_send(Reading::Port(attributes)));
             }
             Err(error) => {

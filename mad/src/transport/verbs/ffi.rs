@@ -18,7 +18,7 @@ impl DeviceList {
     /// Lists the devices; `None` if the kernel lacks the RDMA modules.
     fn new() -> io::Result<Option<DeviceList>> {
         let mut len: c_int = 0;
-        // SAFETY: the function gets a place for the length.
+        // SAFETY: the pointer is valid for writing the length.
         let list = unsafe { rdma_sys::ibv_get_device_list(&raw mut len) };
         match NonNull::new(list) {
             Some(list) => Ok(Some(DeviceList {
@@ -35,7 +35,8 @@ impl DeviceList {
 
     /// The devices; the pointers are valid as long as the list.
     fn devices(&self) -> impl Iterator<Item = *mut rdma_sys::ibv_device> {
-        // SAFETY: the library returned the number of entries; they live as long as the list.
+        // SAFETY: the library returned the number of entries, and the entries live as long as the
+        // list.
         unsafe { std::slice::from_raw_parts(self.list.as_ptr(), self.len) }
             .iter()
             .copied()
@@ -83,7 +84,7 @@ impl Context {
             .ok_or_else(io::Error::last_os_error)
     }
 
-    /// Makes [`Context::event`] return at once if there is no event.
+    /// Makes [`Context::event`] return at once if no event waits.
     pub(super) fn set_nonblocking(&self) -> io::Result<()> {
         let file = self.event_file();
         // SAFETY: the call changes flags of a file that the open context owns.
@@ -120,7 +121,7 @@ impl Context {
         Ok(())
     }
 
-    /// The next event, with its number and, for a port event, the port; `None` if there is none.
+    /// The next event, with its number and, for a port event, the port; `None` if no event waits.
     pub(super) fn event(&self) -> io::Result<Option<(u32, c_int)>> {
         let mut event = MaybeUninit::<rdma_sys::ibv_async_event>::zeroed();
         // SAFETY: the context is open; the structure is filled in here and returned to the library

@@ -1,10 +1,10 @@
 //! The local adapter's own view of its ports, through libibverbs (feature `verbs`).
 //!
-//! The MAD device reports no port events; its owner polls the port once a second. The adapter
+//! The MAD device reports no port events, so its owner polls the port once a second. The adapter
 //! reports at once when its port goes down, when its LID, its subnet manager's LID or its P_Key
-//! table changes, and when clients have to register again. It does not report that a link came up
-//! to Init, because it considers only an Active link up. A subnet manager uses both sources; an
-//! event from both is harmless.
+//! table changes, and when clients have to register again. The adapter does not report that a link
+//! came up to Init, because it considers only an Active link up. A subnet manager uses both
+//! sources; an event from both is harmless.
 
 mod ffi;
 
@@ -21,7 +21,7 @@ use super::{Inbound, PortEvent, Sink};
 /// The time that the thread waits for an event before it checks whether to end.
 const WAIT_MS: u16 = 100;
 
-/// The events of a port cannot be watched.
+/// The reason why the events of a port cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum VerbsError {
     /// No device has this name.
@@ -54,14 +54,14 @@ pub enum VerbsError {
 /// # Errors
 /// The device cannot be opened or has no such port; [`VerbsError`] has the reasons.
 pub fn watch(ca: &str, port: PortNum, sink: Sink) -> Result<EventWatch, VerbsError> {
-    let failed = |source| VerbsError::Open {
+    let open_error = |source| VerbsError::Open {
         ca: ca.to_owned(),
         source,
     };
     let context = Context::open(ca)
-        .map_err(failed)?
+        .map_err(open_error)?
         .ok_or_else(|| VerbsError::NoDevice { ca: ca.to_owned() })?;
-    context.set_nonblocking().map_err(failed)?;
+    context.set_nonblocking().map_err(open_error)?;
     let closing = Arc::new(AtomicBool::new(false));
     let for_thread = Arc::clone(&closing);
     let thread = std::thread::Builder::new()

@@ -22,12 +22,12 @@ pub(in super::super) fn port() -> (OpenPort, UnixDatagram) {
 
 /// The datagram with its header that a device returns for `bytes` from `lid`.
 pub(in super::super) fn arrival(lid: Lid, status: u32, bytes: &[u8]) -> Vec<u8> {
-    let mut all = vec![0; HEADER];
-    all[STATUS..STATUS + 4].copy_from_slice(&status.to_ne_bytes());
+    let mut message = vec![0; HEADER];
+    message[STATUS..STATUS + 4].copy_from_slice(&status.to_ne_bytes());
     let lid_at = ADDRESS + std::mem::offset_of!(MadAddress, lid_be);
-    all[lid_at..lid_at + 2].copy_from_slice(&lid.0.to_be_bytes());
-    all.extend_from_slice(bytes);
-    all
+    message[lid_at..lid_at + 2].copy_from_slice(&lid.0.to_be_bytes());
+    message.extend_from_slice(bytes);
+    message
 }
 
 /// Writes the datagram to the socket.
@@ -42,7 +42,7 @@ unsafe extern "C" fn send(
     _wait: c_int,
     _retries: c_int,
 ) -> c_int {
-    // SAFETY: the caller guarantees that the bytes are there.
+    // SAFETY: the caller guarantees that the bytes exist.
     let written = unsafe { libc::write(id, umad, HEADER + length as usize) };
     (written as c_int).min(0)
 }
@@ -52,7 +52,7 @@ unsafe extern "C" fn send(
 /// # Safety
 /// `umad` must have room for the header and `length` bytes behind it.
 unsafe extern "C" fn recv(id: c_int, umad: *mut c_void, length: *mut c_int, _wait: c_int) -> c_int {
-    // SAFETY: the caller guarantees that there is room.
+    // SAFETY: the caller guarantees that the buffer is large enough.
     let read = unsafe {
         let read = libc::read(id, umad, HEADER + *length as usize);
         *length = read as c_int - HEADER as c_int;

@@ -1,8 +1,8 @@
 //! libibumad, bound by hand to the dozen functions in use, and loaded at first use.
 //!
-//! This module and its submodules are the only ones here with unsafe code; their exports are safe.
-//! Every call goes through the library to `open`, `read`, `write`, `ioctl` and `poll` of the C
-//! library, which a simulator may interpose.
+//! Within the MAD transport, only this module and its submodules contain unsafe code; their exports
+//! are safe. Every call goes through the library to `open`, `read`, `write`, `ioctl` and `poll` of
+//! the C library, which a simulator may interpose.
 
 #![allow(unsafe_code)]
 
@@ -29,8 +29,8 @@ const LIBRARY: &str = "libibumad.so.3";
 const NAME_LEN: usize = 20;
 /// The maximum number of adapters (UMAD_MAX_DEVICES); older libraries name at most 32.
 const MAX_DEVICES: usize = 128;
-/// The maximum number of bytes read of a file with a port's state, which contains a number and a
-/// word.
+/// The maximum number of bytes that are read from a file with a port's state: the file contains a
+/// number and a word.
 const STATE_FILE_LEN: usize = 64;
 /// The maximum number of ports of an adapter, port 0 included (UMAD_CA_MAX_PORTS).
 const MAX_PORTS: usize = 10;
@@ -42,8 +42,8 @@ const WORD_BITS: usize = c_long::BITS as usize;
 /// The maximum length of the header that the library puts before a datagram: `sizeof(struct
 /// ib_user_mad)`.
 const MAX_HEADER: usize = 64;
-/// The number of spare words behind structures that the library fills in; a newer library may have
-/// longer structures.
+/// The number of spare words behind structures that the library fills in, because a newer library
+/// may have longer structures.
 const SPARE_WORDS: usize = 32;
 
 /// The structure `struct ib_mad_addr`; fields whose names end with `_be` are big-endian.
@@ -176,9 +176,9 @@ pub(super) struct CaAttributes {
 pub(super) struct Received {
     /// Zero for a received datagram; an error number for a sent request without a response.
     pub(super) status: i32,
-    /// The message, or as much as there is room for in one datagram.
+    /// The message, cut to the length of one datagram.
     pub(super) datagram: Datagram,
-    /// The length of the message in bytes, which may be less than that of a datagram if RMPP
+    /// The length of the message in bytes, which may be less than the length of a datagram if RMPP
     /// carried the message.
     pub(super) length: usize,
     /// The bytes of the message beyond the datagram.
@@ -191,7 +191,7 @@ enum Read {
     Taken(usize),
     /// No datagram is waiting.
     Nothing,
-    /// A message of this many bytes is waiting, which is more than the buffer holds.
+    /// A message of this many bytes is waiting, which is longer than the buffer.
     Longer(usize),
     /// The device has failed.
     Failed(io::Error),
@@ -233,7 +233,7 @@ pub(super) struct Umad {
     _library: Library,
 }
 
-/// The error that a call left in `errno`, or `fallback` if it left none.
+/// The error that a call left in `errno`; `fallback` if the call left no error.
 fn last_error(fallback: c_int) -> io::Error {
     match io::Error::last_os_error() {
         error if error.raw_os_error().unwrap_or(0) != 0 => error,
@@ -279,20 +279,20 @@ impl Umad {
     /// Loads the library and finds its functions.
     ///
     /// # Errors
-    /// The library, or one of its functions except that for pairs, is missing.
+    /// The library is missing, or lacks a function other than the function for pairs.
     fn load_now() -> Result<Umad, libloading::Error> {
         // SAFETY: libibumad has no initialisation routine with requirements of its own.
         let library = unsafe { Library::new(LIBRARY) }?;
         macro_rules! symbol {
             ($name:literal) => {{
-                // SAFETY: the type of the field is the one that infiniband/umad.h declares, with
+                // SAFETY: the type of the field is the type that infiniband/umad.h declares, with
                 // structures no shorter than declared there; the library outlives the pointer in
                 // `Umad`.
                 *unsafe { library.get($name) }?
             }};
         }
-        // SAFETY: the type is the one that infiniband/umad.h declares; the structure is no shorter
-        // than declared, and earlier versions ignore the additional last argument.
+        // SAFETY: infiniband/umad.h declares the same type; the structure is no shorter than
+        // declared, and earlier versions ignore the additional last argument.
         let get_pair = unsafe { library.get(b"umad_get_smi_gsi_pair_by_ca_name\0") };
         let functions = Functions {
             get_cas_names: symbol!(b"umad_get_cas_names\0"),
@@ -323,10 +323,11 @@ impl Umad {
         })
     }
 
-    /// The names of the channel adapters. The library may guess one that cannot be opened.
+    /// The names of the channel adapters. The library may guess the name of an adapter that cannot
+    /// be opened.
     pub(super) fn ca_names(&self) -> Vec<String> {
         let mut names = [[0; NAME_LEN]; MAX_DEVICES];
-        // SAFETY: there is room for as many names as the second argument says.
+        // SAFETY: the array has as many entries as the second argument says.
         let count =
             unsafe { (self.functions.get_cas_names)(names.as_mut_ptr(), MAX_DEVICES as c_int) };
         let count = usize::try_from(count).unwrap_or(0).min(MAX_DEVICES);
@@ -398,7 +399,8 @@ impl Umad {
         })
     }
 
-    /// The devices of a port, if the library knows of pairs and finds one with both interfaces.
+    /// The devices of a port; `None` if the library does not support pairs, or finds no pair with
+    /// both interfaces.
     pub(super) fn pair(&self, ca: &str, port: PortNum) -> Option<Pair> {
         let get_pair = self.functions.get_pair?;
         let name = c_name(ca).ok()?;
@@ -416,8 +418,7 @@ impl Umad {
     pub(super) fn open_is_sm(&self, ca: &str, port: PortNum) -> io::Result<IsSm> {
         let name = c_name(ca)?;
         let mut path = [0; PATH_LEN];
-        // SAFETY: the name is terminated; there is room for as many bytes as the last argument
-        // says.
+        // SAFETY: the name is terminated; the buffer has as many bytes as the last argument says.
         let result = unsafe {
             (self.functions.get_issm_path)(
                 name.as_ptr(),
@@ -473,7 +474,7 @@ pub(super) fn read_file(path: &str) -> io::Result<String> {
         return Err(last_error(libc::EIO));
     }
     let mut bytes = [0u8; STATE_FILE_LEN];
-    // SAFETY: there is room for as many bytes as the last argument says.
+    // SAFETY: the buffer has as many bytes as the last argument says.
     let count = unsafe { libc::read(file, bytes.as_mut_ptr().cast(), bytes.len()) };
     let read = usize::try_from(count).map_err(|_| last_error(libc::EIO));
     // SAFETY: the file was opened above and is closed once.
@@ -481,7 +482,7 @@ pub(super) fn read_file(path: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes[..read?]).into_owned())
 }
 
-/// Waits at most `timeout_ms` until one of two open ports may have something to receive.
+/// Waits at most `timeout_ms` until one of two open ports may have a datagram to receive.
 pub(super) fn wait_for_either(ports: [&OpenPort; 2], timeout_ms: u16) {
     wait_for_input(ports.map(OpenPort::fd), c_int::from(timeout_ms));
 }
@@ -492,8 +493,8 @@ pub(super) fn has_input(ports: [&OpenPort; 2]) -> bool {
     events.iter().any(|events| events & libc::POLLIN != 0)
 }
 
-/// Waits at most `timeout_ms` until one of two descriptors may have something to read; poll ignores
-/// negative numbers. Returns the events of each descriptor.
+/// Waits at most `timeout_ms` until one of two descriptors may have input; poll ignores negative
+/// numbers. Returns the events of each descriptor.
 fn wait_for_input(descriptors: [c_int; 2], timeout_ms: c_int) -> [c_short; 2] {
     let mut waits = descriptors.map(|fd| libc::pollfd {
         fd,
@@ -529,8 +530,8 @@ pub(super) struct OpenPort {
 }
 
 impl OpenPort {
-    /// Whether the kernel knows the descriptor. Inside ibsim it does not, because ibsim's library
-    /// returns its own numbers.
+    /// Whether the kernel knows the descriptor. Inside ibsim the kernel does not, because ibsim's
+    /// library returns its own numbers.
     pub(super) fn is_of_kernel(&self) -> bool {
         // SAFETY: the function takes only numbers.
         unsafe { libc::fcntl(self.fd(), libc::F_GETFD) >= 0 }
@@ -542,9 +543,8 @@ impl OpenPort {
         unsafe { (self.umad.functions.get_fd)(self.id) }
     }
 
-    /// Registers for a class: for responses to datagrams of the agent that is returned, and for
-    /// unsolicited datagrams of `methods`. The kernel does RMPP if `rmpp_version` is 1, not if it
-    /// is 0.
+    /// Registers for a class: for responses to datagrams of the returned agent, and for unsolicited
+    /// datagrams of `methods`. The kernel does RMPP if `rmpp_version` is 1, but not if it is 0.
     pub(super) fn register(
         &self,
         class: u8,
@@ -584,8 +584,8 @@ impl OpenPort {
     }
 
     /// Sends a datagram or, with an agent for which the kernel does RMPP, a message of any length.
-    /// The kernel waits `timeout_ms` for the response, or not at all if that is 0. It sends
-    /// unanswered or unacknowledged packets again, `retries` times.
+    /// The kernel waits `timeout_ms` for the response; 0 means that no response is expected. The
+    /// kernel repeats unanswered or unacknowledged packets up to `retries` times.
     pub(super) fn send(
         &self,
         agent: u32,
@@ -645,7 +645,7 @@ impl OpenPort {
         Ok(())
     }
 
-    /// Reads the next datagram or message; `None` if there is none.
+    /// Reads the next datagram or message; `None` if nothing waits to be read.
     ///
     /// # Errors
     /// The device has failed.
@@ -663,7 +663,7 @@ impl OpenPort {
         }
     }
 
-    /// Reads a message of `length` bytes, which is more than a datagram.
+    /// Reads a message of `length` bytes that is longer than a datagram.
     fn receive_long(&self, length: usize) -> io::Result<Option<Received>> {
         let mut buffer = LongBuffer::zeroed(length);
         let umad = buffer.as_mut_ptr();
@@ -672,8 +672,8 @@ impl OpenPort {
             // SAFETY: the library has just filled the buffer in, up to its end at most.
             Read::Taken(taken) => Ok(Some(unsafe { self.received(umad, taken.min(length)) })),
             Read::Nothing => Ok(None),
-            // The library itself returned this length before; a working library does not return
-            // another one now.
+            // The library itself returned this length before; a working library returns the same
+            // length now.
             Read::Longer(_) => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
             Read::Failed(error) => Err(error),
         }
@@ -682,7 +682,7 @@ impl OpenPort {
     /// Reads into `umad`, without waiting.
     ///
     /// # Safety
-    /// There is room for [`MAX_HEADER`] and `room` bytes, aligned for the header.
+    /// `umad` must point to [`MAX_HEADER`] plus `room` bytes, aligned for the header.
     unsafe fn receive_into(&self, umad: *mut c_void, room: usize) -> Read {
         let mut length = c_int::try_from(room).unwrap_or(c_int::MAX);
         // SAFETY: the header is no longer than the length that was checked when the port was
@@ -755,9 +755,9 @@ impl OpenPort {
         }
     }
 
-    /// Waits until there may be something to receive, `timeout_ms` at most. The result of the poll
-    /// is ignored, because a simulator ends the wait without a reason and reports it as an error:
-    /// [`OpenPort::receive`] finds out whether something arrived.
+    /// Waits at most `timeout_ms` until there may be a datagram to receive. The result of the poll
+    /// is ignored, because a simulator may end the wait without a reason and report an error.
+    /// [`OpenPort::receive`] finds out whether a datagram arrived.
     pub(super) fn wait(&self, timeout_ms: u16) {
         // SAFETY: the function takes only numbers.
         unsafe { (self.umad.functions.poll)(self.id, c_int::from(timeout_ms)) };
@@ -772,7 +772,7 @@ impl Drop for OpenPort {
     }
 }
 
-/// The mask with the bit of each method, without the response bit.
+/// The mask with one bit for each method. The response bit of a method is ignored.
 fn method_mask(methods: &[u8]) -> [c_long; METHODS / WORD_BITS] {
     let mut mask = [0; METHODS / WORD_BITS];
     for &method in methods {

@@ -16,11 +16,11 @@ pub(in super::super) struct Wake {
 /// The result of [`Wake::wait`] for the port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Readiness {
-    /// A datagram may be there to receive.
+    /// A datagram may be waiting.
     Readable,
     /// The device has failed or was removed.
     Failed,
-    /// Nothing happened at the port: the time is over, or another thread has ended the wait.
+    /// Nothing happened at the port: the timeout has passed, or another thread has ended the wait.
     Nothing,
 }
 
@@ -37,7 +37,7 @@ impl Wake {
         })
     }
 
-    /// Ends the present wait, or the next one if there is none now.
+    /// Ends the present wait; without a present wait, ends the next wait.
     pub(in super::super) fn wake(&self) {
         if self.pending.swap(true, Ordering::AcqRel) {
             return;
@@ -48,8 +48,8 @@ impl Wake {
         unsafe { libc::write(self.event, (&raw const one).cast(), size_of::<u64>()) };
     }
 
-    /// Waits until `port` may have something to receive, another thread calls [`Wake::wake`], or
-    /// `timeout_ms` are over.
+    /// Waits until `port` may have a datagram to receive, until another thread calls
+    /// [`Wake::wake`], or until `timeout_ms` have passed.
     pub(in super::super) fn wait(&self, port: Option<&OpenPort>, timeout_ms: u32) -> Readiness {
         let port = port.map_or(-1, OpenPort::fd);
         let timeout = c_int::try_from(timeout_ms).unwrap_or(c_int::MAX);
@@ -64,10 +64,10 @@ impl Wake {
         }
     }
 
-    /// Clears a call of `wake`, so that the next one ends the next wait.
+    /// Clears a call of `wake`, so that the next call ends the next wait.
     fn clear(&self) {
         let mut count = 0u64;
-        // SAFETY: there is room for as many bytes as the last argument says.
+        // SAFETY: the number has as many bytes as the last argument says.
         unsafe { libc::read(self.event, (&raw mut count).cast(), size_of::<u64>()) };
         // Clear the flag after reading the event: a call of `wake` from here on sets the event
         // again. The caller looks for work after this, and finds everything that arrived before
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wake_ends_one_wait_however_often_it_is_called() {
+    fn several_calls_of_wake_end_one_wait() {
         let wake = Wake::new().unwrap();
         wake.wake();
         wake.wake();
