@@ -2,7 +2,7 @@
 
 #![allow(
     unsafe_code,
-    reason = "an allocator that counts is an allocator, and that is an unsafe trait"
+    reason = "the counting allocator implements the unsafe trait of allocators"
 )]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -17,40 +17,40 @@ use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::header::{AttrId, Status};
 use rsm_mad::wire::smp::Smp;
 
-struct Counting;
+struct CountingAllocator;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: the allocator is that of the system with a count added; counting allocates nothing.
-unsafe impl GlobalAlloc for Counting {
+// SAFETY: the calls go to the system's allocator; counting allocates no memory.
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the guarantees of the caller hold for the system's allocator.
+        // SAFETY: the caller's guarantees hold for the system's allocator.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the guarantees of the caller hold for the system's allocator.
+        // SAFETY: the caller's guarantees hold for the system's allocator.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 #[test]
-fn no_memory_is_asked_for_once_queues_have_grown() {
-    const IN_TURN: u64 = 500;
+fn client_allocates_no_memory_after_its_queues_have_grown() {
+    const TARGETS: u64 = 500;
     let mut client = Client::new(ClientConfig::default());
-    let mut out = VecDeque::with_capacity(1024);
+    let mut sent = VecDeque::with_capacity(1024);
     let path = DirectedPath::from_hops(&[1, 2, 3].map(PortNum)).unwrap();
     let mut now = Time::ZERO;
     let mut submitted = 0;
-    let mut round = |count: u64| {
+    let mut exchange = |count: u64| {
         for _ in 0..count {
-            let target = submitted % IN_TURN;
+            let target = submitted % TARGETS;
             let request = Request::get(target, path, AttrId::NODE_INFO, 0, submitted);
             client.submit(request).unwrap();
             submitted += 1;
@@ -58,10 +58,10 @@ fn no_memory_is_asked_for_once_queues_have_grown() {
         // Every tenth request is lost, and its retry is answered.
         loop {
             while let Some(transmit) = client.poll_transmit(now) {
-                out.push_back(transmit.datagram.mad);
+                sent.push_back(transmit.datagram.mad);
             }
             now += Duration::from_micros(1);
-            let Some(mut mad) = out.pop_front() else {
+            let Some(mut mad) = sent.pop_front() else {
                 match client.next_deadline() {
                     Some(deadline) => now = deadline,
                     None => break,
@@ -79,11 +79,11 @@ fn no_memory_is_asked_for_once_queues_have_grown() {
         while client.poll_completion().is_some() {}
     };
     for _ in 0..20 {
-        round(2000);
+        exchange(2000);
     }
     let before = ALLOCATIONS.with(Cell::get);
     for _ in 0..20 {
-        round(2000);
+        exchange(2000);
     }
     assert_eq!(ALLOCATIONS.with(Cell::get) - before, 0);
 }

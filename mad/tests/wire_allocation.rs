@@ -17,10 +17,10 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-struct Counting;
+struct CountingAllocator;
 
 // SAFETY: every call is passed on unchanged to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
         // SAFETY: the caller satisfies the requirements of `alloc`.
@@ -35,12 +35,12 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Counts the bytes of text written to it.
-struct Sink(usize);
+struct ByteCount(usize);
 
-impl Write for Sink {
+impl Write for ByteCount {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.0 += text.len();
         Ok(())
@@ -54,14 +54,14 @@ fn allocations_during(work: impl FnOnce()) -> u64 {
 }
 
 #[test]
-fn the_counter_counts() {
-    let counted = allocations_during(|| drop(std::hint::black_box(Box::new(7))));
-    assert_eq!(counted, 1);
+fn an_allocation_is_counted() {
+    let allocations = allocations_during(|| drop(std::hint::black_box(Box::new(7))));
+    assert_eq!(allocations, 1);
 }
 
 #[test]
-fn reading_and_showing_datagrams_allocates_nothing() {
-    let mut written = Sink(0);
+fn reading_and_formatting_datagrams_allocates_no_memory() {
+    let mut written = ByteCount(0);
     let allocations = allocations_during(|| {
         for attribute in 0..=0x40u8 {
             for fill in [0x00, 0x5A, 0x80, 0xFF] {

@@ -49,7 +49,7 @@ fn completed<C>(handled: Handled<C>) -> Completion<C> {
     }
 }
 
-/// Handles deadlines until the next datagram is due, and returns that datagram with its time.
+/// Handles deadlines up to the next datagram, and returns that datagram with its time.
 fn next_attempt<C>(client: &mut Client<C>) -> (MadBytes, Time) {
     let now = client.next_deadline().unwrap();
     client.handle_deadline(now);
@@ -69,13 +69,16 @@ fn an_answer_completes_its_request() {
 
     let mut response = answer(&transmit.datagram.mad, Status::INVALID_FIELD);
     Smp::from_bytes_mut(&mut response).data_mut()[0] = 9;
-    // The kernel returns another upper half.
+    // The kernel may return another upper half of the transaction identifier.
     let tid = Tid(0x1234_0000_0000_0000 | u64::from(smp.header().tid().low()));
     Smp::from_bytes_mut(&mut response).header_mut().set_tid(tid);
     let completion = completed(client.handle(&response, START + Duration::from_micros(70)));
-    let got = completion.outcome.unwrap();
-    assert_eq!((got.data[0], got.status), (9, Status::INVALID_FIELD));
-    assert_eq!(got.mad, response);
+    let received = completion.outcome.unwrap();
+    assert_eq!(
+        (received.data[0], received.status),
+        (9, Status::INVALID_FIELD)
+    );
+    assert_eq!(received.mad, response);
     assert_eq!(
         (completion.context, completion.attempts, completion.modifier),
         ("a", 1, 3)
@@ -90,7 +93,7 @@ fn a_mismatched_response_completes_no_request() {
     let mut client = client();
     client.submit(port_info("a")).unwrap();
     let request = client.poll_transmit(START).unwrap().datagram.mad;
-    let wrongs: [fn(&mut Smp); 5] = [
+    let mismatches: [fn(&mut Smp); 5] = [
         |smp| {
             smp.header_mut().set_attribute(AttrId::NODE_INFO);
         },
@@ -108,16 +111,16 @@ fn a_mismatched_response_completes_no_request() {
             smp.header_mut().set_tid(Tid(tid.0 + (1 << 16)));
         },
     ];
-    for wrong in wrongs {
+    for mismatch in mismatches {
         let mut response = answer(&request, Status::OK);
-        wrong(Smp::from_bytes_mut(&mut response));
+        mismatch(Smp::from_bytes_mut(&mut response));
         assert!(matches!(client.handle(&response, START), Handled::Stale));
     }
     let stats = client.stats();
     assert_eq!((stats.mismatched, stats.late), (4, 1));
     completed(client.handle(&answer(&request, Status::OK), START));
-    let again = client.handle(&answer(&request, Status::OK), START);
-    assert!(matches!(again, Handled::Stale));
+    let repeated = client.handle(&answer(&request, Status::OK), START);
+    assert!(matches!(repeated, Handled::Stale));
     assert_eq!(client.stats().duplicate, 1);
 }
 
@@ -145,7 +148,7 @@ fn unsolicited_datagrams_go_to_the_caller() {
 
 #[test]
 fn last_attempt_waits_for_the_response_time_of_its_target() {
-    let ends = [Duration::ZERO, Duration::from_secs(4)].map(|response_time| {
+    let deadlines = [Duration::ZERO, Duration::from_secs(4)].map(|response_time| {
         let mut client = client();
         client
             .submit(Request {
@@ -158,10 +161,10 @@ fn last_attempt_waits_for_the_response_time_of_its_target() {
         let last = (0..retries).fold(START, |_, _| next_attempt(&mut client).1);
         (last, client.next_deadline().unwrap())
     });
-    let [(before, plain), (last, patient)] = ends;
+    let [(before, without_response_time), (last, with_response_time)] = deadlines;
     assert_eq!(before, last, "the attempts before follow the round trips");
-    assert_eq!(plain, last + Duration::from_secs(1));
-    assert_eq!(patient, last + Duration::from_secs(4));
+    assert_eq!(without_response_time, last + Duration::from_secs(1));
+    assert_eq!(with_response_time, last + Duration::from_secs(4));
 }
 
 #[test]
@@ -170,7 +173,7 @@ fn retries_take_the_routes_in_turn_and_an_early_attempt_may_still_be_answered() 
     let mut routes = Routes::new(Lid(5));
     assert!(routes.push(path(&[2, 3])));
     assert!(routes.push(path(&[4])));
-    assert!(!routes.push(Lid(6)), "there is room for three");
+    assert!(!routes.push(Lid(6)), "a fourth route has no room");
     client
         .submit(Request {
             routes,
@@ -197,12 +200,18 @@ fn retries_take_the_routes_in_turn_and_an_early_attempt_may_still_be_answered() 
     assert_eq!(completion.rtt, Duration::from_millis(400));
     let stats = client.stats();
     assert_eq!((stats.retries, stats.timeouts, stats.slow), (3, 3, 1));
-    assert_eq!(stats.window_halvings, 0, "slow is not lost");
-    assert!(stats.timeout > Duration::from_millis(400), "it learned");
+    assert_eq!(
+        stats.window_halvings, 0,
+        "a late answer does not count as a loss"
+    );
+    assert!(
+        stats.timeout > Duration::from_millis(400),
+        "the timeout adapts to the slow answer"
+    );
 }
 
 #[test]
-fn a_silent_target_is_given_up_after_all_retries() {
+fn request_to_a_silent_target_times_out_after_all_retries() {
     let mut client = client();
     client.submit(port_info("a")).unwrap();
     let first = client.poll_transmit(START).unwrap().datagram.mad;
@@ -224,7 +233,7 @@ fn a_silent_target_is_given_up_after_all_retries() {
 }
 
 #[test]
-fn a_lost_request_halves_the_window_once_it_is_known_to_be_lost() {
+fn a_lost_request_halves_the_window_when_its_retry_is_answered() {
     let mut client = client_with_window(32);
     client.submit(port_info("a")).unwrap();
     client.poll_transmit(START).unwrap();
@@ -235,7 +244,7 @@ fn a_lost_request_halves_the_window_once_it_is_known_to_be_lost() {
 }
 
 #[test]
-fn a_busy_target_is_left_alone_for_a_while() {
+fn a_busy_target_gets_no_request_during_a_pause() {
     let mut client = Client::new(ClientConfig {
         target_cap: 1,
         retries: 1,
@@ -246,7 +255,11 @@ fn a_busy_target_is_left_alone_for_a_while() {
     let first = client.poll_transmit(START).unwrap().datagram.mad;
     let busy = answer(&first, Status::BUSY);
     assert!(matches!(client.handle(&busy, START), Handled::Deferred));
-    assert_eq!(client.poll_transmit(START), None, "not even with b");
+    assert_eq!(
+        client.poll_transmit(START),
+        None,
+        "a busy target gets no other request either"
+    );
     let (second, now) = next_attempt(&mut client);
     assert_eq!(now, START + Duration::from_millis(25));
     let completion = completed(client.handle(&answer(&second, Status::BUSY), now));
@@ -255,7 +268,10 @@ fn a_busy_target_is_left_alone_for_a_while() {
         completion.outcome.unwrap_err(),
         RequestFailure::Rejected(Status::BUSY)
     );
-    assert!(client.poll_transmit(now).is_some(), "now with b");
+    assert!(
+        client.poll_transmit(now).is_some(),
+        "request b is sent after the pause"
+    );
 }
 
 #[test]
@@ -272,7 +288,10 @@ fn a_failed_send_is_retried_after_a_delay() {
     let (second, now) = next_attempt(&mut client);
     assert_eq!(now, START + Duration::from_millis(25));
     client.handle_send_failed(tid(&first), SendFailure::Flushed, now);
-    assert!(client.poll_completion().is_none(), "the first is history");
+    assert!(
+        client.poll_completion().is_none(),
+        "a failure of the first attempt no longer counts"
+    );
     client.handle_send_failed(tid(&second), SendFailure::Other(19), now);
     let completion = client.poll_completion().unwrap();
     assert_eq!(completion.outcome.unwrap_err(), RequestFailure::SendFailed);
@@ -280,27 +299,34 @@ fn a_failed_send_is_retried_after_a_delay() {
 }
 
 #[test]
-fn a_timeout_that_the_transport_reports_counts_at_once() {
+fn a_timeout_that_the_transport_reports_causes_a_retry_at_once() {
     let mut client = client();
     client.submit(port_info("a")).unwrap();
     let first = client.poll_transmit(START).unwrap().datagram.mad;
     let tid = Smp::from_bytes(&first).header().tid();
     client.handle_send_failed(tid, SendFailure::TimedOut, START);
-    assert!(client.poll_transmit(START).is_some(), "the retry is due");
+    assert!(
+        client.poll_transmit(START).is_some(),
+        "the retry is sent at once"
+    );
     assert_eq!(client.stats().timeouts, 1);
 }
 
 #[test]
-fn cancel_queued_takes_back_only_unsent_requests() {
+fn cancel_queued_cancels_only_unsent_requests() {
     let mut client = client();
     for context in ["sent", "sent", "kept", "dropped", "dropped"] {
         client.submit(port_info(context)).unwrap();
     }
-    let mut urgent = port_info("dropped");
-    urgent.priority = Priority::Background;
-    client.submit(urgent).unwrap();
+    let mut background = port_info("dropped");
+    background.priority = Priority::Background;
+    client.submit(background).unwrap();
     let sent = [(); 2].map(|()| client.poll_transmit(START).unwrap().datagram.mad);
-    assert_eq!(client.poll_transmit(START), None, "the target has its two");
+    assert_eq!(
+        client.poll_transmit(START),
+        None,
+        "the target has its two requests"
+    );
     assert_eq!(client.cancel_queued(|&context| context != "kept"), 3);
     assert_eq!(client.pending(), 3);
     for mad in sent {
@@ -314,7 +340,7 @@ fn cancel_queued_takes_back_only_unsent_requests() {
 }
 
 #[test]
-fn a_full_queue_gives_the_request_back() {
+fn a_full_queue_returns_the_request() {
     let mut client = Client::new(ClientConfig::default());
     for index in 0..MAX_PENDING as u64 {
         let request = Request::get(index, path(&[1]), AttrId::NODE_INFO, 0, index);
@@ -338,7 +364,7 @@ fn a_client_refuses_a_config_that_is_out_of_range() {
 }
 
 #[test]
-fn total_silence_halves_the_window_once_a_round() {
+fn without_any_answer_the_window_is_halved_once_per_timeout() {
     let mut client = client_with_window(32);
     for target in 0..64 {
         let request = Request::get(target, path(&[1]), AttrId::NODE_INFO, 0, "a");
@@ -395,21 +421,21 @@ fn every_one_of_four_keys_is_tried_twice() {
     let keys = MKeys::several([1, 2, 3, 4, 5]);
     assert_eq!(keys.as_slice(), [1, 2, 3, 4]);
     let (attempts, _) = unanswered_attempts(keys, Routes::new(path(&[1])));
-    let tried: Vec<u64> = attempts.into_iter().map(|(key, _)| key).collect();
-    assert_eq!(tried, [1, 2, 3, 4, 1, 2, 3, 4]);
+    let keys_tried: Vec<u64> = attempts.into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys_tried, [1, 2, 3, 4, 1, 2, 3, 4]);
 }
 
 #[test]
-fn one_key_goes_with_every_attempt() {
+fn a_single_key_is_used_in_every_attempt() {
     let (attempts, _) = unanswered_attempts(MKeys::one(9), Routes::new(path(&[1])));
     let retries = usize::from(ClientConfig::default().retries);
     assert_eq!(attempts, vec![(9, 1); retries + 1]);
     assert_eq!(MKeys::several([]), MKeys::NONE);
 }
 
-/// A wrong key is no loss: the window and the rate of losses stay the same.
+/// A wrong key is not a loss: the window and the loss rate do not change.
 #[test]
-fn an_answer_to_the_second_key_counts_no_loss() {
+fn an_answer_to_the_second_key_is_not_counted_as_a_loss() {
     let mut client = client();
     let request = Request {
         m_keys: MKeys::several([7, 8]),
@@ -428,7 +454,7 @@ fn an_answer_to_the_second_key_counts_no_loss() {
     );
 }
 
-/// VL15 has no flow control: what a fabric holds is found out as the answers come.
+/// VL15 has no flow control: the client learns from the answers how many requests a fabric holds.
 #[test]
 fn four_requests_are_in_flight_before_the_first_answer_and_more_after_it() {
     let mut client = Client::new(ClientConfig::default());
@@ -445,12 +471,12 @@ fn four_requests_are_in_flight_before_the_first_answer_and_more_after_it() {
     let response = answer(&sent[0], Status::OK);
     completed(client.handle(&response, START + Duration::from_micros(10)));
     let later = START + Duration::from_micros(20);
-    let more = std::iter::from_fn(|| client.poll_transmit(later)).count();
-    assert!(more > 1, "{more}");
+    let sent_later = std::iter::from_fn(|| client.poll_transmit(later)).count();
+    assert!(sent_later > 1, "{sent_later}");
 }
 
 #[test]
-fn keys_are_not_shown() {
+fn debug_output_hides_keys() {
     let text = format!("{:?}", MKeys::several([0xdead, 0xbeef]));
     assert!(!text.contains("dead") && !text.contains("57005") && !text.contains("48879"));
 }

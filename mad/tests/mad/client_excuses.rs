@@ -48,18 +48,22 @@ fn attempt_that_times_out_late_is_sent_again_and_does_not_count() {
     let mut client = client();
     ask(&mut client, 1);
     sent(&mut client, START);
-    let late = client.next_deadline().unwrap() + ms(300);
-    client.handle_deadline(late);
-    sent(&mut client, late);
+    let late_time = client.next_deadline().unwrap() + ms(300);
+    client.handle_deadline(late_time);
+    sent(&mut client, late_time);
     assert_eq!(unanswered(&client), [0]);
     assert_eq!(
         client.next_deadline().unwrap(),
-        late + ms(100),
-        "not doubled"
+        late_time + ms(100),
+        "the timeout is not doubled"
     );
     let due = client.next_deadline().unwrap();
     client.handle_deadline(due);
-    assert_eq!(unanswered(&client), [1], "the second is in time");
+    assert_eq!(
+        unanswered(&client),
+        [1],
+        "the second attempt times out in time and counts"
+    );
     let stats = client.stats();
     assert_eq!((stats.excused, stats.timeouts), (1, 1));
 }
@@ -74,29 +78,29 @@ fn late_attempt_of_a_request_with_several_keys_counts() {
     };
     client.submit(request).unwrap();
     sent(&mut client, START);
-    let late = client.next_deadline().unwrap() + ms(300);
-    client.handle_deadline(late);
-    sent(&mut client, late);
-    client.excuse(late);
+    let late_time = client.next_deadline().unwrap() + ms(300);
+    client.handle_deadline(late_time);
+    sent(&mut client, late_time);
+    client.excuse(late_time);
     assert_eq!(unanswered(&client), [1]);
     assert_eq!(client.stats().excused, 0);
 }
 
 #[test]
-fn timeout_of_the_transport_while_the_owner_was_late_does_not_count() {
+fn timeout_reported_by_the_transport_to_a_late_owner_does_not_count() {
     let mut client = client();
     ask(&mut client, 1);
     let first = sent(&mut client, START);
-    let late = client.next_deadline().unwrap() + ms(300);
+    let late_time = client.next_deadline().unwrap() + ms(300);
     let tid = Smp::from_bytes(&first).header().tid();
-    client.handle_send_failed(tid, SendFailure::TimedOut, late);
-    sent(&mut client, late);
+    client.handle_send_failed(tid, SendFailure::TimedOut, late_time);
+    sent(&mut client, late_time);
     assert_eq!(unanswered(&client), [0]);
     assert_eq!(client.stats().timeouts, 0);
 }
 
 #[test]
-fn answers_that_waited_for_a_late_owner_lengthen_no_timeout() {
+fn answers_that_waited_for_a_late_owner_do_not_lengthen_timeouts() {
     let mut client = client();
     ask(&mut client, 1);
     let first = sent(&mut client, START);
@@ -104,9 +108,9 @@ fn answers_that_waited_for_a_late_owner_lengthen_no_timeout() {
     let before = client.stats().timeout;
     ask(&mut client, 2);
     let second = sent(&mut client, START + ms(2));
-    let late = client.next_deadline().unwrap() + ms(400);
+    let late_time = client.next_deadline().unwrap() + ms(400);
     assert!(matches!(
-        client.handle(&answer(&second), late),
+        client.handle(&answer(&second), late_time),
         Handled::Completed(_)
     ));
     let stats = client.stats();
@@ -124,7 +128,7 @@ fn request_of_an_owner_that_is_always_late_ends() {
             break completion;
         }
         attempts += usize::from(client.poll_transmit(now).is_some());
-        assert!(attempts < 50, "it ends");
+        assert!(attempts < 50, "the request ends");
         now = client.next_deadline().unwrap() + ms(200);
         client.handle_deadline(now);
     };
@@ -149,7 +153,11 @@ fn excused_attempts_are_sent_again_at_once_and_forgotten() {
     assert_eq!(unanswered(&client), [0]);
     assert_eq!(client.next_deadline().unwrap(), now + ms(100));
     client.handle_deadline(now + ms(100));
-    assert_eq!(unanswered(&client), [0], "it was sent before, too");
+    assert_eq!(
+        unanswered(&client),
+        [0],
+        "the request was sent before as well"
+    );
     sent(&mut client, now + ms(100));
     let due = client.next_deadline().unwrap();
     client.handle_deadline(due);
@@ -167,7 +175,7 @@ fn requests_sent_more_than_once_are_counted_until_they_end() {
     client.handle(&answer(&mads[0]), START + ms(1));
     let due = client.next_deadline().unwrap();
     client.handle_deadline(due);
-    assert_eq!(client.repeated(), 0, "not sent again yet");
+    assert_eq!(client.repeated(), 0, "no request was sent again yet");
     let again: Vec<MadBytes> = (0..2).map(|_| sent(&mut client, due)).collect();
     assert_eq!(client.repeated(), 2);
     client.handle(&answer(&again[0]), due + ms(1));

@@ -18,10 +18,10 @@ fn config() -> impl Strategy<Value = ClientConfig> {
         any::<u16>(),
     )
         .prop_map(
-            |(min, more, most, target_cap, retries, first_generation)| ClientConfig {
+            |(min, initial_extra, max_extra, target_cap, retries, first_generation)| ClientConfig {
                 min_window: min,
-                initial_window: min + more,
-                max_window: min + more + most,
+                initial_window: min + initial_extra,
+                max_window: min + initial_extra + max_extra,
                 target_cap,
                 retries,
                 first_generation,
@@ -36,16 +36,18 @@ fn faults() -> impl Strategy<Value = Faults> {
         (0_u32..20, 0_u32..=100, 0_u64..400, 0_u64..3),
     )
         .prop_map(
-            |((loss, duplicate, busy, wrong), (send_failed, reported, jitter_ms, silent))| Faults {
-                loss,
-                duplicate,
-                busy,
-                wrong,
-                send_failed,
-                reported,
-                jitter: Duration::from_millis(jitter_ms),
-                silent_targets: silent,
-                ..Faults::none()
+            |((loss, duplicate, busy, mismatch), (send_failed, reported, jitter_ms, silent))| {
+                Faults {
+                    loss,
+                    duplicate,
+                    busy,
+                    mismatch,
+                    send_failed,
+                    reported,
+                    jitter: Duration::from_millis(jitter_ms),
+                    silent_targets: silent,
+                    ..Faults::none()
+                }
             },
         )
 }
@@ -62,8 +64,8 @@ fn run(config: &ClientConfig, faults: &Faults, seed: u64, targets: &[u64]) -> Ne
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Every request completes exactly once, with its own answer; bounds and deadlines hold
-    /// throughout.
+    /// Every request completes exactly once, with its own answer. The network checks bounds and
+    /// deadlines throughout.
     #[test]
     fn every_request_completes_exactly_once(
         config in config(),
@@ -100,7 +102,7 @@ proptest! {
         prop_assert_eq!(first.client.stats(), second.client.stats());
     }
 
-    /// A network without loss sees every request once.
+    /// Without loss, every request is sent once.
     #[test]
     fn without_loss_every_request_is_sent_once(
         config in config(),
@@ -115,7 +117,7 @@ proptest! {
 }
 
 #[test]
-fn a_silent_target_neither_shrinks_the_window_nor_holds_others_up() {
+fn a_silent_target_neither_shrinks_the_window_nor_delays_other_targets() {
     let faults = Faults {
         silent_targets: 1,
         ..Faults::none()
@@ -145,12 +147,12 @@ fn a_silent_target_neither_shrinks_the_window_nor_holds_others_up() {
     assert_eq!(
         in_time.count(),
         1990 + 2,
-        "all others were served before the silent one's first timeout"
+        "all other requests were sent before the first timeout of the silent target"
     );
 }
 
 #[test]
-fn with_a_fifth_lost_all_requests_are_answered() {
+fn with_a_loss_of_20_percent_all_requests_are_answered() {
     let faults = Faults {
         loss: 20,
         ..Faults::none()
@@ -171,7 +173,7 @@ fn with_a_fifth_lost_all_requests_are_answered() {
 }
 
 #[test]
-fn silent_targets_that_fill_the_window_do_not_shrink_it_while_others_answer() {
+fn silent_targets_that_fill_the_window_do_not_shrink_it_while_other_targets_answer() {
     let config = ClientConfig {
         min_window: 1,
         initial_window: 4,
@@ -183,7 +185,7 @@ fn silent_targets_that_fill_the_window_do_not_shrink_it_while_others_answer() {
         silent_targets: 3,
         ..Faults::none()
     };
-    // Answers need time, so that some arrive within every timeout.
+    // Answers take time, so that some answers arrive within every timeout.
     let faults = Faults {
         jitter: Duration::from_millis(15),
         ..faults

@@ -31,10 +31,10 @@ fn failed(network: &Network) -> usize {
 }
 
 #[test]
-fn a_target_with_40_ms_answers_gets_each_request_once_and_slows_no_other() {
+fn a_target_with_40_ms_answers_gets_each_request_once_and_slows_no_other_target() {
     let faults = Faults {
         slow_targets: 1,
-        service: Duration::from_millis(40),
+        service_time: Duration::from_millis(40),
         ..Faults::none()
     };
     let network = run(&faults, 1, 200 * 30, 200);
@@ -42,9 +42,16 @@ fn a_target_with_40_ms_answers_gets_each_request_once_and_slows_no_other() {
     assert_eq!(failed(&network), 0);
     assert!(stats.retries <= 4, "{stats:?}");
     assert_eq!((stats.window_halvings, stats.outliers), (0, 1));
-    assert_eq!(stats.timeout, Duration::from_millis(25), "for the others");
+    assert_eq!(
+        stats.timeout,
+        Duration::from_millis(25),
+        "the timeout of the other targets"
+    );
     let end = network.now.as_nanos();
-    assert!(end < 35 * 40 * MILLISECOND, "30 answers and a little");
+    assert!(
+        end < 35 * 40 * MILLISECOND,
+        "the slow target answers 30 requests one after the other"
+    );
     let to_others = network.transcript.iter().rev();
     let last = to_others
         .map(|(at, mad)| {
@@ -54,16 +61,16 @@ fn a_target_with_40_ms_answers_gets_each_request_once_and_slows_no_other() {
             )
         })
         .find(|(_, id)| id % 200 != 0);
-    let (last, _) = last.expect("the others were asked");
+    let (last, _) = last.expect("requests to other nodes were sent");
     assert!(last.as_nanos() < 40 * MILLISECOND, "{last:?}");
 }
 
 #[test]
-fn targets_that_hold_one_request_are_sent_one_at_a_time() {
+fn targets_that_hold_one_request_get_one_request_at_a_time() {
     let faults = Faults {
         slow_targets: 3,
-        service: Duration::from_millis(1),
-        buffer: 1,
+        service_time: Duration::from_millis(1),
+        buffer_len: 1,
         ..Faults::none()
     };
     let network = run(&faults, 1, 100 * 60, 100);
@@ -72,15 +79,18 @@ fn targets_that_hold_one_request_are_sent_one_at_a_time() {
     assert!(stats.losses <= 3 * 3, "{stats:?}");
     assert!(stats.window_halvings <= 2, "{stats:?}");
     let end = network.now.as_nanos();
-    assert!(end < 400 * MILLISECOND, "60 ms of work each: {end}");
+    assert!(
+        end < 400 * MILLISECOND,
+        "each slow target works for 60 ms: {end}"
+    );
 }
 
 #[test]
-fn a_pause_of_three_seconds_is_no_reason_to_wait_longer_for_others() {
+fn a_target_that_pauses_for_3_s_does_not_lengthen_the_timeouts_of_others() {
     let faults = Faults {
         slow_targets: 1,
-        service: Duration::from_secs(3),
-        buffer: 1,
+        service_time: Duration::from_secs(3),
+        buffer_len: 1,
         ..Faults::none()
     };
     let network = run(&faults, 2, 100 * 4, 100);
@@ -89,10 +99,10 @@ fn a_pause_of_three_seconds_is_no_reason_to_wait_longer_for_others() {
     assert_eq!(stats.window_halvings, 0, "{stats:?}");
 }
 
-/// Seeds of a mean.
+/// The number of seeds over which a rate is averaged.
 const SEEDS: u64 = 4;
 
-/// Three of four attempts are lost, as when half of all SMPs are lost in each direction.
+/// The highest loss is three of four attempts, as if half of the SMPs were lost in each direction.
 #[test]
 fn random_loss_neither_shrinks_the_window_to_its_minimum_nor_ends_requests() {
     for (loss, rate) in [(36, 3000.0), (58, 1500.0), (75, 700.0)] {
@@ -100,7 +110,8 @@ fn random_loss_neither_shrinks_the_window_to_its_minimum_nor_ends_requests() {
             loss,
             ..Faults::none()
         };
-        // One run in ten has half the mean rate: it halves its window more often.
+        // The rate is averaged: one run in ten has half the mean rate, because it halves its window
+        // more often.
         let mut mean = 0.0;
         for seed in 0..SEEDS {
             let network = run_seed(seed, &faults, 4, 20_000, 500);

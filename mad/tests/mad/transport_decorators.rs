@@ -19,14 +19,14 @@ use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::smp::{Smp, SmpRequest};
 
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<Datagram>>>);
+struct Recorder(Arc<Mutex<Vec<Datagram>>>);
 
-impl Kept {
+impl Recorder {
     fn sink(&self) -> Sink {
-        let kept = self.clone();
+        let recorder = self.clone();
         Box::new(move |inbound| {
             if let Inbound::Mad(datagram) = inbound {
-                kept.0.lock().push(datagram);
+                recorder.0.lock().push(datagram);
             }
         })
     }
@@ -37,7 +37,7 @@ impl Kept {
     }
 }
 
-impl Transport for Kept {
+impl Transport for Recorder {
     fn send(&mut self, datagram: &Datagram, _: Duration) -> Result<(), SendError> {
         self.0.lock().push(*datagram);
         Ok(())
@@ -86,7 +86,7 @@ fn feed(sink: &mut Sink, count: u64) {
 }
 
 #[test]
-fn faults_hit_the_attribute_they_are_for() {
+fn faults_of_an_attribute_hit_only_this_attribute() {
     let all_lost = FaultRates {
         drop_out: Chance::ALWAYS,
         ..FaultRates::default()
@@ -95,13 +95,13 @@ fn faults_hit_the_attribute_they_are_for() {
         by_attribute: vec![(AttrId::PORT_INFO, all_lost)],
         ..FaultPlan::default()
     });
-    let kept = Kept::default();
-    let mut transport = faults.transport(kept.clone());
+    let recorder = Recorder::default();
+    let mut transport = faults.transport(recorder.clone());
     for (tid, attribute) in [(1, AttrId::PORT_INFO), (2, AttrId::NODE_INFO)] {
         let datagram = datagram(attribute, tid);
         transport.send(&datagram, Duration::ZERO).unwrap();
     }
-    assert_eq!(kept.tids(), [2]);
+    assert_eq!(recorder.tids(), [2]);
     assert_eq!(
         (transport.counts().sent, transport.counts().dropped_out),
         (2, 1)
@@ -109,7 +109,7 @@ fn faults_hit_the_attribute_they_are_for() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_faults_at_about_the_rate_asked_for() {
+fn the_same_seed_gives_the_same_faults_at_about_the_planned_rate() {
     let run = |seed| {
         let faults = FaultInjector::new(FaultPlan {
             seed,
@@ -122,9 +122,9 @@ fn the_same_seed_gives_the_same_faults_at_about_the_rate_asked_for() {
             hold: 3,
             ..FaultPlan::default()
         });
-        let kept = Kept::default();
-        feed(&mut faults.sink(kept.sink()), 10_000);
-        (kept.tids(), faults.counts())
+        let recorder = Recorder::default();
+        feed(&mut faults.sink(recorder.sink()), 10_000);
+        (recorder.tids(), faults.counts())
     };
     let (tids, counts) = run(1);
     assert_eq!((tids.clone(), counts), run(1));
@@ -135,12 +135,12 @@ fn the_same_seed_gives_the_same_faults_at_about_the_rate_asked_for() {
     let delivered = 10_000 - counts.dropped_in + counts.duplicated_in;
     assert!(
         delivered - tids.len() as u64 <= 3,
-        "few are still held back"
+        "at most three datagrams are still delayed"
     );
 }
 
 #[test]
-fn a_delayed_datagram_is_overtaken_by_hold_others() {
+fn a_delayed_datagram_is_overtaken_by_as_many_as_hold_states() {
     let delayed = FaultRates {
         delay_in: Chance::ALWAYS,
         ..FaultRates::default()
@@ -150,12 +150,12 @@ fn a_delayed_datagram_is_overtaken_by_hold_others() {
         hold: 2,
         ..FaultPlan::default()
     });
-    let kept = Kept::default();
-    let mut sink = faults.sink(kept.sink());
+    let recorder = Recorder::default();
+    let mut sink = faults.sink(recorder.sink());
     sink(Inbound::Mad(datagram(AttrId::SM_INFO, 100)));
     sink(Inbound::Port(PortEvent::Up));
     feed(&mut sink, 4);
-    assert_eq!(kept.tids(), [0, 1, 100, 2, 3]);
+    assert_eq!(recorder.tids(), [0, 1, 100, 2, 3]);
 }
 
 /// An output that can be read while it is written to.
@@ -174,38 +174,42 @@ impl std::io::Write for Shared {
 
 /// A capture of a request and its answer.
 fn capture() -> Vec<u8> {
-    let out = Shared::default();
+    let output = Shared::default();
     let clock = AtomicU64::new(1_700_000_000_000_000_001);
     let trace = Trace::new(
-        PcapngWriter::new(out.clone(), "test:1").unwrap(),
+        PcapngWriter::new(output.clone(), "test:1").unwrap(),
         move || Time::from_nanos(clock.fetch_add(1_000_000, Ordering::Relaxed)),
     );
-    let kept = Kept::default();
-    let mut sink = trace.sink(kept.sink());
-    let mut transport = trace.transport(kept.clone());
+    let recorder = Recorder::default();
+    let mut sink = trace.sink(recorder.sink());
+    let mut transport = trace.transport(recorder.clone());
     let mut exchanged = datagram(AttrId::PORT_INFO, 0x1234);
     transport.send(&exchanged, Duration::ZERO).unwrap();
     Smp::from_bytes_mut(&mut exchanged.mad).make_response(Status::OK);
     sink(Inbound::Mad(exchanged));
     sink(Inbound::Port(PortEvent::Up));
-    assert_eq!(kept.tids(), [0x1234, 0x1234], "both are passed on");
+    assert_eq!(
+        recorder.tids(),
+        [0x1234, 0x1234],
+        "the request and the answer are passed on"
+    );
     trace.flush().unwrap();
-    out.0.lock().clone()
+    output.0.lock().clone()
 }
 
 #[test]
 fn both_directions_are_recorded() {
     let capture = capture();
     let request = datagram(AttrId::PORT_INFO, 0x1234).mad;
-    let found = capture
+    let copies = capture
         .windows(256)
         .filter(|window| window[8..] == request[8..]);
-    assert_eq!(found.count(), 2);
+    assert_eq!(copies.count(), 2);
 }
 
-/// Wireshark's dissection of a capture.
+/// Wireshark dissects a capture.
 #[test]
-#[allow(clippy::print_stdout, reason = "tests say why they did nothing")]
+#[allow(clippy::print_stdout, reason = "a test prints why it is skipped")]
 fn wireshark_reads_a_capture_as_subnet_management() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("trace.pcapng");
@@ -250,13 +254,13 @@ fn wireshark_reads_a_capture_as_subnet_management() {
 }
 
 /// The sending half of the SA.
-impl SaPort for Kept {
+impl SaPort for Recorder {
     fn does_rmpp(&self) -> bool {
         false
     }
 
     fn send(&self, bytes: &[u8], remote: &RemoteAddress, _: Duration) -> Result<(), SendError> {
-        let mad = bytes.try_into().expect("it is a datagram");
+        let mad = bytes.try_into().expect("the bytes are one datagram");
         let remote = *remote;
         self.0.lock().push(Datagram { mad, remote });
         Ok(())
@@ -268,7 +272,7 @@ impl SaPort for Kept {
 }
 
 #[test]
-fn datagrams_of_the_sa_suffer_the_same_faults() {
+fn faults_hit_datagrams_of_the_sa_at_the_planned_rates() {
     let rates = FaultRates {
         drop_out: Chance::percent(30),
         drop_in: Chance::percent(20),
@@ -282,13 +286,13 @@ fn datagrams_of_the_sa_suffer_the_same_faults() {
         others: rates,
         hold: 3,
     });
-    let (sent, came) = (Kept::default(), Kept::default());
+    let (sent, recorded_in) = (Recorder::default(), Recorder::default());
     let port = faults.sa(sent.clone());
     let mut sink = {
-        let came = came.clone();
+        let recorded_in = recorded_in.clone();
         faults.sa_sink(Box::new(move |inbound| {
             if let SaInbound::Datagram(datagram) = inbound {
-                came.0.lock().push(*datagram);
+                recorded_in.0.lock().push(*datagram);
             }
         }))
     };
@@ -302,12 +306,12 @@ fn datagrams_of_the_sa_suffer_the_same_faults() {
     }
     let counts = port.counts();
     assert_eq!((counts.sent, counts.received), (COUNT, COUNT));
-    let left = COUNT - counts.dropped_out + counts.duplicated_out;
-    assert_eq!(sent.tids().len() as u64, left);
-    let arrived = came.tids();
-    let all = COUNT - counts.dropped_in + counts.duplicated_in;
+    let expected_sent = COUNT - counts.dropped_out + counts.duplicated_out;
+    assert_eq!(sent.tids().len() as u64, expected_sent);
+    let arrived = recorded_in.tids();
+    let expected_received = COUNT - counts.dropped_in + counts.duplicated_in;
     // Some of the last datagrams are still delayed.
-    assert!((all - 3..=all).contains(&(arrived.len() as u64)));
+    assert!((expected_received - 3..=expected_received).contains(&(arrived.len() as u64)));
     assert!(arrived.is_sorted_by(|&a, &b| a <= b + 4) && !arrived.is_sorted());
     for (count, percent) in [
         (counts.dropped_out, 30),
@@ -317,7 +321,7 @@ fn datagrams_of_the_sa_suffer_the_same_faults() {
         let expected = COUNT * percent / 100;
         assert!(count.abs_diff(expected) < expected / 3, "{counts:?}");
     }
-    // A failure of a request is no packet.
+    // A failed request is not a datagram, so no fault hits it.
     let failures = Arc::new(AtomicU64::new(0));
     let mut sink = {
         let failures = Arc::clone(&failures);

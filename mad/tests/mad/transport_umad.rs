@@ -1,9 +1,9 @@
 //! Tests with the MAD device that ibsim simulates below libibumad.
 //!
 //! The tests named `inside_…` run in a process of their own with the simulator's library preloaded;
-//! they are ignored unless the test above each starts them there.
+//! they are ignored, and the test above each of them starts it there.
 
-#![allow(clippy::print_stdout, reason = "tests say why they did nothing")]
+#![allow(clippy::print_stdout, reason = "a test prints why it is skipped")]
 
 use crate::transport_ibsim;
 
@@ -23,7 +23,7 @@ use transport_ibsim::{Ibsim, available, inside};
 
 const TIMEOUT: Duration = Duration::from_millis(500);
 /// The maximum time to wait: longer than any working operation takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_LIMIT: Duration = Duration::from_secs(20);
 
 fn request(method: Method, attribute: AttrId, tid: u32) -> SmpRequest {
     SmpRequest {
@@ -58,7 +58,7 @@ fn exchange(
     datagram: &Datagram,
 ) -> Smp {
     transport.send(datagram, TIMEOUT).unwrap();
-    match inbound.recv_timeout(PATIENCE).unwrap() {
+    match inbound.recv_timeout(WAIT_LIMIT).unwrap() {
         Inbound::Mad(answer) => {
             let answer = *Smp::from_bytes(&answer.mad);
             let asked = Smp::from_bytes(&datagram.mad).header().tid();
@@ -66,7 +66,7 @@ fn exchange(
             assert_eq!(answer.header().method(), Method::GET_RESPONSE);
             answer
         }
-        other => panic!("no answer but {other:?}"),
+        other => panic!("expected an answer, received {other:?}"),
     }
 }
 
@@ -107,11 +107,11 @@ fn inside_nodes_answer() {
     transport
         .send(&directed(&[1, 8], &get(3)), TIMEOUT)
         .unwrap();
-    match inbound.recv_timeout(PATIENCE).unwrap() {
+    match inbound.recv_timeout(WAIT_LIMIT).unwrap() {
         Inbound::SendFailed { tid, kind, .. } => {
             assert_eq!((tid.low(), kind), (3, SendFailure::TimedOut));
         }
-        other => panic!("no failure but {other:?}"),
+        other => panic!("expected a failure, received {other:?}"),
     }
 }
 
@@ -141,7 +141,10 @@ fn inside_is_sm_and_reopening() {
     transport.set_is_sm(true).unwrap();
     assert!(is_sm(&mut transport, 2));
     transport.reopen().unwrap();
-    assert!(is_sm(&mut transport, 3), "set again after opening again");
+    assert!(
+        is_sm(&mut transport, 3),
+        "IsSM is set again after reopening"
+    );
     transport.set_is_sm(false).unwrap();
     assert!(!is_sm(&mut transport, 4));
 
@@ -158,7 +161,7 @@ fn inside_is_sm_and_reopening() {
 /// ibsim delivers all requests to one descriptor of a node, so that the SA has no descriptor of its
 /// own.
 #[test]
-fn ibsim_gives_the_sa_no_descriptor_and_subnet_management_goes_on() {
+fn without_a_descriptor_for_the_sa_subnet_management_continues() {
     if available() {
         let sim = Ibsim::start();
         sim.spawn("Hca1", "transport_umad::inside_one_descriptor")
@@ -175,7 +178,7 @@ fn inside_one_descriptor() {
     let (sender, inbound) = channel();
     let sinks = Sinks {
         others: Box::new(move |event| sender.send(event).unwrap_or(())),
-        sa: Some(Box::new(|inbound| panic!("{inbound:?} is not of the SA"))),
+        sa: Some(Box::new(|inbound| panic!("the SA received {inbound:?}"))),
         performance: None,
     };
     let mut transport = umad::open(&UmadSelector::default(), sinks).unwrap();
@@ -189,7 +192,7 @@ fn inside_one_descriptor() {
     }
 }
 
-/// The port's state is read a few times meanwhile.
+/// The state of the port is read a few times while the test waits.
 #[test]
 fn a_port_stays_open_while_its_state_is_read() {
     if available() {
@@ -206,14 +209,14 @@ fn inside_stays_open() {
         return;
     }
     let (mut transport, inbound) = open();
-    let heard = inbound.recv_timeout(Duration::from_millis(4500));
-    assert!(heard.is_err(), "{heard:?}");
+    let event = inbound.recv_timeout(Duration::from_millis(4500));
+    assert!(event.is_err(), "{event:?}");
     let get = request(Method::GET, AttrId::NODE_INFO, 1);
     exchange(&mut transport, &inbound, &directed(&[], &get));
 }
 
 #[test]
-fn another_subnet_managers_question_arrives_and_is_answered() {
+fn request_of_another_subnet_manager_arrives_and_is_answered() {
     if available() {
         let sim = Ibsim::start();
         let mut asked = sim.spawn("Hca1", "transport_umad::inside_asked");
@@ -232,7 +235,7 @@ fn inside_asked() {
     let (mut transport, inbound) = open();
     transport.set_is_sm(true).unwrap();
     println!("ready");
-    let Inbound::Mad(mut question) = inbound.recv_timeout(PATIENCE).unwrap() else {
+    let Inbound::Mad(mut question) = inbound.recv_timeout(WAIT_LIMIT).unwrap() else {
         panic!("not a datagram");
     };
     let smp = Smp::from_bytes_mut(&mut question.mad);

@@ -1,5 +1,4 @@
-//! A network in virtual time for tests of the transaction client, with checks of the client's
-//! rules.
+//! A network in virtual time for tests of the transaction client. It checks the client's rules.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -21,21 +20,23 @@ pub(crate) struct Faults {
     pub(crate) duplicate: u32,
     pub(crate) busy: u32,
     /// The percentage of answers with another attribute modifier.
-    pub(crate) wrong: u32,
+    pub(crate) mismatch: u32,
     /// The percentage of sends that the transport reports as failed.
     pub(crate) send_failed: u32,
     /// The percentage of lost datagrams that the transport reports as timed out at once.
     pub(crate) reported: u32,
-    /// The longest delay of an answer, beyond 10 µs; answers overtake each other within it.
+    /// The maximum random delay of an answer, in addition to 10 µs; answers overtake each other
+    /// within it.
     pub(crate) jitter: Duration,
-    /// The number of the first target that answers; targets with lower numbers never answer.
+    /// The number of targets that never answer: the targets with the lowest numbers.
     pub(crate) silent_targets: u64,
-    /// The number below which targets execute one request at a time.
+    /// The number of targets that execute one request at a time: the targets with the lowest
+    /// numbers.
     pub(crate) slow_targets: u64,
     /// The time that a slow target needs for a request.
-    pub(crate) service: Duration,
-    /// The number of requests that a slow target holds; further requests are lost.
-    pub(crate) buffer: u32,
+    pub(crate) service_time: Duration,
+    /// The maximum number of requests that wait at a slow target; further requests are lost.
+    pub(crate) buffer_len: u32,
 }
 
 impl Faults {
@@ -44,14 +45,14 @@ impl Faults {
             loss: 0,
             duplicate: 0,
             busy: 0,
-            wrong: 0,
+            mismatch: 0,
             send_failed: 0,
             reported: 0,
             jitter: Duration::ZERO,
             silent_targets: 0,
             slow_targets: 0,
-            service: Duration::ZERO,
-            buffer: u32::MAX,
+            service_time: Duration::ZERO,
+            buffer_len: u32::MAX,
         }
     }
 }
@@ -83,13 +84,13 @@ enum Event {
     Failed(u32, bool),
 }
 
-/// An outside observer's record of a request.
+/// The network's record of the last attempt of a request.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     at: Time,
     tid: u32,
     /// Whether an answer or failure that may have ended the attempt was returned to the client.
-    touched: bool,
+    is_settled: bool,
 }
 
 pub(crate) struct Network {
@@ -102,17 +103,17 @@ pub(crate) struct Network {
     faults: Faults,
     random: Random,
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
-    order: u64,
+    next_order: u64,
     targets: BTreeMap<u64, u64>,
     /// The requests that are still to be submitted.
     backlog: VecDeque<u64>,
     /// The requests by the attribute modifier, which is unique to a request and is its context.
     sent: BTreeMap<u64, Sent>,
     tids: BTreeSet<u32>,
-    /// The number of times that a request may use up its retries.
+    /// The value of [`Request::rounds`]: the number of times that a request may use up its retries.
     pub(crate) rounds: u8,
-    /// The times at which slow targets will finish each request that they hold.
-    working: BTreeMap<u64, VecDeque<Time>>,
+    /// For each slow target, the times at which it finishes its requests.
+    busy_until: BTreeMap<u64, VecDeque<Time>>,
 }
 
 impl Network {
@@ -126,24 +127,24 @@ impl Network {
             faults,
             random: Random(seed),
             events: BinaryHeap::new(),
-            order: 0,
+            next_order: 0,
             targets: BTreeMap::new(),
             backlog: VecDeque::new(),
             sent: BTreeMap::new(),
             tids: BTreeSet::new(),
             rounds: 1,
-            working: BTreeMap::new(),
+            busy_until: BTreeMap::new(),
         }
     }
 
-    /// Adds a request that is submitted while others are out.
+    /// Adds a request, which is submitted while other requests are outstanding.
     pub(crate) fn submit(&mut self, id: u64, target: u64) {
         self.targets.insert(id, target);
         self.backlog.push_back(id);
     }
 
-    /// Submits some of the requests that are still to be submitted.
-    fn feed(&mut self) {
+    /// Submits a random number of requests from the backlog.
+    fn submit_some(&mut self) {
         for _ in 0..=self.random.below(40) {
             let Some(id) = self.backlog.pop_front() else {
                 return;
@@ -163,13 +164,13 @@ impl Network {
 
     /// Runs until every request is complete.
     pub(crate) fn run(&mut self) {
-        // This is the time of every attempt with the longest timeout, one request after the other:
-        // no run may take longer.
+        // The sum of the times of all requests in sequence, each with the longest timeouts: no run
+        // may take longer.
         let attempts = (u32::from(self.config.retries) + 2) * u32::from(self.rounds);
-        let patience = self.config.timeout_ceiling * attempts * 2;
-        let limit = self.now + patience * (self.targets.len() as u32 + 1);
+        let max_request_time = self.config.timeout_ceiling * attempts * 2;
+        let limit = self.now + max_request_time * (self.targets.len() as u32 + 1);
         loop {
-            self.feed();
+            self.submit_some();
             self.transmit();
             if self.client.pending() == 0 {
                 assert!(self.backlog.is_empty());
@@ -178,8 +179,8 @@ impl Network {
             let deadline = self.client.next_deadline();
             let event = self.events.peek().map(|Reverse((at, ..))| *at);
             let next = [deadline, event].into_iter().flatten().min();
-            self.now = next.expect("something is pending, so something must be due");
-            assert!(self.now < limit, "requests hang");
+            self.now = next.expect("while a request is pending, an event or a deadline is due");
+            assert!(self.now < limit, "requests do not end");
             while let Some(Reverse((at, ..))) = self.events.peek() {
                 if *at > self.now {
                     break;
@@ -200,13 +201,17 @@ impl Network {
         let id = completion.context;
         if let Ok(response) = &completion.outcome {
             let target = self.targets[&id];
-            assert_eq!(response.data[..8], target.to_be_bytes(), "another's answer");
+            assert_eq!(
+                response.data[..8],
+                target.to_be_bytes(),
+                "the answer of another target"
+            );
             assert_eq!(completion.modifier, id as u32);
         }
-        let most = (usize::from(self.config.retries) + 1) * usize::from(self.rounds);
-        assert!(usize::from(completion.attempts) <= most);
-        let twice = self.completions.insert(id, completion);
-        assert!(twice.is_none(), "request {id} completed twice");
+        let max_attempts = (usize::from(self.config.retries) + 1) * usize::from(self.rounds);
+        assert!(usize::from(completion.attempts) <= max_attempts);
+        let earlier = self.completions.insert(id, completion);
+        assert!(earlier.is_none(), "request {id} completed twice");
     }
 
     fn transmit(&mut self) {
@@ -221,33 +226,33 @@ impl Network {
             let sent = Sent {
                 at: self.now,
                 tid,
-                touched: false,
+                is_settled: false,
             };
             self.sent.insert(id, sent);
             self.check_bounds(id);
-            self.carry(mad, id, tid);
+            self.send_over_wire(mad, id, tid);
         }
     }
 
-    /// Counts the requests that are certainly out: they were sent less than the shortest timeout
-    /// ago, and neither an answer nor a failure has arrived since.
+    /// Counts the requests that are certainly outstanding: they were sent less than the shortest
+    /// timeout ago, and neither an answer nor a failure has arrived since.
     fn check_bounds(&self, id: u64) {
-        let certainly_out = |(other, sent): (&u64, &Sent)| {
-            let out = !sent.touched
+        let target_if_outstanding = |(other, sent): (&u64, &Sent)| {
+            let is_outstanding = !sent.is_settled
                 && !self.completions.contains_key(other)
                 && self.now.since(sent.at) < self.config.timeout_floor;
-            out.then(|| self.targets[other])
+            is_outstanding.then(|| self.targets[other])
         };
-        let targets: Vec<u64> = self.sent.iter().filter_map(certainly_out).collect();
+        let targets: Vec<u64> = self.sent.iter().filter_map(target_if_outstanding).collect();
         let stats = self.client.stats();
         assert!(stats.in_flight <= stats.window);
         assert!(stats.window <= self.config.max_window && stats.window >= self.config.min_window);
         assert!(targets.len() <= stats.in_flight as usize);
-        let same = targets.iter().filter(|&&other| other == self.targets[&id]);
-        assert!(same.count() <= usize::from(self.config.target_cap));
+        let requests_to_target = targets.iter().filter(|&&other| other == self.targets[&id]);
+        assert!(requests_to_target.count() <= usize::from(self.config.target_cap));
     }
 
-    fn carry(&mut self, mad: MadBytes, id: u64, tid: u32) {
+    fn send_over_wire(&mut self, mad: MadBytes, id: u64, tid: u32) {
         let target = self.targets[&id];
         if self.random.percent(self.faults.send_failed) {
             return self.schedule(Duration::ZERO, Event::Failed(tid, false));
@@ -268,7 +273,7 @@ impl Network {
             let busy = self.random.percent(self.faults.busy);
             smp.make_response(if busy { Status::BUSY } else { Status::OK });
             smp.data_mut()[..8].copy_from_slice(&target.to_be_bytes());
-            if self.random.percent(self.faults.wrong) {
+            if self.random.percent(self.faults.mismatch) {
                 smp.header_mut().set_modifier(u32::MAX);
             }
             let jitter = self.random.below(self.faults.jitter.as_nanos() as u64);
@@ -282,23 +287,26 @@ impl Network {
         if target >= self.faults.slow_targets {
             return Some(Duration::ZERO);
         }
-        let working = self.working.entry(target).or_default();
-        while working.front().is_some_and(|&done| done <= self.now) {
-            working.pop_front();
+        let busy_until = self.busy_until.entry(target).or_default();
+        while busy_until
+            .front()
+            .is_some_and(|&finished_at| finished_at <= self.now)
+        {
+            busy_until.pop_front();
         }
-        if working.len() >= self.faults.buffer as usize {
+        if busy_until.len() >= self.faults.buffer_len as usize {
             return None;
         }
-        let free = working.back().copied().unwrap_or(self.now).max(self.now);
-        let done = free + self.faults.service;
-        working.push_back(done);
-        Some(done.since(self.now))
+        let free_at = busy_until.back().copied().unwrap_or(self.now).max(self.now);
+        let finished_at = free_at + self.faults.service_time;
+        busy_until.push_back(finished_at);
+        Some(finished_at.since(self.now))
     }
 
     fn schedule(&mut self, delay: Duration, event: Event) {
-        self.order += 1;
+        self.next_order += 1;
         self.events
-            .push(Reverse((self.now + delay, self.order, event)));
+            .push(Reverse((self.now + delay, self.next_order, event)));
     }
 
     fn deliver(&mut self, event: Event) {
@@ -306,17 +314,17 @@ impl Network {
             Event::Answer(mad) => {
                 let header = *Smp::from_bytes(&mad).header();
                 if let Some(sent) = self.sent.get_mut(&u64::from(header.modifier())) {
-                    sent.touched |= sent.tid == header.tid().low();
+                    sent.is_settled |= sent.tid == header.tid().low();
                 }
                 match self.client.handle(&mad, self.now) {
                     Handled::Completed(completion) => self.complete(completion),
                     Handled::Deferred | Handled::Stale => {}
-                    Handled::Unsolicited => panic!("an answer is not unsolicited"),
+                    Handled::Unsolicited => panic!("an answer counts as unsolicited"),
                 }
             }
             Event::Failed(tid, timed_out) => {
                 for sent in self.sent.values_mut() {
-                    sent.touched |= sent.tid == tid;
+                    sent.is_settled |= sent.tid == tid;
                 }
                 let kind = if timed_out {
                     SendFailure::TimedOut

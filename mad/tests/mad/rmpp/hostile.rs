@@ -14,7 +14,7 @@ use rsm_mad::wire::rmpp::{RmppFlags, RmppStatus, RmppType};
 use crate::rmpp::world::{message, packet, pattern};
 
 #[derive(Debug, Clone)]
-enum Step {
+enum Action {
     Packet {
         lid: u16,
         method: u8,
@@ -32,11 +32,11 @@ enum Step {
         tid: u64,
         length: usize,
     },
-    Ask {
+    Request {
         lid: u16,
         tid: u64,
         length: usize,
-        by_rmpp: bool,
+        has_rmpp: bool,
     },
     Wait(u64),
 }
@@ -45,7 +45,7 @@ fn number() -> impl Strategy<Value = u32> {
     prop_oneof![6 => 0u32..40, 1 => Just(220), 1 => Just(u32::MAX), 1 => any::<u32>()]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn action() -> impl Strategy<Value = Action> {
     let method = prop_oneof![
         Just(Method::GET_TABLE.0),
         Just(Method::GET_MULTI.0),
@@ -69,14 +69,16 @@ fn step() -> impl Strategy<Value = Step> {
     );
     prop_oneof![
         20 => fields.prop_map(|(lid, method, tid, version, kind, flags, status, data1, data2)| {
-            Step::Packet { lid, method, tid, version, kind, flags, status, data1, data2 }
+            Action::Packet { lid, method, tid, version, kind, flags, status, data1, data2 }
         }),
-        2 => prop::collection::vec(any::<u8>(), 256).prop_map(Step::Noise),
+        2 => prop::collection::vec(any::<u8>(), 256).prop_map(Action::Noise),
         3 => (1u16..4, 0u64..4, 0usize..20_000)
-            .prop_map(|(lid, tid, length)| Step::Answer { lid, tid, length }),
+            .prop_map(|(lid, tid, length)| Action::Answer { lid, tid, length }),
         3 => (1u16..4, 0u64..4, 0usize..200, any::<bool>())
-            .prop_map(|(lid, tid, length, by_rmpp)| Step::Ask { lid, tid, length, by_rmpp }),
-        3 => (0u64..5_000).prop_map(Step::Wait),
+            .prop_map(|(lid, tid, length, has_rmpp)| {
+                Action::Request { lid, tid, length, has_rmpp }
+            }),
+        3 => (0u64..5_000).prop_map(Action::Wait),
     ]
 }
 
@@ -84,13 +86,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_packets_end_without_panic_or_growth(steps in prop::collection::vec(step(), 1..200)) {
+    fn any_packets_end_without_panic_or_growth(actions in prop::collection::vec(action(), 1..200)) {
         let config = RmppConfig { max_transactions: 5, max_per_client: 3, ..RmppConfig::default() };
         let mut rmpp = Rmpp::new(config);
         let mut now = Time::ZERO;
-        for step in steps {
-            match step {
-                Step::Packet { lid, method, tid, version, kind, flags, status, data1, data2 } => {
+        for action in actions {
+            match action {
+                Action::Packet { lid, method, tid, version, kind, flags, status, data1, data2 } => {
                     let mad = packet(Method(method), tid, |rmpp| {
                         rmpp.set_version(version)
                             .set_rmpp_type(RmppType::from_code(kind))
@@ -102,22 +104,22 @@ proptest! {
                     let remote = RemoteAddress::gsi(Lid(lid), 0);
                     rmpp.handle(&Datagram { mad, remote }, now);
                 }
-                Step::Noise(bytes) => {
+                Action::Noise(bytes) => {
                     let mad = bytes.try_into().unwrap();
                     let remote = RemoteAddress::gsi(Lid(1), 0);
                     rmpp.handle(&Datagram { mad, remote }, now);
                 }
-                Step::Answer { lid, tid, length } => {
+                Action::Answer { lid, tid, length } => {
                     let method = Method::GET_TABLE_RESPONSE;
                     let answer = message(method, tid, &pattern(length), Lid(lid), true);
                     let _ = rmpp.send(answer, Duration::ZERO, now);
                 }
-                Step::Ask { lid, tid, length, by_rmpp } => {
-                    let method = if by_rmpp { Method::GET_MULTI } else { Method::GET_TABLE };
-                    let question = message(method, tid, &pattern(length), Lid(lid), by_rmpp);
-                    let _ = rmpp.send(question, Duration::from_secs(1), now);
+                Action::Request { lid, tid, length, has_rmpp } => {
+                    let method = if has_rmpp { Method::GET_MULTI } else { Method::GET_TABLE };
+                    let request = message(method, tid, &pattern(length), Lid(lid), has_rmpp);
+                    let _ = rmpp.send(request, Duration::from_secs(1), now);
                 }
-                Step::Wait(milliseconds) => {
+                Action::Wait(milliseconds) => {
                     now += Duration::from_millis(milliseconds);
                     rmpp.handle_deadline(now);
                     prop_assert!(rmpp.next_deadline().is_none_or(|next| next > now));
@@ -125,14 +127,14 @@ proptest! {
             }
             prop_assert!(rmpp.stats().transactions <= 5);
             let sent = std::iter::from_fn(|| rmpp.poll_transmit(now)).count();
-            // There are never more datagrams than all windows together allow.
+            // There are never more datagrams than the sum of all windows.
             prop_assert!(sent <= 5 * 33);
             while let Some(message) = rmpp.poll_message() {
                 prop_assert!(message.bytes.len() <= 56 + (64 << 10));
             }
             while rmpp.poll_failure().is_some() {}
         }
-        // Without further packets, every transfer ends.
+        // If no further packets arrive, every transfer ends.
         for _ in 0..1_000 {
             while rmpp.poll_transmit(now).is_some() {}
             let Some(next) = rmpp.next_deadline() else { break };

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::{RmppConfig, TransferFailure};
 
-use crate::rmpp::world::{CLIENT, Link, PATIENCE, SERVER, World, pattern, question};
+use crate::rmpp::world::{ANSWER_TIMEOUT, CLIENT, Link, SERVER, World, pattern, question};
 
 fn link() -> impl Strategy<Value = Link> {
     let loss = prop_oneof![3 => 0u32..30, 1 => Just(100u32)];
@@ -23,21 +23,21 @@ proptest! {
     /// For every request the client gets the whole answer or a failure, and both ends forget the
     /// transfer.
     #[test]
-    fn every_question_ends_once_and_an_answer_is_whole(
+    fn every_request_ends_once_and_every_answer_is_whole(
         link in link(),
         seed: u64,
-        streams: bool,
-        asked in prop::collection::vec((0u32..20_000, prop::option::of(0usize..4_000)), 1..6),
+        has_streamed_answers: bool,
+        requests in prop::collection::vec((0u32..20_000, prop::option::of(0usize..4_000)), 1..6),
         window in 1u32..70,
     ) {
         let config = RmppConfig { window, ..RmppConfig::default() };
         let mut world = World::new(config.clone(), link, seed);
-        world.streams = streams;
-        for (index, &(length, extra)) in asked.iter().enumerate() {
+        world.has_streamed_answers = has_streamed_answers;
+        for (index, &(length, extra)) in requests.iter().enumerate() {
             world.ask(question(index as u64, length, extra));
         }
         world.run();
-        for (index, &(length, extra)) in asked.iter().enumerate() {
+        for (index, &(length, extra)) in requests.iter().enumerate() {
             let tid = index as u64;
             let answers: Vec<_> = world.answers.iter()
                 .filter(|(_, answer)| answer.header().unwrap().tid().0 == tid)
@@ -51,9 +51,11 @@ proptest! {
                 prop_assert_eq!(answer.data(), &pattern(length as usize)[..]);
                 prop_assert_eq!(answer.bytes[36..56].to_vec(), vec![0xCC; 20]);
             }
-            for asked in world.questions.iter().filter(|asked| asked.header().unwrap().tid().0 == tid) {
+            for received in world.requests_received.iter()
+                .filter(|received| received.header().unwrap().tid().0 == tid)
+            {
                 if let Some(extra) = extra {
-                    prop_assert_eq!(&asked.data()[4..], &pattern(extra)[..]);
+                    prop_assert_eq!(&received.data()[4..], &pattern(extra)[..]);
                 }
             }
         }
@@ -62,14 +64,14 @@ proptest! {
         }
         prop_assert_eq!(world.server.stats().transactions, 0);
         prop_assert_eq!(world.clients[&CLIENT].stats().transactions, 0);
-        // A request waits for `PATIENCE`, and each direction takes at most `total_time`.
-        let most = PATIENCE + config.total_time * 2 + config.linger;
-        prop_assert!(world.now.since(Time::ZERO) <= most + Duration::from_secs(1));
+        // A request waits for `ANSWER_TIMEOUT`, and each direction takes at most `total_time`.
+        let max_time = ANSWER_TIMEOUT + config.total_time * 2 + config.linger;
+        prop_assert!(world.now.since(Time::ZERO) <= max_time + Duration::from_secs(1));
     }
 
     /// Two runs with equal calls send equal packets.
     #[test]
-    fn a_run_can_be_repeated(seed: u64) {
+    fn equal_seeds_give_equal_transcripts(seed: u64) {
         let run = || {
             let link = Link { loss: 10, duplicate: 10, jitter: Duration::from_micros(50) };
             let mut world = World::new(RmppConfig::default(), link, seed);
@@ -83,7 +85,7 @@ proptest! {
 }
 
 #[test]
-fn moderate_loss_delays_and_does_not_fail() {
+fn with_moderate_loss_every_transfer_succeeds() {
     let link = Link {
         loss: 5,
         duplicate: 2,
@@ -99,7 +101,7 @@ fn moderate_loss_delays_and_does_not_fail() {
 }
 
 #[test]
-fn a_dead_link_is_noticed_at_both_ends() {
+fn after_the_link_fails_both_ends_report_silence() {
     let mut world = World::new(RmppConfig::default(), Link::default(), 1);
     world.ask(question(1, 100, Some(1_000)));
     // The first segment has arrived, and its acknowledgement is on the wire.
@@ -109,7 +111,7 @@ fn a_dead_link_is_noticed_at_both_ends() {
     let mut failed: Vec<_> = world
         .failures
         .iter()
-        .map(|(lid, f)| (*lid, f.failure))
+        .map(|(lid, failed)| (*lid, failed.failure))
         .collect();
     failed.sort_by_key(|(lid, _)| *lid);
     assert_eq!(

@@ -1,5 +1,5 @@
-//! Tests that packets have the form of the specification (IBA 13.6.2), and of the answers to wrong
-//! packets.
+//! Tests that packets have the form of the specification (IBA 13.6.2), and tests of the answers to
+//! invalid packets.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn from_client(mad: MadBytes) -> Datagram {
     }
 }
 
-fn all(rmpp: &mut Rmpp, now: Time) -> Vec<MadBytes> {
+fn poll_all(rmpp: &mut Rmpp, now: Time) -> Vec<MadBytes> {
     std::iter::from_fn(|| rmpp.poll_transmit(now))
         .map(|sent| sent.datagram.mad)
         .collect()
@@ -64,12 +64,12 @@ const MIDDLE: RmppFlags = RmppFlags::NONE;
 #[test]
 fn segments_have_their_flags_and_lengths() {
     let mut server = server_that_answers(450);
-    let first = all(&mut server, NOW);
-    assert_eq!(first.len(), 1, "one segment may go unasked");
+    let first = poll_all(&mut server, NOW);
+    assert_eq!(first.len(), 1, "one segment is sent before the first ACK");
     server.handle(&from_client(ack(1, 33)), NOW);
-    let rest = all(&mut server, NOW);
-    let packets: Vec<_> = first.iter().chain(&rest).collect();
-    let heads: Vec<_> = packets
+    let later_packets = poll_all(&mut server, NOW);
+    let packets: Vec<_> = first.iter().chain(&later_packets).collect();
+    let headers: Vec<_> = packets
         .iter()
         .map(|mad| {
             let rmpp = rmpp_of(mad);
@@ -88,7 +88,7 @@ fn segments_have_their_flags_and_lengths() {
         (2, active, 0),
         (3, active | LAST, 70),
     ];
-    assert_eq!(heads, expected);
+    assert_eq!(headers, expected);
     let joined: Vec<u8> = packets.iter().flat_map(|mad| &mad[56..]).copied().collect();
     assert_eq!(joined[..450], pattern(450));
     assert_eq!(joined[450..], [0; 150]);
@@ -97,7 +97,7 @@ fn segments_have_their_flags_and_lengths() {
 #[test]
 fn no_data_is_one_segment() {
     let mut server = server_that_answers(0);
-    let sent = all(&mut server, NOW);
+    let sent = poll_all(&mut server, NOW);
     let rmpp = rmpp_of(&sent[0]);
     assert_eq!(rmpp.flags(), RmppFlags::ACTIVE | FIRST | LAST);
     assert_eq!((rmpp.segment_number(), rmpp.payload_length()), (1, 20));
@@ -106,56 +106,58 @@ fn no_data_is_one_segment() {
 }
 
 #[test]
-fn acknowledgements_go_back_in_the_other_direction() {
+fn acknowledgements_have_the_method_with_the_r_bit_inverted() {
     let mut server = Rmpp::new(RmppConfig::default());
     server.handle(&from_client(data(1, FIRST, 0)), NOW);
-    let sent = all(&mut server, NOW);
+    let sent = poll_all(&mut server, NOW);
     let rmpp = rmpp_of(&sent[0]);
     assert_eq!(MadHeader::of(&sent[0]).method(), Method::GET_MULTI_RESPONSE);
     assert_eq!(rmpp.rmpp_type(), RmppType::Ack);
     assert_eq!(rmpp.flags(), RmppFlags::ACTIVE);
     assert_eq!((rmpp.segment_number(), rmpp.new_window_last()), (1, 33));
-    // From then on, every half window is acknowledged.
+    // After the first segment, every half window is acknowledged.
     for segment in 2..=17 {
-        assert!(all(&mut server, NOW).is_empty());
+        assert!(poll_all(&mut server, NOW).is_empty());
         server.handle(&from_client(data(segment, MIDDLE, 0)), NOW);
     }
-    let sent = all(&mut server, NOW);
+    let sent = poll_all(&mut server, NOW);
     let rmpp = rmpp_of(&sent[0]);
     assert_eq!((rmpp.segment_number(), rmpp.new_window_last()), (17, 49));
 }
 
-/// The answer to the packet `wrong` of a server that has sent three of its segments.
-fn sender_says_to(wrong: MadBytes) -> (Option<RmppStatus>, Option<TransferFailure>) {
+/// The status and the failure with which a server that has sent three segments answers the packet
+/// `invalid`.
+fn ending_of_sender(invalid: MadBytes) -> (Option<RmppStatus>, Option<TransferFailure>) {
     let mut server = server_that_answers(2_000);
-    all(&mut server, NOW);
+    poll_all(&mut server, NOW);
     server.handle(&from_client(ack(1, 3)), NOW);
-    all(&mut server, NOW);
-    server.handle(&from_client(wrong), NOW);
-    says(&mut server)
+    poll_all(&mut server, NOW);
+    server.handle(&from_client(invalid), NOW);
+    end_of_transfer(&mut server)
 }
 
-/// The answer to `wrong` of a server that has received two segments.
-fn receiver_says_to(wrong: MadBytes) -> (Option<RmppStatus>, Option<TransferFailure>) {
+/// The status and the failure with which a server that has received two segments answers the packet
+/// `invalid`.
+fn ending_of_receiver(invalid: MadBytes) -> (Option<RmppStatus>, Option<TransferFailure>) {
     let mut server = Rmpp::new(RmppConfig::default());
     server.handle(&from_client(data(1, FIRST, 0)), NOW);
     server.handle(&from_client(data(2, MIDDLE, 0)), NOW);
-    all(&mut server, NOW);
-    server.handle(&from_client(wrong), NOW);
-    says(&mut server)
+    poll_all(&mut server, NOW);
+    server.handle(&from_client(invalid), NOW);
+    end_of_transfer(&mut server)
 }
 
-fn says(server: &mut Rmpp) -> (Option<RmppStatus>, Option<TransferFailure>) {
-    let sent = all(server, NOW);
+fn end_of_transfer(server: &mut Rmpp) -> (Option<RmppStatus>, Option<TransferFailure>) {
+    let sent = poll_all(server, NOW);
     let failure = server.poll_failure().map(|failed| failed.failure);
     assert_eq!(failure.is_some(), server.stats().transactions == 0);
-    let end = sent
+    let last_packet = sent
         .iter()
         .find(|mad| matches!(rmpp_of(mad).rmpp_type(), RmppType::Abort | RmppType::Stop));
-    (end.map(|mad| rmpp_of(mad).status()), failure)
+    (last_packet.map(|mad| rmpp_of(mad).status()), failure)
 }
 
-fn with(mad: MadBytes, change: impl FnOnce(&mut RmppHeader)) -> MadBytes {
+fn changed(mad: MadBytes, change: impl FnOnce(&mut RmppHeader)) -> MadBytes {
     let rmpp = *rmpp_of(&mad);
     packet(MadHeader::of(&mad).method(), 9, |header| {
         *header = rmpp;
@@ -164,24 +166,24 @@ fn with(mad: MadBytes, change: impl FnOnce(&mut RmppHeader)) -> MadBytes {
 }
 
 fn ended_by(mad: MadBytes, kind: RmppType, status: RmppStatus) -> MadBytes {
-    with(mad, |rmpp| {
+    changed(mad, |rmpp| {
         rmpp.set_rmpp_type(kind).set_status(status);
     })
 }
 
 #[test]
-fn a_sender_aborts_on_a_wrong_packet_with_its_status() {
+fn a_sender_aborts_on_an_invalid_packet_with_its_status() {
     use RmppStatus::*;
-    let version = with(ack(1, 3), |rmpp| {
+    let version = changed(ack(1, 3), |rmpp| {
         rmpp.set_version(2);
     });
-    let kind = with(ack(1, 3), |rmpp| {
+    let kind = changed(ack(1, 3), |rmpp| {
         rmpp.set_rmpp_type(RmppType::Unknown(7));
     });
-    let status = with(ack(1, 3), |rmpp| {
+    let status = changed(ack(1, 3), |rmpp| {
         rmpp.set_status(Unspecified);
     });
-    for (wrong, expected) in [
+    for (invalid, expected) in [
         (version, UnsupportedVersion),
         (kind, BadType),
         (status, IllegalStatus),
@@ -193,27 +195,27 @@ fn a_sender_aborts_on_a_wrong_packet_with_its_status() {
             IllegalStatus,
         ),
     ] {
-        let said = sender_says_to(wrong);
+        let ending = ending_of_sender(invalid);
         assert_eq!(
-            said,
+            ending,
             (Some(expected), Some(TransferFailure::Violation(expected)))
         );
     }
 }
 
 #[test]
-fn a_receiver_aborts_on_a_wrong_packet_with_its_status() {
+fn a_receiver_aborts_on_an_invalid_packet_with_its_status() {
     use RmppStatus::*;
-    let version = with(data(3, MIDDLE, 0), |rmpp| {
+    let version = changed(data(3, MIDDLE, 0), |rmpp| {
         rmpp.set_version(0);
     });
-    let kind = with(data(3, MIDDLE, 0), |rmpp| {
+    let kind = changed(data(3, MIDDLE, 0), |rmpp| {
         rmpp.set_rmpp_type(RmppType::None);
     });
-    let status = with(data(3, MIDDLE, 0), |rmpp| {
+    let status = changed(data(3, MIDDLE, 0), |rmpp| {
         rmpp.set_status(ResourcesExhausted);
     });
-    for (wrong, expected) in [
+    for (invalid, expected) in [
         (version, UnsupportedVersion),
         (kind, BadType),
         (status, IllegalStatus),
@@ -223,17 +225,17 @@ fn a_receiver_aborts_on_a_wrong_packet_with_its_status() {
         (data(3, LAST, 19), InconsistentLast),
         (data(3, LAST, 221), InconsistentLast),
     ] {
-        let said = receiver_says_to(wrong);
+        let ending = ending_of_receiver(invalid);
         assert_eq!(
-            said,
+            ending,
             (Some(expected), Some(TransferFailure::Violation(expected)))
         );
     }
 }
 
 #[test]
-fn an_announced_length_is_held_to() {
-    let lengths = |announced, last: &[(u32, RmppFlags, u32)]| {
+fn a_message_that_contradicts_its_announced_length_is_refused() {
+    let receive_announced = |announced, last: &[(u32, RmppFlags, u32)]| {
         let mut server = Rmpp::new(RmppConfig::default());
         server.handle(&from_client(data(1, FIRST, announced)), NOW);
         for &(segment, flags, payload) in last {
@@ -244,37 +246,49 @@ fn an_announced_length_is_held_to() {
         (length, failure)
     };
     let inconsistent = Some(TransferFailure::Violation(RmppStatus::InconsistentLast));
-    assert_eq!(lengths(270, &[(2, LAST, 50)]), (Some(230), None));
-    assert_eq!(lengths(0, &[(2, LAST, 50)]), (Some(230), None));
-    assert_eq!(lengths(271, &[(2, LAST, 50)]), (None, inconsistent));
-    assert_eq!(lengths(440, &[(2, MIDDLE, 0)]), (None, inconsistent));
-    assert_eq!(lengths(220, &[]), (None, inconsistent));
-    // A message longer than the server accepts is detected at its start and at its end.
-    let bound = RmppConfig::default().max_received as u32;
+    assert_eq!(receive_announced(270, &[(2, LAST, 50)]), (Some(230), None));
+    assert_eq!(receive_announced(0, &[(2, LAST, 50)]), (Some(230), None));
     assert_eq!(
-        lengths(2 * bound, &[]),
+        receive_announced(271, &[(2, LAST, 50)]),
+        (None, inconsistent)
+    );
+    assert_eq!(
+        receive_announced(440, &[(2, MIDDLE, 0)]),
+        (None, inconsistent)
+    );
+    assert_eq!(receive_announced(220, &[]), (None, inconsistent));
+    // A message longer than the server accepts is detected at its start and at its end.
+    let max_received = RmppConfig::default().max_received as u32;
+    assert_eq!(
+        receive_announced(2 * max_received, &[]),
         (None, Some(TransferFailure::TooLong))
     );
-    let endless: Vec<_> = (2..)
+    let without_last: Vec<_> = (2..)
         .take(400)
         .map(|segment| (segment, MIDDLE, 0))
         .collect();
-    assert_eq!(lengths(0, &endless), (None, Some(TransferFailure::TooLong)));
+    assert_eq!(
+        receive_announced(0, &without_last),
+        (None, Some(TransferFailure::TooLong))
+    );
 }
 
 #[test]
 fn stop_and_abort_end_a_transfer_without_an_answer() {
     let stop = ended_by(ack(0, 0), RmppType::Stop, RmppStatus::ResourcesExhausted);
-    assert_eq!(sender_says_to(stop), (None, Some(TransferFailure::Stopped)));
+    assert_eq!(
+        ending_of_sender(stop),
+        (None, Some(TransferFailure::Stopped))
+    );
     let status = RmppStatus::Unknown(200);
     let abort = ended_by(ack(0, 0), RmppType::Abort, status);
     assert_eq!(
-        sender_says_to(abort),
+        ending_of_sender(abort),
         (None, Some(TransferFailure::Aborted(status)))
     );
     let abort = ended_by(data(0, MIDDLE, 0), RmppType::Abort, status);
     assert_eq!(
-        receiver_says_to(abort),
+        ending_of_receiver(abort),
         (None, Some(TransferFailure::Aborted(status)))
     );
 }
@@ -282,23 +296,26 @@ fn stop_and_abort_end_a_transfer_without_an_answer() {
 #[test]
 fn a_stray_packet_is_answered_only_if_it_is_data() {
     let mut server = Rmpp::new(RmppConfig::default());
-    let mut said = |mad| {
+    let mut ending = |mad| {
         server.handle(&from_client(mad), NOW);
-        let sent = all(&mut server, NOW);
+        let sent = poll_all(&mut server, NOW);
         assert_eq!(server.stats().transactions, 0);
         sent.first().map(|mad| rmpp_of(mad).status())
     };
-    assert_eq!(said(ack(5, 9)), None);
+    assert_eq!(ending(ack(5, 9)), None);
     let abort = ended_by(ack(0, 0), RmppType::Abort, RmppStatus::Unknown(3));
-    assert_eq!(said(abort), None);
-    assert_eq!(said(data(2, MIDDLE, 0)), Some(RmppStatus::Unspecified));
-    assert_eq!(said(data(2, FIRST, 0)), Some(RmppStatus::InconsistentFirst));
+    assert_eq!(ending(abort), None);
+    assert_eq!(ending(data(2, MIDDLE, 0)), Some(RmppStatus::Unspecified));
+    assert_eq!(
+        ending(data(2, FIRST, 0)),
+        Some(RmppStatus::InconsistentFirst)
+    );
     let answer = packet(Method::GET_TABLE_RESPONSE, 9, |rmpp| {
         rmpp.set_rmpp_type(RmppType::Data)
             .set_flags(RmppFlags::ACTIVE | FIRST)
             .set_segment_number(1);
     });
-    assert_eq!(said(answer), Some(RmppStatus::Unspecified));
+    assert_eq!(ending(answer), Some(RmppStatus::Unspecified));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Tests of reused transaction identifiers: a program has ended, and its successor uses the same
-//! identifiers from the start.
+//! Tests of reused transaction identifiers: a program has ended, and its successor starts with the
+//! same identifiers.
 
 use std::time::Duration;
 
@@ -31,11 +31,11 @@ fn acknowledge(server: &mut Rmpp, segment: u32, now: Time) {
     server.handle(&Datagram { mad, remote }, now);
 }
 
-/// A server that is sending the answer to `asked`; the client acknowledged two segments before it
-/// ended.
-fn answering(asked: &Datagram) -> Rmpp {
+/// A server that is sending the answer to `request`. The client acknowledged two segments before
+/// the client ended.
+fn server_that_answers(request: &Datagram) -> Rmpp {
     let mut server = Rmpp::new(RmppConfig::default());
-    server.handle(asked, NOW);
+    server.handle(request, NOW);
     answer(&mut server, NOW);
     for segment in 1..3 {
         acknowledge(&mut server, segment, NOW);
@@ -46,7 +46,7 @@ fn answering(asked: &Datagram) -> Rmpp {
 
 /// Answers the waiting request, and returns the first segment of the answer.
 fn answer(server: &mut Rmpp, now: Time) -> MadBytes {
-    let question = server.poll_message().expect("a question has come");
+    let question = server.poll_message().expect("the request has arrived");
     let tid = question.header().unwrap().tid().0;
     let table = message(
         Method::GET_TABLE_RESPONSE,
@@ -57,13 +57,16 @@ fn answer(server: &mut Rmpp, now: Time) -> MadBytes {
     );
     server.send(table, Duration::ZERO, now).unwrap();
     let first = server.poll_transmit(now).unwrap().datagram.mad;
-    assert!(server.poll_transmit(now).is_none(), "a window of one");
+    assert!(
+        server.poll_transmit(now).is_none(),
+        "the window has one segment"
+    );
     first
 }
 
 #[test]
-fn another_question_in_the_same_transaction_is_answered_at_once() {
-    let mut server = answering(&datagram(&question(1, 5_000, None)));
+fn another_request_in_the_same_transaction_is_answered_at_once() {
+    let mut server = server_that_answers(&datagram(&question(1, 5_000, None)));
     server.handle(&datagram(&question(1, 7_000, None)), NOW);
     let first = answer(&mut server, NOW);
     assert_eq!(rmpp_of(&first).segment_number(), 1);
@@ -77,9 +80,9 @@ fn another_question_in_the_same_transaction_is_answered_at_once() {
 
 #[test]
 fn the_same_request_is_a_repetition_while_its_answer_progresses() {
-    let asked = datagram(&question(1, 5_000, None));
-    let mut server = answering(&asked);
-    server.handle(&asked, NOW);
+    let request = datagram(&question(1, 5_000, None));
+    let mut server = server_that_answers(&request);
+    server.handle(&request, NOW);
     assert_eq!(server.poll_message(), None);
     assert_eq!(server.stats().repeated, 1);
     acknowledge(&mut server, 3, NOW);
@@ -89,19 +92,19 @@ fn the_same_request_is_a_repetition_while_its_answer_progresses() {
 
 #[test]
 fn the_same_request_is_new_once_its_answer_stalls() {
-    let asked = datagram(&question(1, 5_000, None));
-    let mut server = answering(&asked);
+    let request = datagram(&question(1, 5_000, None));
+    let mut server = server_that_answers(&request);
     let mut now = NOW;
     for attempt in 1..=2 {
-        server.handle(&asked, now);
+        server.handle(&request, now);
         assert_eq!(server.poll_message(), None, "attempt {attempt}");
         now = server.next_deadline().unwrap();
         server.handle_deadline(now);
-        let again = server.poll_transmit(now).unwrap().datagram.mad;
-        assert_eq!(rmpp_of(&again).segment_number(), 3);
+        let repeated = server.poll_transmit(now).unwrap().datagram.mad;
+        assert_eq!(rmpp_of(&repeated).segment_number(), 3);
     }
     assert_eq!(now.since(NOW), Duration::from_millis(1_500));
-    server.handle(&asked, now);
+    server.handle(&request, now);
     let first = answer(&mut server, now);
     assert_eq!(rmpp_of(&first).segment_number(), 1);
     assert_eq!(server.stats().transactions, 1);

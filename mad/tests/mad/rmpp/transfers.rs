@@ -13,13 +13,14 @@ use rsm_mad::wire::header::{MadHeader, Method};
 use rsm_mad::wire::rmpp::{RmppFlags, RmppStatus, RmppType};
 
 use crate::rmpp::world::{
-    CLIENT, Link, PATIENCE, SERVER, World, headers, message, packet, pattern, question, rmpp_of,
+    ANSWER_TIMEOUT, CLIENT, Link, SERVER, World, headers, message, packet, pattern, question,
+    rmpp_of,
 };
 
 const NOW: Time = Time::from_nanos(1);
 
-fn kinds(world: &World, of: Lid) -> Vec<(RmppType, u32, u32)> {
-    let packets = world.transcript.iter().filter(|(_, lid, _)| *lid == of);
+fn packet_headers(world: &World, sender: Lid) -> Vec<(RmppType, u32, u32)> {
+    let packets = world.transcript.iter().filter(|(_, lid, _)| *lid == sender);
     packets
         .map(|(_, _, mad)| rmpp_of(mad))
         .map(|rmpp| {
@@ -33,20 +34,20 @@ fn kinds(world: &World, of: Lid) -> Vec<(RmppType, u32, u32)> {
 }
 
 #[test]
-fn a_question_of_many_segments_turns_the_transfer_round() {
+fn segmented_request_gets_its_answer_in_the_same_transfer() {
     let mut world = World::new(RmppConfig::default(), Link::default(), 1);
     world.ask(question(1, 40 * 200, Some(396)));
     world.run();
     assert_eq!(world.answers[0].1.data(), pattern(8_000));
     use RmppType::{Ack, Data};
-    let client = kinds(&world, CLIENT);
+    let client = packet_headers(&world, CLIENT);
     assert_eq!(client[0], (Data, 1, 440));
     assert_eq!(client[1], (Data, 2, 220));
-    // Segment 0 is acknowledged, which starts the answer, with a whole window for it.
+    // The ACK of segment 0 starts the answer and opens a whole window for it.
     assert_eq!(client[2], (Ack, 0, 32));
-    let server = kinds(&world, SERVER);
+    let server = packet_headers(&world, SERVER);
     assert_eq!(server[..2], [(Ack, 1, 33), (Ack, 2, 2)]);
-    assert_eq!(server.len(), 2 + 40, "nothing went twice");
+    assert_eq!(server.len(), 2 + 40, "no packet is sent twice");
     let methods: Vec<Method> = world
         .transcript
         .iter()
@@ -60,9 +61,9 @@ fn stalled(method: Method, tid: u64) -> Outgoing {
     message(method, tid, &pattern(100_000), CLIENT, true).into()
 }
 
-/// Runs a server without any client until all its deadlines have passed. Returns the time and the
-/// sent packets.
-fn alone(server: &mut Rmpp) -> (Time, Vec<MadBytes>) {
+/// Runs a server without a client until all its deadlines have passed. Returns the final time and
+/// the sent packets.
+fn run_without_client(server: &mut Rmpp) -> (Time, Vec<MadBytes>) {
     let mut now = NOW;
     let mut sent = Vec::new();
     loop {
@@ -78,13 +79,13 @@ fn alone(server: &mut Rmpp) -> (Time, Vec<MadBytes>) {
 }
 
 #[test]
-fn a_client_that_never_acknowledges_is_given_up() {
+fn transfer_to_a_client_that_never_acknowledges_ends() {
     let config = RmppConfig::default();
     let mut server = Rmpp::new(config.clone());
     server
         .send(stalled(Method::GET_TABLE_RESPONSE, 1), Duration::ZERO, NOW)
         .unwrap();
-    let (end, sent) = alone(&mut server);
+    let (end, sent) = run_without_client(&mut server);
     assert_eq!(
         server.poll_failure().unwrap().failure,
         TransferFailure::Silence
@@ -99,7 +100,7 @@ fn a_client_that_never_acknowledges_is_given_up() {
 }
 
 #[test]
-fn a_client_that_acknowledges_too_slowly_is_given_up() {
+fn transfer_to_a_client_that_acknowledges_too_slowly_ends() {
     let config = RmppConfig::default();
     let mut server = Rmpp::new(config.clone());
     server
@@ -136,7 +137,7 @@ fn a_client_that_acknowledges_too_slowly_is_given_up() {
 }
 
 #[test]
-fn transfers_are_bounded_for_each_client_and_altogether() {
+fn transfers_are_limited_per_client_and_in_total() {
     let config = RmppConfig {
         max_transactions: 10,
         max_per_client: 4,
@@ -156,7 +157,7 @@ fn transfers_are_bounded_for_each_client_and_altogether() {
     }
     assert_eq!(send(14, 0), Err(Refused::Full));
 
-    // A request of many segments gets STOP at once if there is no room for it.
+    // A segmented request gets STOP at once if there is no room for it.
     let mad = packet(Method::GET_MULTI, 9, |rmpp| {
         rmpp.set_rmpp_type(RmppType::Data)
             .set_flags(RmppFlags::ACTIVE | RmppFlags::FIRST)
@@ -169,12 +170,12 @@ fn transfers_are_bounded_for_each_client_and_altogether() {
     assert_eq!(rmpp_of(&stop).rmpp_type(), RmppType::Stop);
     assert_eq!(rmpp_of(&stop).status(), RmppStatus::ResourcesExhausted);
     assert_eq!(server.stats().stopped, 1);
-    alone(&mut server);
+    run_without_client(&mut server);
     assert_eq!(server.stats().transactions, 0);
 }
 
 #[test]
-fn lingering_transfers_make_room() {
+fn lingering_transfers_are_replaced_by_new_transfers() {
     let config = RmppConfig {
         max_transactions: 6,
         max_per_client: 2,
@@ -220,13 +221,13 @@ fn the_last_acknowledgement_is_repeated() {
     };
     assert_eq!(ask(&mut server), (1, true));
     assert_eq!(ask(&mut server), (1, false));
-    // This also holds while the answer is being sent.
+    // The acknowledgement is also repeated while the answer is being sent.
     let answer = message(Method::GET_MULTI_RESPONSE, 9, &[1; 600], CLIENT, true);
     server.send(answer, Duration::ZERO, NOW).unwrap();
     assert_eq!(ask(&mut server), (1, false));
 }
 
-/// A source of endless data that counts the bytes made.
+/// A source of endless data that counts the produced bytes.
 struct Counted(Arc<AtomicUsize>);
 
 impl Source for Counted {
@@ -244,12 +245,12 @@ impl Source for Counted {
 }
 
 #[test]
-fn a_stream_is_made_as_far_as_the_window_goes() {
-    let made = Arc::new(AtomicUsize::new(0));
+fn a_stream_is_produced_only_up_to_the_window() {
+    let produced = Arc::new(AtomicUsize::new(0));
     let mut server = Rmpp::new(RmppConfig::default());
     let streamed = Outgoing::Streamed(Streamed {
         header: headers(Method::GET_TABLE_RESPONSE, 1, true),
-        data: Box::new(Counted(Arc::clone(&made))),
+        data: Box::new(Counted(Arc::clone(&produced))),
         remote: RemoteAddress::gsi(CLIENT, 0),
     });
     server.send(streamed, Duration::ZERO, NOW).unwrap();
@@ -266,7 +267,7 @@ fn a_stream_is_made_as_far_as_the_window_goes() {
     };
     server.handle(&ack(1, u32::MAX), NOW);
     assert_eq!(segments(&mut server), MAX_SEND_WINDOW as usize);
-    assert_eq!(made.load(Ordering::Relaxed), 34 * 200);
+    assert_eq!(produced.load(Ordering::Relaxed), 34 * 200);
     server.handle(&ack(33, u32::MAX), NOW);
     assert_eq!(segments(&mut server), MAX_SEND_WINDOW as usize);
 }
@@ -275,11 +276,11 @@ fn a_stream_is_made_as_far_as_the_window_goes() {
 fn a_single_datagram_passes_both_ways_and_ends_a_request() {
     let mut client = Rmpp::new(RmppConfig::default());
     let ask = message(Method::GET, 5, &[1, 2], SERVER, false);
-    client.send(ask, PATIENCE, NOW).unwrap();
+    client.send(ask, ANSWER_TIMEOUT, NOW).unwrap();
     let sent = client.poll_transmit(NOW).unwrap();
-    assert_eq!(sent.timeout, PATIENCE);
+    assert_eq!(sent.timeout, ANSWER_TIMEOUT);
     assert_eq!(sent.datagram.mad[56..60], [1, 2, 0, 0]);
-    assert_eq!(client.next_deadline(), Some(NOW + PATIENCE));
+    assert_eq!(client.next_deadline(), Some(NOW + ANSWER_TIMEOUT));
 
     let mut mad = sent.datagram.mad;
     mad[3] = Method::GET_RESPONSE.0;
@@ -289,8 +290,8 @@ fn a_single_datagram_passes_both_ways_and_ends_a_request() {
     assert_eq!(client.next_deadline(), None);
 
     let ask = message(Method::GET, 6, &[], SERVER, false);
-    client.send(ask, PATIENCE, NOW).unwrap();
-    client.handle_deadline(NOW + PATIENCE);
+    client.send(ask, ANSWER_TIMEOUT, NOW).unwrap();
+    client.handle_deadline(NOW + ANSWER_TIMEOUT);
     let failed = client.poll_failure().unwrap();
     assert_eq!(
         (failed.key.tid.0, failed.failure),
@@ -326,7 +327,7 @@ fn transfers_take_turns() {
     assert_eq!(order, [1, 2, 3, 1, 2, 3, 1, 2, 3]);
 }
 
-/// A source of some records, each of which needs several calls to find.
+/// A source of records that finds each record only after several calls.
 struct Sparse {
     calls: u32,
     records: u8,
@@ -335,13 +336,13 @@ struct Sparse {
 impl Source for Sparse {
     fn fill(&mut self, room: &mut [u8]) -> Filled {
         self.calls += 1;
-        let found = self.calls.is_multiple_of(5);
-        if found {
+        let is_found = self.calls.is_multiple_of(5);
+        if is_found {
             room[..64].fill(self.records);
             self.records -= 1;
         }
         Filled {
-            bytes: if found { 64 } else { 0 },
+            bytes: if is_found { 64 } else { 0 },
             ended: self.records == 0,
         }
     }
@@ -366,9 +367,9 @@ fn a_slow_source_blocks_no_other_transfer() {
     let answer = message(Method::GET_TABLE_RESPONSE, 2, &[7], CLIENT, true);
     server.send(answer, Duration::ZERO, NOW).unwrap();
     assert!(server.poll_transmit(NOW).is_none() && server.is_working());
-    // The other transfer has its turn after one call.
-    let other = server.poll_transmit(NOW).unwrap().datagram.mad;
-    assert_eq!(MadHeader::of(&other).tid().0, 2);
+    // The other transfer takes its turn after one call of the source.
+    let other_transfer = server.poll_transmit(NOW).unwrap().datagram.mad;
+    assert_eq!(MadHeader::of(&other_transfer).tid().0, 2);
     let ack = |tid| {
         let mad = packet(Method::GET_TABLE, tid, |rmpp| {
             rmpp.set_rmpp_type(RmppType::Ack)
@@ -380,7 +381,7 @@ fn a_slow_source_blocks_no_other_transfer() {
     };
     server.handle(&ack(2), NOW);
 
-    // No segment was sent yet, so that no acknowledgement is due.
+    // No segment was sent yet, so no acknowledgement is due.
     let later = NOW + Duration::from_secs(30);
     server.handle_deadline(later);
     let mut calls = 1;
@@ -396,7 +397,11 @@ fn a_slow_source_blocks_no_other_transfer() {
     assert_eq!(calls, 20);
     let flags = RmppFlags::ACTIVE | RmppFlags::FIRST;
     assert_eq!(rmpp_of(&first).flags(), flags);
-    assert_eq!(rmpp_of(&first).payload_length(), 0, "nobody knows yet");
+    assert_eq!(
+        rmpp_of(&first).payload_length(),
+        0,
+        "the length is not known yet"
+    );
     server.handle(&ack(1), later);
     let last = server.poll_transmit(later).unwrap().datagram.mad;
     assert_eq!(rmpp_of(&last).flags(), RmppFlags::ACTIVE | RmppFlags::LAST);

@@ -20,28 +20,28 @@ pub(crate) const SERVER: Lid = Lid(1);
 pub(crate) const CLIENT: Lid = Lid(2);
 
 /// The time that a client waits for an answer.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The headers of a message.
-pub(crate) fn headers(method: Method, tid: u64, by_rmpp: bool) -> [u8; SA_HEADER_LEN] {
+/// The headers of a message. If `has_rmpp` is set, the RMPP header is active.
+pub(crate) fn headers(method: Method, tid: u64, has_rmpp: bool) -> [u8; SA_HEADER_LEN] {
     let mut bytes = [0; SA_HEADER_LEN];
-    let (header, rest) = MadHeader::mut_from_prefix(&mut bytes).unwrap();
+    let (header, after_header) = MadHeader::mut_from_prefix(&mut bytes).unwrap();
     header
         .set_base_version(1)
         .set_class(Class::SUBNET_ADMINISTRATION)
         .set_class_version(2)
         .set_method(method)
         .set_tid(Tid(tid));
-    let (rmpp, class) = RmppHeader::mut_from_prefix(rest).unwrap();
-    if by_rmpp {
+    let (rmpp, class) = RmppHeader::mut_from_prefix(after_header).unwrap();
+    if has_rmpp {
         rmpp.set_flags(RmppFlags::ACTIVE);
     }
     class.fill(0xCC);
     bytes
 }
 
-pub(crate) fn message(method: Method, tid: u64, data: &[u8], lid: Lid, by_rmpp: bool) -> Message {
-    let mut bytes = headers(method, tid, by_rmpp).to_vec();
+pub(crate) fn message(method: Method, tid: u64, data: &[u8], lid: Lid, has_rmpp: bool) -> Message {
+    let mut bytes = headers(method, tid, has_rmpp).to_vec();
     bytes.extend_from_slice(data);
     Message {
         bytes,
@@ -49,14 +49,15 @@ pub(crate) fn message(method: Method, tid: u64, data: &[u8], lid: Lid, by_rmpp: 
     }
 }
 
-/// Data in which no part repeats.
+/// `length` bytes of data in which no segment equals another.
 pub(crate) fn pattern(length: usize) -> Vec<u8> {
     (0..length)
         .map(|at| (at ^ ((at >> 8) * 31)) as u8)
         .collect()
 }
 
-/// A request that contains the length of its answer, followed by `extra` more bytes.
+/// A request that contains the length of its answer. With `extra`, it is segmented, and `extra`
+/// more bytes follow.
 pub(crate) fn question(tid: u64, answer: u32, extra: Option<usize>) -> Message {
     let mut data = answer.to_be_bytes().to_vec();
     let method = match extra {
@@ -104,7 +105,7 @@ const LATENCY: Duration = Duration::from_micros(10);
 
 /// A packet on the wire.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Flight {
+struct PacketOnWire {
     to: Lid,
     from: Lid,
     mad: Box<MadBytes>,
@@ -118,20 +119,20 @@ pub(crate) struct World {
     pub(crate) answers: Vec<(Lid, Message)>,
     pub(crate) failures: Vec<(Lid, Failed)>,
     /// The requests that reached the server.
-    pub(crate) questions: Vec<Message>,
+    pub(crate) requests_received: Vec<Message>,
     /// Every packet that was sent, with its sender.
     pub(crate) transcript: Vec<(Time, Lid, MadBytes)>,
-    /// Whether the server makes its answers while it sends them.
-    pub(crate) streams: bool,
+    /// Whether the server produces its answers while it sends them.
+    pub(crate) has_streamed_answers: bool,
     pub(crate) link: Link,
     random: Random,
-    flights: BinaryHeap<Reverse<(Time, u64, Flight)>>,
-    order: u64,
+    packets_on_wire: BinaryHeap<Reverse<(Time, u64, PacketOnWire)>>,
+    next_order: u64,
 }
 
 impl World {
     pub(crate) fn new(config: RmppConfig, link: Link, seed: u64) -> World {
-        // The bound is for the server only; clients receive tables.
+        // The limit applies to the server only; clients receive tables.
         let client = RmppConfig {
             max_received: 64 << 20,
             ..config.clone()
@@ -142,19 +143,19 @@ impl World {
             clients: BTreeMap::from([(CLIENT, Rmpp::new(client))]),
             answers: Vec::new(),
             failures: Vec::new(),
-            questions: Vec::new(),
+            requests_received: Vec::new(),
             transcript: Vec::new(),
-            streams: false,
+            has_streamed_answers: false,
             link,
             random: Random(seed),
-            flights: BinaryHeap::new(),
-            order: 0,
+            packets_on_wire: BinaryHeap::new(),
+            next_order: 0,
         }
     }
 
     pub(crate) fn ask(&mut self, question: Message) {
         let client = self.clients.get_mut(&CLIENT).unwrap();
-        client.send(question, PATIENCE, self.now).unwrap();
+        client.send(question, ANSWER_TIMEOUT, self.now).unwrap();
     }
 
     /// Runs until no event is left.
@@ -165,7 +166,7 @@ impl World {
                 return;
             }
         }
-        panic!("it goes on for ever");
+        panic!("the transfers do not end");
     }
 
     /// Runs up to `end`.
@@ -180,17 +181,17 @@ impl World {
 
     fn transmit(&mut self) {
         while let Some(sent) = self.server.poll_transmit(self.now) {
-            self.launch(SERVER, &sent.datagram);
+            self.put_on_wire(SERVER, &sent.datagram);
         }
         let lids: Vec<Lid> = self.clients.keys().copied().collect();
         for lid in lids {
             while let Some(sent) = self.clients.get_mut(&lid).unwrap().poll_transmit(self.now) {
-                self.launch(lid, &sent.datagram);
+                self.put_on_wire(lid, &sent.datagram);
             }
         }
     }
 
-    fn launch(&mut self, from: Lid, datagram: &Datagram) {
+    fn put_on_wire(&mut self, from: Lid, datagram: &Datagram) {
         self.transcript.push((self.now, from, datagram.mad));
         let copies = if self.random.percent(self.link.loss) {
             0
@@ -200,22 +201,23 @@ impl World {
             1
         };
         for _ in 0..copies {
-            let most = self.link.jitter.as_nanos() as u64 + 1;
-            let jitter = Duration::from_nanos(self.random.next() % most);
-            self.order += 1;
-            let flight = Flight {
+            let jitter_bound = self.link.jitter.as_nanos() as u64 + 1;
+            let jitter = Duration::from_nanos(self.random.next() % jitter_bound);
+            self.next_order += 1;
+            let on_wire = PacketOnWire {
                 to: datagram.remote.lid,
                 from,
                 mad: Box::new(datagram.mad),
             };
             let due = self.now + LATENCY + jitter;
-            self.flights.push(Reverse((due, self.order, flight)));
+            self.packets_on_wire
+                .push(Reverse((due, self.next_order, on_wire)));
         }
     }
 
-    /// Runs the next event up to `end`. Returns whether there was one.
+    /// Runs the next event up to `end`. Returns whether an event occurred.
     fn step(&mut self, end: Time) -> bool {
-        let arrival = self.flights.peek().map(|Reverse((time, ..))| *time);
+        let arrival = self.packets_on_wire.peek().map(|Reverse((time, ..))| *time);
         let deadlines = self.clients.values().filter_map(Rmpp::next_deadline);
         let deadline = deadlines.chain(self.server.next_deadline()).min();
         let Some(next) = arrival.into_iter().chain(deadline).min() else {
@@ -226,14 +228,14 @@ impl World {
         }
         self.now = self.now.max(next);
         if arrival.is_some_and(|arrival| arrival <= next) {
-            let Reverse((_, _, flight)) = self.flights.pop().unwrap();
+            let Reverse((_, _, on_wire)) = self.packets_on_wire.pop().unwrap();
             let datagram = Datagram {
-                mad: *flight.mad,
-                remote: RemoteAddress::gsi(flight.from, 0),
+                mad: *on_wire.mad,
+                remote: RemoteAddress::gsi(on_wire.from, 0),
             };
-            if flight.to == SERVER {
+            if on_wire.to == SERVER {
                 self.server.handle(&datagram, self.now);
-            } else if let Some(client) = self.clients.get_mut(&flight.to) {
+            } else if let Some(client) = self.clients.get_mut(&on_wire.to) {
                 client.handle(&datagram, self.now);
             }
         } else {
@@ -242,14 +244,14 @@ impl World {
                 client.handle_deadline(self.now);
             }
         }
-        self.take();
+        self.collect_messages();
         true
     }
 
-    fn take(&mut self) {
+    fn collect_messages(&mut self) {
         while let Some(question) = self.server.poll_message() {
             self.answer(&question);
-            self.questions.push(question);
+            self.requests_received.push(question);
         }
         while let Some(failed) = self.server.poll_failure() {
             self.failures.push((SERVER, failed));
@@ -272,7 +274,7 @@ impl World {
         let length = u32::from_be_bytes(*question.data().first_chunk().unwrap()) as usize;
         let data = pattern(length);
         let (tid, remote) = (header.tid().0, question.remote);
-        let answer = if self.streams {
+        let answer = if self.has_streamed_answers {
             let records: Vec<[u8; 1]> = data.iter().map(|&byte| [byte]).collect();
             Outgoing::Streamed(Streamed {
                 header: headers(method, tid, true),
@@ -287,7 +289,7 @@ impl World {
     }
 }
 
-/// A packet other than DATA, from headers.
+/// A packet without data; `change` sets its RMPP header.
 pub(crate) fn packet(method: Method, tid: u64, change: impl FnOnce(&mut RmppHeader)) -> MadBytes {
     let mut mad = [0; 256];
     mad[..SA_HEADER_LEN].copy_from_slice(&headers(method, tid, true));

@@ -1,6 +1,6 @@
 //! An ibsim instance, and this test binary, which runs again inside it.
 
-#![allow(clippy::print_stdout, reason = "tests say why they did nothing")]
+#![allow(clippy::print_stdout, reason = "a test prints why it is skipped")]
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -12,13 +12,13 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 const IBSIM: &str = "/usr/bin/ibsim";
-const NET: &str = "/usr/share/doc/ibsim-utils/net-examples/net.2sw2path4hca";
+const NETWORK: &str = "/usr/share/doc/ibsim-utils/net-examples/net.2sw2path4hca";
 
 /// The name of the environment variable that is set in processes inside the simulator.
 const INSIDE: &str = "RSM_INSIDE_IBSIM";
 
-/// Whether this process runs inside the simulator. An `inside_…` test outside it was started by
-/// mistake.
+/// Whether this process runs inside the simulator. An `inside_…` test does nothing outside the
+/// simulator.
 pub(crate) fn inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
@@ -28,7 +28,7 @@ pub(crate) fn inside() -> bool {
 /// # Panics
 /// ibsim is not installed, and `RSM_REQUIRE_PEERS=1` requires it.
 pub(crate) fn available() -> bool {
-    if Path::new(IBSIM).exists() && Path::new(NET).exists() {
+    if Path::new(IBSIM).exists() && Path::new(NETWORK).exists() {
         return true;
     }
     let required = std::env::var("RSM_REQUIRE_PEERS").is_ok_and(|value| value == "1");
@@ -40,7 +40,7 @@ pub(crate) fn available() -> bool {
 /// A running simulator of two switches and four hosts, `Hca1` to `Hca4`.
 pub(crate) struct Ibsim {
     process: Child,
-    /// The standard input is kept open, because its end would end the simulator.
+    /// The standard input is kept open, because the simulator ends at its end.
     _console: Option<ChildStdin>,
     socket: String,
     directory: TempDir,
@@ -54,7 +54,7 @@ impl Ibsim {
         let directory = TempDir::new().unwrap();
         let output = File::create(directory.path().join("ibsim.out")).unwrap();
         let mut process = Command::new(IBSIM)
-            .args(["-n", "-s", NET])
+            .args(["-n", "-s", NETWORK])
             .env("IBSIM_SOCKNAME", &socket)
             .stdin(Stdio::piped())
             .stdout(output.try_clone().unwrap())
@@ -81,7 +81,7 @@ impl Ibsim {
 
     /// Runs the test `name` of this binary, with its module, inside the simulator on the node
     /// `host`.
-    pub(crate) fn spawn(&self, host: &str, name: &str) -> Inside {
+    pub(crate) fn spawn(&self, host: &str, name: &str) -> InnerTest {
         let mut process = Command::new("ibsim-run")
             .arg(std::env::current_exe().unwrap())
             .args(["--exact", name, "--ignored", "--nocapture"])
@@ -94,7 +94,7 @@ impl Ibsim {
             .spawn()
             .unwrap();
         let output = BufReader::new(process.stdout.take().unwrap());
-        Inside { process, output }
+        InnerTest { process, output }
     }
 }
 
@@ -107,19 +107,19 @@ impl Drop for Ibsim {
 }
 
 /// A test that runs inside the simulator.
-pub(crate) struct Inside {
+pub(crate) struct InnerTest {
     process: Child,
     output: BufReader<ChildStdout>,
 }
 
-impl Inside {
+impl InnerTest {
     /// Waits until a line of the process's output contains `text`.
     pub(crate) fn wait_for(&mut self, text: &str) {
         let mut line = String::new();
         while !line.contains(text) {
             line.clear();
             let read = self.output.read_line(&mut line).unwrap();
-            assert_ne!(read, 0, "it ended before it said `{text}`");
+            assert_ne!(read, 0, "the process ended before it printed `{text}`");
         }
     }
 

@@ -119,24 +119,24 @@ impl Raw for Lmc {
 
 /// Lists accessors: `accessors!(View, from_bytes, as_bytes; "Name": getter, setter; ...)`.
 macro_rules! accessors {
-    ($view:ty, $from:path, $as:path; $($name:literal: $get:ident, $set:ident;)*) => {
+    ($view:ty, $view_of:path, $data_of:path; $($name:literal: $get:ident, $set:ident;)*) => {
         [$($crate::wire::accessor::Accessor {
             name: $name,
             get: |data, _| {
-                let view: &$view = $from(data.try_into().unwrap());
+                let view: &$view = $view_of(data.try_into().unwrap());
                 $crate::wire::accessor::Raw::raw(view.$get())
             },
             set: |data, _, value| {
-                let mut view: $view = *$from((&*data).try_into().unwrap());
+                let mut view: $view = *$view_of((&*data).try_into().unwrap());
                 view.$set($crate::wire::accessor::Raw::from_raw(value));
-                data.copy_from_slice($as(&view));
+                data.copy_from_slice($data_of(&view));
             },
         }),*]
     };
 }
 pub(crate) use accessors;
 
-/// The widest field that is a number; wider ones are text and paths.
+/// The width of the widest field that is a number; wider fields are text and paths.
 const NUMBER_BITS: u16 = 128;
 
 /// Checks `accessors` against `table` for views of `len` bytes. Every number in the table must have
@@ -176,12 +176,12 @@ fn check_one(len: usize, field: &FieldSpec, accessor: &Accessor) {
     }
 }
 
-/// Writes the low bits of `value` to the place in the table, a bit at a time.
+/// Writes the low bits of `value` to the field at `index`, a bit at a time.
 pub(crate) fn write_bits(data: &mut [u8], field: &FieldSpec, index: u16, value: u128) {
-    for place in 0..usize::from(field.width) {
-        let bit = field.offset_of(index) + usize::from(field.width) - 1 - place;
+    for position in 0..usize::from(field.width) {
+        let bit = field.offset_of(index) + usize::from(field.width) - 1 - position;
         let mask = 0x80 >> (bit % 8);
-        if value >> place & 1 == 1 {
+        if value >> position & 1 == 1 {
             data[bit / 8] |= mask;
         } else {
             data[bit / 8] &= !mask;
@@ -191,11 +191,11 @@ pub(crate) fn write_bits(data: &mut [u8], field: &FieldSpec, index: u16, value: 
 
 /// Checks that the fields of `table` lie inside `len` bytes and that no two share a bit.
 pub(crate) fn check_layout(len: usize, table: &[FieldSpec]) {
-    let mut taken = vec![None; len * 8];
+    let mut used = vec![None; len * 8];
     for field in table {
         for index in 0..field.count {
             let start = field.offset_of(index);
-            for (bit, slot) in taken
+            for (bit, slot) in used
                 .iter_mut()
                 .enumerate()
                 .skip(start)

@@ -21,7 +21,7 @@ macro_rules! attribute_test {
     };
 }
 
-attribute_test! { node_info, NodeInfo;
+attribute_test! { node_info_matches_its_table, NodeInfo;
     "BaseVersion": base_version, set_base_version;
     "ClassVersion": class_version, set_class_version;
     "NodeType": node_type, set_node_type;
@@ -36,7 +36,7 @@ attribute_test! { node_info, NodeInfo;
     "VendorID": vendor_id, set_vendor_id;
 }
 
-attribute_test! { switch_info, SwitchInfo;
+attribute_test! { switch_info_matches_its_table, SwitchInfo;
     "LinearFDBCap": linear_fdb_cap, set_linear_fdb_cap;
     "RandomFDBCap": random_fdb_cap, set_random_fdb_cap;
     "MulticastFDBCap": multicast_fdb_cap, set_multicast_fdb_cap;
@@ -57,7 +57,7 @@ attribute_test! { switch_info, SwitchInfo;
     "MulticastFDBTop": multicast_fdb_top, set_multicast_fdb_top;
 }
 
-attribute_test! { port_info, PortInfo;
+attribute_test! { port_info_matches_its_table, PortInfo;
     "M_Key": m_key, set_m_key;
     "GidPrefix": gid_prefix, set_gid_prefix;
     "LID": lid, set_lid;
@@ -114,7 +114,7 @@ attribute_test! { port_info, PortInfo;
     "LinkSpeedExtEnabled": link_speed_ext_enabled, set_link_speed_ext_enabled;
 }
 
-attribute_test! { sm_info, SmInfo;
+attribute_test! { sm_info_matches_its_table, SmInfo;
     "GUID": guid, set_guid;
     "SM_Key": sm_key, set_sm_key;
     "ActCount": act_count, set_act_count;
@@ -122,7 +122,7 @@ attribute_test! { sm_info, SmInfo;
     "SMState": sm_state, set_sm_state;
 }
 
-attribute_test! { extended_port_info, ExtendedPortInfo;
+attribute_test! { extended_port_info_matches_its_table, ExtendedPortInfo;
     "AME": ame, set_ame;
     "SHArPANEnable": sharp_an_enabled, set_sharp_an_enabled;
     "RouterLIDEnable": router_lid_enabled, set_router_lid_enabled;
@@ -147,7 +147,7 @@ attribute_test! { extended_port_info, ExtendedPortInfo;
     "OOOSLMask": ooo_sl_mask, set_ooo_sl_mask;
 }
 
-attribute_test! { virtualization_info, VirtualizationInfo;
+attribute_test! { virtualization_info_matches_its_table, VirtualizationInfo;
     "VPortCap": vport_cap, set_vport_cap;
     "VPortIndexTop": vport_index_top, set_vport_index_top;
     "VirtualizationEnable": enabled, set_enabled;
@@ -157,7 +157,7 @@ attribute_test! { virtualization_info, VirtualizationInfo;
     "Capability": capability, set_capability;
 }
 
-attribute_test! { vport_info, VPortInfo;
+attribute_test! { vport_info_matches_its_table, VPortInfo;
     "VPortState": state, set_state;
     "ClientReregister": client_reregister, set_client_reregister;
     "LIDRequired": lid_required, set_lid_required;
@@ -171,14 +171,14 @@ attribute_test! { vport_info, VPortInfo;
     "VPortProfile": profile, set_profile;
 }
 
-attribute_test! { vnode_info, VNodeInfo;
+attribute_test! { vnode_info_matches_its_table, VNodeInfo;
     "PartitionCap": partition_cap, set_partition_cap;
     "LocalPortNum": local_port_num, set_local_port_num;
     "NumPorts": num_ports, set_num_ports;
     "VNodeGUID": node_guid, set_node_guid;
 }
 
-attribute_test! { extended_node_info, ExtendedNodeInfo;
+attribute_test! { extended_node_info_matches_its_table, ExtendedNodeInfo;
     "SL2VLAct": sl2vl_act, set_sl2vl_act;
     "SL2VLCap": sl2vl_cap, set_sl2vl_cap;
     "AnycastLIDTop": anycast_lid_top, set_anycast_lid_top;
@@ -189,14 +189,14 @@ attribute_test! { extended_node_info, ExtendedNodeInfo;
     "ASICMaxPlanes": asic_max_planes, set_asic_max_planes;
 }
 
-attribute_test! { extended_switch_info, ExtendedSwitchInfo;
+attribute_test! { extended_switch_info_matches_its_table, ExtendedSwitchInfo;
     "ISSUApprove": issu_approve, set_issu_approve;
     "ISSURequest": issu_request, set_issu_request;
     "TurboPathCap": turbo_path_cap, set_turbo_path_cap;
     "TurboPathEnable": turbo_path_enabled, set_turbo_path_enabled;
 }
 
-attribute_test! { port_info_extended, PortInfoExtended;
+attribute_test! { port_info_extended_matches_its_table, PortInfoExtended;
     "CapMask": capability_mask, set_capability_mask;
     "FECModeActive": fec_mode_active, set_fec_mode_active;
     "FDRFECModeSupported": fdr_fec_mode_supported, set_fdr_fec_mode_supported;
@@ -209,7 +209,7 @@ attribute_test! { port_info_extended, PortInfoExtended;
     "NDRFECModeEnabled": ndr_fec_mode_enabled, set_ndr_fec_mode_enabled;
 }
 
-attribute_test! { ar_info, ArInfo;
+attribute_test! { ar_info_matches_its_table, ArInfo;
     "DynCapCalcSup": dyn_cap_calc_sup, set_dyn_cap_calc_sup;
     "ByTransportCap": by_transport_cap, set_by_transport_cap;
     "BySLEn": by_sl_en, set_by_sl_en;
@@ -234,7 +234,7 @@ attribute_test! { ar_info, ArInfo;
     "pFRNEnabled": pfrn_enabled, set_pfrn_enabled;
 }
 
-attribute_test! { notice_of_the_specification, Notice;
+attribute_test! { notice_of_the_specification_matches_its_table, Notice;
     "IsGeneric": is_generic, set_is_generic;
     "Type": notice_type, set_notice_type;
     "ProducerType/VendorID": producer_type, set_producer_type;
@@ -244,7 +244,7 @@ attribute_test! { notice_of_the_specification, Notice;
     "NoticeCount": notice_count, set_notice_count;
 }
 
-attribute_test! { notice_of_a_vendor, Notice;
+attribute_test! { notice_of_a_vendor_matches_its_table, Notice;
     "IsGeneric": is_generic, set_is_generic;
     "Type": notice_type, set_notice_type;
     "ProducerType/VendorID": vendor_id, set_vendor_id;
@@ -314,8 +314,8 @@ fn qos_config_sl_accessors_match_the_field_table() {
     assert_eq!(QosConfigSl::default().bandwidth_share(16), None);
 }
 
-/// Bytes written by hand from the layout: the share is in the upper twelve bits of each word, the
-/// limit in the others.
+/// Bytes written by hand from the layout: the share is in the upper twelve bits of each word, and
+/// the limit in the lower bits.
 #[test]
 fn qos_config_sl_has_a_word_for_each_service_level() {
     let mut config = QosConfigSl::default();
@@ -328,7 +328,8 @@ fn qos_config_sl_has_a_word_for_each_service_level() {
     expected[..8].copy_from_slice(&[0, 0, 0, 50, 0xAB, 0xC1, 0x23, 0x45]);
     expected[60..].copy_from_slice(&[0x00, 0x0F, 0xFF, 0xFF]);
     assert_eq!(config.as_data(), &expected);
-    // A limit too high for the field is the highest, and leaves the share alone.
+    // A limit that is too high for the field becomes the highest limit, and the share does not
+    // change.
     config.set_rate_limit(1, u32::MAX).set_rate_limit(16, 7);
     expected[4..8].copy_from_slice(&[0xAB, 0xCF, 0xFF, 0xFF]);
     assert_eq!(config.as_data(), &expected);
@@ -359,7 +360,7 @@ fn vport_state_accessors_match_the_field_table() {
 }
 
 #[test]
-fn tables_of_vports_have_the_layout_of_those_of_ports() {
+fn tables_of_vports_have_the_layout_of_the_tables_of_ports() {
     check_attribute::<VNodeDescription>(&[]);
     assert_eq!(VNodeDescription::new(b"vf-3").text(), b"vf-3");
     check_attribute::<VPortGuidInfo>(&[Accessor {
@@ -528,8 +529,8 @@ fn multicast_forwarding_table_accessors_match_the_field_table() {
     assert_eq!(block_and_index(Lid(0xBFFF)), None);
 }
 
-/// The byte of the mask and the bit of a port, in the assumed order of bits.
-fn place_in_mask(port: PortNum) -> (usize, u32) {
+/// The byte of a mask and the bit in the byte that stand for a port, in the assumed order of bits.
+fn byte_and_bit_of(port: PortNum) -> (usize, u32) {
     (31 - port.index() / 8, u32::from(port.0 % 8))
 }
 
@@ -542,7 +543,7 @@ fn ar_group_table_accessors_match_the_field_table() {
             let (group, word) = (usize::from(index) / 4, usize::from(index) % 4);
             let ports = view::<ArGroupTable>(data).ports(group);
             let bits = ports
-                .map(place_in_mask)
+                .map(byte_and_bit_of)
                 .filter(|(byte, _)| byte / 8 == word);
             bits.map(|(byte, bit)| 1u128 << (8 * (7 - byte % 8) as u32 + bit))
                 .sum()
@@ -551,7 +552,7 @@ fn ar_group_table_accessors_match_the_field_table() {
             changed(data, |table: &mut ArGroupTable| {
                 let (group, word) = (usize::from(index) / 4, usize::from(index) % 4);
                 let wanted = |port: &PortNum| {
-                    let (byte, bit) = place_in_mask(*port);
+                    let (byte, bit) = byte_and_bit_of(*port);
                     if byte / 8 == word {
                         value >> (8 * (7 - byte % 8) as u32 + bit) & 1 != 0
                     } else {
@@ -660,13 +661,13 @@ fn general_info_accessors_match_the_field_table() {
     }]);
 }
 
-/// The words that devices of a real fabric answered.
+/// The capability words are from answers of devices of a real fabric.
 #[test]
-fn capabilities_of_real_devices_have_their_names() {
+fn capabilities_of_real_devices_are_named() {
     let quantum2 = Capabilities([0xA02D_3775, 0x2030_5000, 0, 0]);
     let connectx7 = Capabilities([0x434B_8770, 0x0001_7000, 0x0000_0004, 0]);
     let aggregation_node = Capabilities([0x2000_0230, 0x0000_4000, 0, 0]);
-    for has in [
+    for capability in [
         Capability::PrivateLft,
         Capability::AdaptiveRouting,
         Capability::ExtendedPortInfo,
@@ -674,7 +675,7 @@ fn capabilities_of_real_devices_have_their_names() {
         Capability::SpecialPortMarking,
         Capability::FastRecovery,
     ] {
-        assert!(quantum2.has(has), "{}", has.name());
+        assert!(quantum2.has(capability), "{}", capability.name());
     }
     assert!(!quantum2.has(Capability::AdaptiveRoutingRev0));
     assert!(connectx7.has(Capability::Virtualization) && connectx7.has(Capability::OutOfOrder));
@@ -689,7 +690,7 @@ fn capabilities_of_real_devices_have_their_names() {
 }
 
 #[test]
-fn fec_modes_are_those_of_the_speed() {
+fn fec_modes_are_taken_from_the_fields_of_the_speed() {
     let mut info = PortInfoExtended::default();
     info.set_fec_mode_active(2)
         .set_hdr_fec_mode_supported(0xA)
@@ -712,7 +713,7 @@ fn node_description_is_text_up_to_the_first_nul() {
 }
 
 #[test]
-fn modifiers_are_put_together_and_taken_apart() {
+fn modifiers_are_composed_and_decomposed() {
     let port = PortNum(0xAB);
     assert_eq!(PKeyTable::modifier(port, 0x1234), 0x00AB_1234);
     assert_eq!(PKeyTable::modifier_port(0x00AB_1234), port);
@@ -749,21 +750,24 @@ fn modifiers_are_put_together_and_taken_apart() {
     assert_eq!(SwitchPortStateTable::modifier(1), 1);
 }
 
-/// Capabilities and sizes belong to the switch and stay; the bits that forward by groups of another
-/// manager are cleared.
+/// Capabilities and sizes belong to the switch and do not change; the bits that make it forward by
+/// the groups of another manager are cleared.
 #[test]
-fn disabled_ar_info_forwards_by_no_group_and_keeps_the_rest() {
-    let all = ArInfo::from_data(&[0xFF; 64]);
-    assert!(all.uses_groups());
-    let mut off = *all;
-    off.disable();
-    assert!(!off.uses_groups());
+fn disabled_ar_info_forwards_by_no_group_and_keeps_other_fields() {
+    let all_bits = ArInfo::from_data(&[0xFF; 64]);
+    assert!(all_bits.uses_groups());
+    let mut disabled = *all_bits;
+    disabled.disable();
+    assert!(!disabled.uses_groups());
     let mut expected = [0xFF; 64];
     (expected[3], expected[22]) = (0b1100_1110, 0x0F);
-    assert_eq!(off.as_data(), &expected);
-    let mut on = ArInfo::default();
-    on.set_fast_recovery_enabled(true);
-    assert!(on.uses_groups(), "another port is used where one is down");
+    assert_eq!(disabled.as_data(), &expected);
+    let mut enabled = ArInfo::default();
+    enabled.set_fast_recovery_enabled(true);
+    assert!(
+        enabled.uses_groups(),
+        "fast recovery forwards through another port of the group"
+    );
 }
 
 #[test]

@@ -14,8 +14,8 @@ pub(crate) fn bytes<const N: usize>(text: &str) -> [u8; N] {
         text.len() <= 2 * N && text.len().is_multiple_of(2),
         "{text}"
     );
-    for (slot, place) in out.iter_mut().zip((0..text.len()).step_by(2)) {
-        *slot = u8::from_str_radix(&text[place..place + 2], 16).unwrap();
+    for (slot, position) in out.iter_mut().zip((0..text.len()).step_by(2)) {
+        *slot = u8::from_str_radix(&text[position..position + 2], 16).unwrap();
     }
     out
 }
@@ -28,7 +28,7 @@ const GET_PORT_INFO: &str = "018101010000000100000012345670150015000080000003000
     0001";
 
 /// The answer of ibsim. The return path is cut after its first entries, because ibsim leaves
-/// arbitrary bytes behind them.
+/// arbitrary bytes after them.
 const PORT_INFO_RESPONSE: &str = "0181018180000001000000003456701500150000800000030000000000000000\
     ffffffff00000000000000000000000000000000000000000000000000000000\
     0000000000000000000000000000000000000000000000000000000001021f02\
@@ -47,7 +47,7 @@ const GET_PORT_INFO_TWO_HOPS: &str = "018101010000000200000012345670350015000000
 /// The request of libibmad for NodeInfo, routed by LID.
 const GET_NODE_INFO_BY_LID: &str = "010101010000000000000012345670390011";
 
-/// The data bytes of ibsim's other answers, after OpenSM had configured the subnet.
+/// The data bytes of other answers of ibsim, after OpenSM had configured the subnet.
 mod data {
     /// The NodeInfo of a CA.
     pub(super) const NODE_INFO_OF_CA: &str = "0101010200000000001000000000000000100000000000000010000100400000\
@@ -87,7 +87,7 @@ fn request(attribute: AttrId, modifier: u32, tid: u64) -> SmpRequest {
 }
 
 #[test]
-fn our_requests_are_the_bytes_of_libibmad() {
+fn requests_have_the_same_bytes_as_requests_of_libibmad() {
     let one_hop = DirectedPath::from_hops(&[PortNum(1)]).unwrap();
     let modifier = PortInfo::modifier(PortNum(3), true);
     let get = request(AttrId::PORT_INFO, modifier, 0x12_3456_7015);
@@ -124,8 +124,7 @@ fn a_captured_response_reads_as_port_info() {
     assert_eq!(info.link_width_active(), LinkWidths::X4);
 }
 
-/// Builds an attribute with setters and compares it with captured bytes, which are also printed on
-/// failure.
+/// Builds an attribute with setters and compares it with captured bytes; a failure prints both.
 fn assert_builds<A: Attribute + std::fmt::Debug>(captured: &str, build: impl FnOnce(&mut A)) {
     let mut built = A::default();
     build(&mut built);
@@ -276,7 +275,10 @@ fn a_dissection_lists_the_fields_of_a_datagram() {
         "  NeighborMTU: 2048",
         "  LinkSpeedExtActive: 0",
     ] {
-        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        assert!(
+            text.lines().any(|text_line| text_line == line),
+            "{line}\n{text}"
+        );
     }
 
     let mad: MadBytes = bytes(GET_NODE_INFO_BY_LID);
@@ -288,7 +290,7 @@ fn a_dissection_lists_the_fields_of_a_datagram() {
 }
 
 #[test]
-fn the_details_of_a_trap_are_shown_by_its_number() {
+fn the_trap_number_selects_the_dissection_of_the_details() {
     let mut details = LocalChange::default();
     details
         .set_lid(Lid(5))
@@ -314,6 +316,9 @@ fn the_details_of_a_trap_are_shown_by_its_number() {
         "  OtherLocalChanges: 1",
         "  LocalChanges: NodeDescription",
     ] {
-        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        assert!(
+            text.lines().any(|text_line| text_line == line),
+            "{line}\n{text}"
+        );
     }
 }

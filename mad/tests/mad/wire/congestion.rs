@@ -13,7 +13,7 @@ use rsm_mad::wire::header::{Class, Method};
 
 use crate::wire::captured::bytes;
 
-/// The values that libibmad decoded.
+/// The random bytes that libibmad decoded.
 fn sample() -> [u8; CC_DATA_LEN] {
     let head: [u8; 76] = bytes(
         "dc0465aa1fad1d5adae5ac1b1e5f1370796cfd10ff19af601d04acb41d022b46\
@@ -26,7 +26,7 @@ fn sample() -> [u8; CC_DATA_LEN] {
 }
 
 #[test]
-fn fields_of_nodes_and_keys_are_where_libibmad_reads_them() {
+fn fields_of_nodes_and_keys_are_at_the_offsets_of_libibmad() {
     let info = CongestionInfo::of(&sample());
     assert_eq!(info.congestion_info(), 0xDC04);
     assert_eq!(info.control_table_cap(), 0x65);
@@ -38,7 +38,7 @@ fn fields_of_nodes_and_keys_are_where_libibmad_reads_them() {
 }
 
 #[test]
-fn fields_of_a_switch_are_where_libibmad_reads_them() {
+fn fields_of_a_switch_are_at_the_offsets_of_libibmad() {
     let setting = SwitchCongestionSetting::of(&sample());
     assert_eq!(setting.control_map(), SwitchControlMap(0xDC04_65AA));
     assert_eq!(
@@ -57,7 +57,7 @@ fn fields_of_a_switch_are_where_libibmad_reads_them() {
 }
 
 #[test]
-fn fields_of_an_adapter_are_where_libibmad_reads_them() {
+fn fields_of_an_adapter_are_at_the_offsets_of_libibmad() {
     let setting = CaCongestionSetting::of(&sample());
     assert_eq!(setting.port_control(), 0xDC04);
     assert_eq!(setting.control_map(), 0x65AA);
@@ -72,7 +72,7 @@ fn fields_of_an_adapter_are_where_libibmad_reads_them() {
 }
 
 #[test]
-fn written_fields_are_read_back_and_reserved_bytes_stay() {
+fn written_fields_are_read_back_and_reserved_bytes_do_not_change() {
     let data = sample();
     let mut setting = SwitchCongestionSetting::of(&data);
     setting
@@ -116,9 +116,9 @@ fn a_request_carries_class_version_two_and_its_key() {
     assert_eq!(CcMad::from_bytes(bytes).cc_key(), key);
 }
 
-/// The offsets are those of libibmad's fields, which `ibccquery` prints.
+/// The offsets are from the fields of libibmad, which `ibccquery` prints.
 #[test]
-fn ports_of_a_switch_and_clocks_are_where_libibmad_reads_them() {
+fn ports_of_a_switch_and_clocks_are_at_the_offsets_of_libibmad() {
     let setting = SwitchPortCongestionSetting::of(&sample());
     let entry = setting.entries[0];
     assert!(entry.valid() && entry.control_type());
@@ -129,7 +129,7 @@ fn ports_of_a_switch_and_clocks_are_where_libibmad_reads_them() {
 }
 
 #[test]
-fn a_log_begins_behind_the_key() {
+fn a_log_begins_after_the_key() {
     let mut mad = CcMad::request(
         Method::GET_RESPONSE,
         attribute::CONGESTION_LOG,

@@ -10,8 +10,8 @@ use rsm_mad::wire::smp::Smp;
 use rsm_mad::wire::{MAD_LEN, MadBytes, dissect};
 
 fn any_mad() -> impl Strategy<Value = MadBytes> {
-    // Some classes and attributes are real, because random numbers hardly ever name an attribute
-    // that exists.
+    // Some classes and attributes are from the specification, because random numbers rarely name an
+    // existing attribute.
     let class = prop_oneof![Just(0x01u8), Just(0x81), Just(0x03), any::<u8>()];
     let attribute = prop_oneof![0x00u16..0x40, 0xFF10u16..0xFF93, Just(0x00F3), any::<u16>()];
     let trap = prop_oneof![Just(None), prop::sample::select(TRAPS).prop_map(Some)];
@@ -35,18 +35,18 @@ const TRAPS: &[u16] = &[64, 66, 128, 129, 131, 144, 145, 256, 257, 258, 259, 260
 
 /// Takes a view of 64 bytes and converts it back, which must change nothing, and writes its text
 /// form.
-fn view<A: Attribute + std::fmt::Debug>(data: &[u8; 64], out: &mut String) {
+fn view<A: Attribute + std::fmt::Debug>(data: &[u8; 64], text: &mut String) {
     let view = A::from_data(data);
     assert_eq!(view.as_data(), data, "{}", A::NAME);
-    write!(out, "{view:?}").unwrap();
+    write!(text, "{view:?}").unwrap();
 }
 
 /// Takes a record and converts it back, which must change nothing, and writes its text form.
-fn view_record<R: Record + std::fmt::Debug>(data: &[u8], out: &mut String) {
+fn view_record<R: Record + std::fmt::Debug>(data: &[u8], text: &mut String) {
     let record = R::from_prefix(data).unwrap();
     assert_eq!(record.as_bytes(), &data[..R::LEN], "{}", R::NAME);
     assert!(R::from_prefix(&data[..R::LEN - 1]).is_none());
-    write!(out, "{record:?}").unwrap();
+    write!(text, "{record:?}").unwrap();
 }
 
 proptest! {

@@ -1,5 +1,6 @@
-//! Values that libibmad, an independent implementation, reads from blocks of random bytes: libibmad
-//! of rdma-core 44, and for XDR, which that version does not know, libibmad of August 2026.
+//! Values that libibmad, an independent implementation, reads from blocks of random bytes. They are
+//! from libibmad of rdma-core 44, and for XDR, which that version does not know, from libibmad of
+//! August 2026.
 
 use rsm_ids::Lid;
 use rsm_mad::wire::attr::{Attribute, CapabilityMask, Details, LocalChange, Notice};
@@ -8,8 +9,8 @@ use rsm_mad::wire::header::AttrId;
 
 use crate::wire::captured::bytes;
 
-/// An attribute, 64 bytes of it, and the values that libibmad reads from its fields, by the names
-/// of the specification.
+/// An attribute, its 64 bytes, and the values that libibmad reads from its fields, by the names of
+/// the specification.
 struct Sample {
     attribute: AttrId,
     data: &'static str,
@@ -17,7 +18,7 @@ struct Sample {
 }
 
 #[test]
-fn the_tables_read_what_libibmad_reads() {
+fn field_tables_read_the_same_values_as_libibmad() {
     for sample in SAMPLES {
         let data: [u8; 64] = bytes(sample.data);
         let table = fields::of_attribute(sample.attribute).unwrap();
@@ -30,7 +31,7 @@ fn the_tables_read_what_libibmad_reads() {
 }
 
 #[test]
-fn the_details_of_trap_144_are_where_libibmad_reads_them() {
+fn details_of_trap_144_are_at_the_offsets_of_libibmad() {
     let notice = SAMPLES
         .iter()
         .find(|sample| sample.attribute == Notice::ID)

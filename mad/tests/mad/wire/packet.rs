@@ -45,19 +45,19 @@ fn mad_header_accessors_match_the_field_table() {
     );
 }
 
-/// The fields of `table` without those that belong to other classes.
+/// The fields of `table` whose names are not in `names`.
 fn without(table: &[FieldSpec], names: &[&str]) -> Vec<FieldSpec> {
-    let keep = |field: &&FieldSpec| !names.contains(&field.name);
-    table.iter().filter(keep).copied().collect()
+    let is_kept = |field: &&FieldSpec| !names.contains(&field.name);
+    table.iter().filter(is_kept).copied().collect()
 }
 
 #[test]
 fn smp_accessors_match_the_field_table() {
-    let both = [SMP, DIRECTED].concat();
-    check_layout(MAD_LEN, &both);
+    let smp_fields = [SMP, DIRECTED].concat();
+    check_layout(MAD_LEN, &smp_fields);
     check(
         MAD_LEN,
-        &without(&both, &["DrStatus"]),
+        &without(&smp_fields, &["DrStatus"]),
         &accessors! { Smp, Smp::from_bytes, Smp::as_bytes;
             "M_Key": m_key, set_m_key;
             "D": is_returning, set_returning;
@@ -70,7 +70,7 @@ fn smp_accessors_match_the_field_table() {
 }
 
 #[test]
-fn a_directed_status_leaves_d_alone() {
+fn setting_a_directed_status_does_not_change_d() {
     const DIRECTED_CLASS: u8 = 0x81;
     let status = DIRECTED.iter().find(|field| field.name == "DrStatus");
     let status = status.unwrap();
@@ -90,7 +90,7 @@ fn a_directed_status_leaves_d_alone() {
 }
 
 #[test]
-fn data_and_paths_lie_where_the_table_says() {
+fn data_and_paths_are_at_the_offsets_of_the_table() {
     let bytes = std::array::from_fn(|index| index as u8);
     let smp = Smp::from_bytes(&bytes);
     assert_eq!(smp.data()[..], bytes[64..128]);

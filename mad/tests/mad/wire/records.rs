@@ -29,8 +29,8 @@ fn check_record<R: Record>(accessors: &[Accessor]) {
     check_components::<R>();
 }
 
-/// Checks that every component is a field of the record or of an embedded attribute, in the order
-/// of both.
+/// Checks that every component is a field of the record or of an embedded attribute, and that the
+/// components are in the order of their bits.
 fn check_components<R: Record>() {
     let layout = fields::of_record(R::ID).unwrap();
     let own = layout.fields.iter().map(|field| (0, field));
@@ -48,29 +48,31 @@ fn check_components<R: Record>() {
                 0,
             ),
         };
-        let found = all.iter().any(|&(offset, field)| {
+        let is_field = all.iter().any(|&(offset, field)| {
             let start = usize::from(offset) + field.offset_of(index);
-            let inside = usize::from(component.offset) >= start
+            let is_inside = usize::from(component.offset) >= start
                 && component.offset + component.width <= start as u16 + field.width;
-            let whole = usize::from(component.offset) == start && component.width == field.width;
+            let is_whole = usize::from(component.offset) == start && component.width == field.width;
             match component.name {
-                "ServiceID8MSB" | "ServiceID56LSB" => inside && field.name.starts_with("ServiceID"),
+                "ServiceID8MSB" | "ServiceID56LSB" => {
+                    is_inside && field.name.starts_with("ServiceID")
+                }
                 "GUID0" | "GUID1" | "GUID2" | "GUID3" | "GUID4" | "GUID5" | "GUID6" | "GUID7" => {
                     let index = component.name[4..].parse().unwrap();
                     field.name == name
                         && usize::from(offset) + field.offset_of(index) == component.offset.into()
                         && field.width == component.width
                 }
-                _ => whole && (field.name == name || field.name == component.name),
+                _ => is_whole && (field.name == name || field.name == component.name),
             }
         });
-        assert!(found, "{} {component:?}", R::NAME);
+        assert!(is_field, "{} {component:?}", R::NAME);
         assert!(usize::from(component.offset + component.width) <= R::LEN * 8);
     }
-    let ordered = R::COMPONENTS.windows(2).all(|pair| {
+    let is_ordered = R::COMPONENTS.windows(2).all(|pair| {
         pair[0].mask < pair[1].mask && pair[0].offset + pair[0].width <= pair[1].offset
     });
-    assert!(ordered, "{}", R::NAME);
+    assert!(is_ordered, "{}", R::NAME);
 }
 
 macro_rules! record_test {
@@ -82,7 +84,7 @@ macro_rules! record_test {
     };
 }
 
-record_test! { class_port_info, ClassPortInfo;
+record_test! { class_port_info_matches_its_table, ClassPortInfo;
     "BaseVersion": base_version, set_base_version;
     "ClassVersion": class_version, set_class_version;
     "CapabilityMask": capability_mask, set_capability_mask;
@@ -107,11 +109,11 @@ record_test! { class_port_info, ClassPortInfo;
     "TrapQ_Key": trap_q_key, set_trap_q_key;
 }
 
-record_test! { notice, SaNotice;
+record_test! { notice_matches_its_table, SaNotice;
     "IssuerGID": issuer_gid, set_issuer_gid;
 }
 
-record_test! { inform_info_generic, InformInfo;
+record_test! { inform_info_generic_matches_its_table, InformInfo;
     "GID": gid, set_gid;
     "LIDRangeBegin": lid_range_begin, set_lid_range_begin;
     "LIDRangeEnd": lid_range_end, set_lid_range_end;
@@ -124,7 +126,7 @@ record_test! { inform_info_generic, InformInfo;
     "ProducerType/VendorID": producer_type, set_producer_type;
 }
 
-record_test! { inform_info_of_a_vendor, InformInfo;
+record_test! { inform_info_of_a_vendor_matches_its_table, InformInfo;
     "GID": gid, set_gid;
     "LIDRangeBegin": lid_range_begin, set_lid_range_begin;
     "LIDRangeEnd": lid_range_end, set_lid_range_end;
@@ -137,60 +139,60 @@ record_test! { inform_info_of_a_vendor, InformInfo;
     "ProducerType/VendorID": vendor_id, set_vendor_id;
 }
 
-record_test! { node_record, NodeRecord;
+record_test! { node_record_matches_its_table, NodeRecord;
     "LID": lid, set_lid;
 }
 
-record_test! { port_info_record, PortInfoRecord;
+record_test! { port_info_record_matches_its_table, PortInfoRecord;
     "EndportLID": end_port_lid, set_end_port_lid;
     "PortNum": port_num, set_port_num;
     "Options": options, set_options;
 }
 
-record_test! { sl_to_vl_mapping_table_record, SlToVlMappingTableRecord;
+record_test! { sl_to_vl_mapping_table_record_matches_its_table, SlToVlMappingTableRecord;
     "LID": lid, set_lid;
     "InputPortNum": input_port_num, set_input_port_num;
     "OutputPortNum": output_port_num, set_output_port_num;
 }
 
-record_test! { switch_info_record, SwitchInfoRecord;
+record_test! { switch_info_record_matches_its_table, SwitchInfoRecord;
     "LID": lid, set_lid;
 }
 
-record_test! { linear_forwarding_table_record, LinearForwardingTableRecord;
+record_test! { linear_forwarding_table_record_matches_its_table, LinearForwardingTableRecord;
     "LID": lid, set_lid;
     "BlockNum": block_num, set_block_num;
 }
 
-record_test! { multicast_forwarding_table_record, MulticastForwardingTableRecord;
+record_test! { multicast_forwarding_table_record_matches_its_table, MulticastForwardingTableRecord;
     "LID": lid, set_lid;
     "Position": position, set_position;
     "BlockNum": block_num, set_block_num;
 }
 
-record_test! { sm_info_record, SmInfoRecord;
+record_test! { sm_info_record_matches_its_table, SmInfoRecord;
     "LID": lid, set_lid;
 }
 
-record_test! { link_record, LinkRecord;
+record_test! { link_record_matches_its_table, LinkRecord;
     "FromLID": from_lid, set_from_lid;
     "FromPort": from_port, set_from_port;
     "ToPort": to_port, set_to_port;
     "ToLID": to_lid, set_to_lid;
 }
 
-record_test! { guid_info_record, GuidInfoRecord;
+record_test! { guid_info_record_matches_its_table, GuidInfoRecord;
     "LID": lid, set_lid;
     "BlockNum": block_num, set_block_num;
 }
 
-record_test! { p_key_table_record, PKeyTableRecord;
+record_test! { p_key_table_record_matches_its_table, PKeyTableRecord;
     "LID": lid, set_lid;
     "BlockNum": block_num, set_block_num;
     "PortNum": port_num, set_port_num;
 }
 
-record_test! { path_record, PathRecord;
+record_test! { path_record_matches_its_table, PathRecord;
     "ServiceID": service_id, set_service_id;
     "DGID": dgid, set_dgid;
     "SGID": sgid, set_sgid;
@@ -214,13 +216,13 @@ record_test! { path_record, PathRecord;
     "Preference": preference, set_preference;
 }
 
-record_test! { vl_arbitration_table_record, VlArbitrationTableRecord;
+record_test! { vl_arbitration_table_record_matches_its_table, VlArbitrationTableRecord;
     "LID": lid, set_lid;
     "OutputPortNum": output_port_num, set_output_port_num;
     "BlockNum": block_num, set_block_num;
 }
 
-record_test! { mc_member_record, McMemberRecord;
+record_test! { mc_member_record_matches_its_table, McMemberRecord;
     "MGID": mgid, set_mgid;
     "PortGID": port_gid, set_port_gid;
     "Q_Key": q_key, set_q_key;
@@ -241,7 +243,7 @@ record_test! { mc_member_record, McMemberRecord;
     "ProxyJoin": proxy_join, set_proxy_join;
 }
 
-record_test! { trace_record, TraceRecord;
+record_test! { trace_record_matches_its_table, TraceRecord;
     "GIDPrefix": gid_prefix, set_gid_prefix;
     "IDGeneration": id_generation, set_id_generation;
     "NodeType": node_type, set_node_type;
@@ -253,7 +255,7 @@ record_test! { trace_record, TraceRecord;
     "ExitPort": exit_port, set_exit_port;
 }
 
-record_test! { multi_path_record, MultiPathRecord;
+record_test! { multi_path_record_matches_its_table, MultiPathRecord;
     "RawTraffic": raw_traffic, set_raw_traffic;
     "FlowLabel": flow_label, set_flow_label;
     "HopLimit": hop_limit, set_hop_limit;
@@ -276,13 +278,13 @@ record_test! { multi_path_record, MultiPathRecord;
     "ServiceID56LSB": service_id_56_lsb, set_service_id_56_lsb;
 }
 
-record_test! { inform_info_record, InformInfoRecord;
+record_test! { inform_info_record_matches_its_table, InformInfoRecord;
     "SubscriberGID": subscriber_gid, set_subscriber_gid;
     "Enum": enumeration, set_enumeration;
 }
 
-/// The accessor of one of the rows of data of a ServiceRecord, with items of `width` bytes from
-/// byte `start` of the data on.
+/// The accessor of one row of service data, whose items have `width` bytes and begin at byte
+/// `start` of the data.
 macro_rules! service_data {
     ($name:literal, $start:literal, $width:literal) => {
         Accessor {
@@ -335,8 +337,8 @@ fn service_record_accessors_match_the_field_table() {
     assert_eq!(record.service_name(), &[b'n'; 64]);
 }
 
-/// Checks for arbitrary bytes that the attribute in `R` is bytes `at..at + len` of it, and that
-/// setting it changes only those.
+/// Checks for arbitrary bytes that the attribute in `R` is the bytes `at..at + len` of the record,
+/// and that setting the attribute changes only these bytes.
 fn check_embedded<R: Record>(
     at: usize,
     len: usize,
@@ -347,14 +349,14 @@ fn check_embedded<R: Record>(
         prop::collection::vec(any::<u8>(), R::LEN),
         prop::array::uniform32(any::<u8>()),
     );
-    let outcome = TestRunner::deterministic().run(&input, |(before, half)| {
+    let outcome = TestRunner::deterministic().run(&input, |(before, half_data)| {
         let read = get(view(&before));
         prop_assert_eq!(&read[..len], &before[at..at + len]);
         prop_assert!(read[len..].iter().all(|&byte| byte == 0));
 
         let mut data = [0; 64];
-        data[..32].copy_from_slice(&half);
-        data[32..].copy_from_slice(&half);
+        data[..32].copy_from_slice(&half_data);
+        data[32..].copy_from_slice(&half_data);
         let mut after = before.clone();
         changed(&mut after, |record| set(record, &data));
         prop_assert_eq!(&after[..at], &before[..at]);
@@ -367,7 +369,7 @@ fn check_embedded<R: Record>(
     }
 }
 
-macro_rules! copied {
+macro_rules! check_copied {
     ($record:ident, $attribute:ident, $at:literal, $len:literal, $get:ident, $set:ident) => {
         check_embedded::<$record>(
             $at,
@@ -380,7 +382,7 @@ macro_rules! copied {
     };
 }
 
-macro_rules! borrowed {
+macro_rules! check_borrowed {
     ($record:ident, $attribute:ident, $at:literal, $get:ident, $get_mut:ident) => {
         check_embedded::<$record>(
             $at,
@@ -392,9 +394,9 @@ macro_rules! borrowed {
 }
 
 #[test]
-fn attributes_lie_in_their_records() {
-    copied!(NodeRecord, NodeInfo, 4, 40, node_info, set_node_info);
-    copied!(
+fn embedded_attributes_are_at_their_offsets() {
+    check_copied!(NodeRecord, NodeInfo, 4, 40, node_info, set_node_info);
+    check_copied!(
         NodeRecord,
         NodeDescription,
         44,
@@ -402,7 +404,7 @@ fn attributes_lie_in_their_records() {
         node_description,
         set_node_description
     );
-    copied!(
+    check_copied!(
         SwitchInfoRecord,
         SwitchInfo,
         4,
@@ -410,9 +412,9 @@ fn attributes_lie_in_their_records() {
         switch_info,
         set_switch_info
     );
-    copied!(SmInfoRecord, SmInfo, 4, 21, sm_info, set_sm_info);
-    copied!(SaNotice, Notice, 0, 64, notice, set_notice);
-    copied!(
+    check_copied!(SmInfoRecord, SmInfo, 4, 21, sm_info, set_sm_info);
+    check_copied!(SaNotice, Notice, 0, 64, notice, set_notice);
+    check_copied!(
         SlToVlMappingTableRecord,
         SlToVlMapping,
         8,
@@ -420,18 +422,18 @@ fn attributes_lie_in_their_records() {
         mapping,
         set_mapping
     );
-    borrowed!(PortInfoRecord, PortInfo, 4, port_info, port_info_mut);
-    borrowed!(PKeyTableRecord, PKeyTable, 8, table, table_mut);
-    borrowed!(GuidInfoRecord, GuidInfo, 8, guid_info, guid_info_mut);
-    borrowed!(VlArbitrationTableRecord, VlArbitration, 8, table, table_mut);
-    borrowed!(
+    check_borrowed!(PortInfoRecord, PortInfo, 4, port_info, port_info_mut);
+    check_borrowed!(PKeyTableRecord, PKeyTable, 8, table, table_mut);
+    check_borrowed!(GuidInfoRecord, GuidInfo, 8, guid_info, guid_info_mut);
+    check_borrowed!(VlArbitrationTableRecord, VlArbitration, 8, table, table_mut);
+    check_borrowed!(
         LinearForwardingTableRecord,
         LinearForwardingTable,
         8,
         table,
         table_mut
     );
-    borrowed!(
+    check_borrowed!(
         MulticastForwardingTableRecord,
         MulticastForwardingTable,
         8,
@@ -541,7 +543,7 @@ fn split(data: &[u8]) -> &SaHeader {
 }
 
 #[test]
-fn a_multi_path_question_has_its_gids_behind_it() {
+fn gids_of_a_multi_path_query_follow_the_record() {
     let mut data = vec![0; 24 + 3 * 16];
     data[24 + 15] = 1;
     data[40 + 15] = 2;
@@ -558,7 +560,7 @@ fn a_multi_path_question_has_its_gids_behind_it() {
 }
 
 #[test]
-fn a_datagram_is_shown_with_its_record() {
+fn dissection_of_an_sa_datagram_shows_its_record() {
     let mut record = PathRecord::default();
     record
         .set_slid(Lid(17))

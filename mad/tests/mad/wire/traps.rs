@@ -25,20 +25,20 @@ macro_rules! details_test {
     };
 }
 
-details_test! { gid_change, GidChange, 64 | 65 | 66 | 67;
+details_test! { gid_change_matches_its_table, GidChange, 64 | 65 | 66 | 67;
     "GIDADDR": gid, set_gid;
 }
 
-details_test! { link_state_change, LinkStateChange, 128;
+details_test! { link_state_change_matches_its_table, LinkStateChange, 128;
     "LIDADDR": lid, set_lid;
 }
 
-details_test! { port_threshold, PortThreshold, 129 | 130 | 131;
+details_test! { port_threshold_matches_its_table, PortThreshold, 129 | 130 | 131;
     "LIDADDR": lid, set_lid;
     "PORTNO": port_num, set_port_num;
 }
 
-details_test! { local_change, LocalChange, 144;
+details_test! { local_change_matches_its_table, LocalChange, 144;
     "LIDADDR": lid, set_lid;
     "OtherLocalChanges": other_local_changes, set_other_local_changes;
     "CAPABILITYMASK": capability_mask, set_capability_mask;
@@ -46,12 +46,12 @@ details_test! { local_change, LocalChange, 144;
     "CAPABILITYMASK2": capability_mask2, set_capability_mask2;
 }
 
-details_test! { system_image_guid_change, SystemImageGuidChange, 145;
+details_test! { system_image_guid_change_matches_its_table, SystemImageGuidChange, 145;
     "LIDADDR": lid, set_lid;
     "SYSTEMIMAGEGUID": system_image_guid, set_system_image_guid;
 }
 
-details_test! { bad_m_key, BadMKey, 256;
+details_test! { bad_m_key_matches_its_table, BadMKey, 256;
     "LIDADDR": lid, set_lid;
     "DRSLID": dr_slid, set_dr_slid;
     "METHOD": method, set_method;
@@ -63,7 +63,7 @@ details_test! { bad_m_key, BadMKey, 256;
     "DRHopCount": dr_hop_count, set_dr_hop_count;
 }
 
-details_test! { bad_keys, BadKeys, 257 | 258;
+details_test! { bad_keys_matches_its_table, BadKeys, 257 | 258;
     "LIDADDR1": lid1, set_lid1;
     "LIDADDR2": lid2, set_lid2;
     "KEY": key, set_key;
@@ -74,7 +74,7 @@ details_test! { bad_keys, BadKeys, 257 | 258;
     "GIDADDR2": gid2, set_gid2;
 }
 
-details_test! { bad_p_key_at_switch, BadPKeyAtSwitch, 259;
+details_test! { bad_p_key_at_switch_matches_its_table, BadPKeyAtSwitch, 259;
     "DataValid": data_valid, set_data_valid;
     "LIDADDR1": lid1, set_lid1;
     "LIDADDR2": lid2, set_lid2;
@@ -107,7 +107,7 @@ fn an_unknown_trap_keeps_its_bytes() {
 }
 
 #[test]
-fn a_link_state_trap_is_byte_for_byte_what_the_figure_says() {
+fn link_state_trap_has_the_bytes_of_the_figure() {
     let mut details = LinkStateChange::default();
     details.set_lid(Lid(0x1234));
     let notice = Notice::generic(
@@ -124,7 +124,7 @@ fn a_link_state_trap_is_byte_for_byte_what_the_figure_says() {
 }
 
 #[test]
-fn thresholds_name_their_port() {
+fn threshold_trap_names_its_port() {
     let mut details = PortThreshold::default();
     details.set_lid(Lid(9)).set_port_num(PortNum(36));
     let notice = Notice::generic(
@@ -160,12 +160,12 @@ macro_rules! nvidia_test {
     };
 }
 
-nvidia_test! { vport_state_change, VPortStateChange, VPORT_STATE_CHANGE;
+nvidia_test! { vport_state_change_matches_its_table, VPortStateChange, VPORT_STATE_CHANGE;
     "LIDADDR": lid, set_lid;
     "TrapNumber": trap, set_trap;
 }
 
-nvidia_test! { vport_local_change, VPortLocalChange, VPORT_LOCAL_CHANGE;
+nvidia_test! { vport_local_change_matches_its_table, VPortLocalChange, VPORT_LOCAL_CHANGE;
     "LIDADDR": lid, set_lid;
     "OtherLocalChanges": other_local_changes, set_other_local_changes;
     "CapabilityMask": capability_mask, set_capability_mask;
