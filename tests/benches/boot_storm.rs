@@ -1,12 +1,13 @@
-//! All hosts start at once, and a whole rsm answers them: with its own store, and with an etcd of three
-//! members behind.
+//! Starts all hosts at once against a whole rsm: with its own store, and with a shared etcd of
+//! three members.
 //!
-//! `cargo bench -p rsm-tests --bench boot_storm [-- --spec SPEC] [--only sled|etcd]`; by default
-//! 45,056 hosts.
+//! `cargo bench -p rsm-tests --bench boot_storm [-- --spec SPEC] [--only sled|etcd]`; the default
+//! fabric has 45,056 hosts.
 //!
-//! The fabric is simulated in this process, rsm reaches it by umad. Hosts behave as in `join_storm`.
-//! `waiting` and `lag` are the most that `rsmctl status` showed of registrations which etcd did not
-//! hold yet, `stored` the time from the first request until it held them all. Memory is that of rsm.
+//! This process simulates the fabric, and rsm reaches it by umad. Hosts behave as in `join_storm`.
+//! `waiting` and `lag` are the maximum number and the maximum delay of the registrations that etcd
+//! did not yet hold, as `rsmctl status` showed them. `stored` is the time from the first request
+//! until etcd held all registrations. The memory is the memory of rsm.
 
 mod options;
 
@@ -22,16 +23,16 @@ use rsm_tests::storm::{Crowd, Host, Ports};
 
 use options::Options;
 
-/// 45,056 hosts.
+/// The fabric without `--spec`: 45,056 hosts.
 const DEFAULT_SPEC: &str = "pgft:3;32,32,44;1,32,16;1,1,2";
 
-/// Longer than it takes to bring the subnet up, and to store what hosts registered.
+/// The time limit for bringing the subnet up and for storing the registrations.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Time between two looks at the manager.
-const LOOK: Duration = Duration::from_millis(100);
+/// The time between two checks of the manager's status.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Members of etcd.
+/// The number of members of etcd.
 const MEMBERS: usize = 3;
 
 type Failure = Box<dyn std::error::Error>;
@@ -57,7 +58,7 @@ fn run(spec: &str, store: &str, out: &mut impl Write) -> Result<(), Failure> {
         "etcd" => site.rsm(0, "one", ""),
         _ => site.rsm_alone(0, "one"),
     };
-    let watch = Stopwatch::start();
+    let stopwatch = Stopwatch::start();
     wait(&rsm, |status| status["state"] == "up")?;
     wait(&rsm, |status| backlog(status).waiting == 0)?;
     let hosts = Host::all_of(&site.fabric)?;
@@ -65,44 +66,47 @@ fn run(spec: &str, store: &str, out: &mut impl Write) -> Result<(), Failure> {
         out,
         "  {} hosts up and stored after {:.1} s",
         hosts.len(),
-        watch.elapsed().as_secs_f64()
+        stopwatch.elapsed().as_secs_f64()
     )?;
 
     let fabric = &site.fabric;
     let (ports, answers) = Ports::attach(&fabric.fabric.sim, &hosts, fabric.lid(0))?;
     let send = |index: usize, mad: &SaMad| ports.send(index, mad);
     let mut crowd = Crowd::new(&hosts, send, answers);
-    crowd.wait_until_it_answers();
+    crowd.wait_until_answered();
 
     let process = rsm.process.id().to_string();
     reset_peak(&process);
     let resident = memory(&process, "VmRSS:");
-    let watch = Stopwatch::start();
+    let stopwatch = Stopwatch::start();
     let is_over = AtomicBool::new(false);
-    let (outcome, most) = std::thread::scope(|scope| {
-        let looks = scope.spawn(|| {
-            let mut most = Backlog::default();
+    let (outcome, max_backlog) = std::thread::scope(|scope| {
+        let monitor = scope.spawn(|| {
+            let mut max_backlog = Backlog::default();
             while !is_over.load(Ordering::Relaxed) || backlog(&rsm.status()).waiting > 0 {
-                let seen = backlog(&rsm.status());
-                most.waiting = most.waiting.max(seen.waiting);
-                most.lag_ms = most.lag_ms.max(seen.lag_ms);
-                std::thread::sleep(LOOK);
+                let current = backlog(&rsm.status());
+                max_backlog.waiting = max_backlog.waiting.max(current.waiting);
+                max_backlog.lag_ms = max_backlog.lag_ms.max(current.lag_ms);
+                std::thread::sleep(CHECK_INTERVAL);
             }
-            (most, watch.elapsed())
+            (max_backlog, stopwatch.elapsed())
         });
         let outcome = crowd.run();
         is_over.store(true, Ordering::Relaxed);
-        (outcome, looks.join().expect("it only looks"))
+        (
+            outcome,
+            monitor.join().expect("the polling thread does not panic"),
+        )
     });
     outcome.report(out)?;
-    let (most, stored) = most;
+    let (max_backlog, stored_after) = max_backlog;
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     writeln!(
         out,
         "  waiting at most {} rows, lag at most {} ms, stored after {:.1} ms; memory {:.1} MiB, at most {:.1} MiB",
-        most.waiting,
-        most.lag_ms,
-        milliseconds(stored),
+        max_backlog.waiting,
+        max_backlog.lag_ms,
+        milliseconds(stored_after),
         mib(resident),
         mib(memory(&process, "VmHWM:")),
     )?;
@@ -110,7 +114,7 @@ fn run(spec: &str, store: &str, out: &mut impl Write) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Registrations that the shared store does not hold yet; none without one.
+/// The registrations that the shared store does not hold yet; zero without a shared store.
 #[derive(Clone, Copy, Default)]
 struct Backlog {
     waiting: u64,
@@ -125,7 +129,9 @@ fn backlog(status: &serde_json::Value) -> Backlog {
     }
 }
 
-fn wait(rsm: &Manager, holds: impl Fn(&serde_json::Value) -> bool) -> Result<(), Failure> {
-    let held = wait_for_every(LOOK, LIMIT, || holds(&rsm.status()).then_some(()));
-    held.ok_or_else(|| format!("{}\n{}", rsm.status(), rsm.process.stderr_so_far()).into())
+fn wait(rsm: &Manager, is_reached: impl Fn(&serde_json::Value) -> bool) -> Result<(), Failure> {
+    let reached = wait_for_every(CHECK_INTERVAL, LIMIT, || {
+        is_reached(&rsm.status()).then_some(())
+    });
+    reached.ok_or_else(|| format!("{}\n{}", rsm.status(), rsm.process.stderr_so_far()).into())
 }

@@ -1,9 +1,9 @@
-//! Bringing a subnet up: rsm next to OpenSM on the same simulated fabric.
+//! Compares how rsm and OpenSM bring the subnet of the same simulated fabric up.
 //!
 //! `cargo bench -p rsm-tests --bench bringup [-- [--net FILE | --spec SPEC] [--rounds N] [--only
-//! NAME]]`. Every run starts with a fresh ibsim, in which no port has a LID; contenders take turns.
-//! Wall time and peak memory are those of the whole process, without the tap; one more run through
-//! the tap counts SMPs.
+//! NAME]]`. Every run starts with a fresh ibsim, in which no port has a LID, and contenders take
+//! turns. Wall time and peak memory are figures of the whole process, measured without the tap; one
+//! more run through the tap counts SMPs.
 
 mod options;
 
@@ -23,10 +23,10 @@ use options::Options;
 /// The fabric of the comparison: 3,456 hosts and 720 switches.
 const DEFAULT_SPEC: &str = "fat-tree:k=24,levels=3";
 
-/// Longest a contender may take.
+/// The time limit for a run of a contender.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// The contenders by name, and how to start them.
+/// The contenders: for each its name and the function that starts it.
 const CONTENDERS: [(&str, Start); 3] = [
     ("rsm", |ibsim, tap, host| {
         rsm_once(ibsim, tap, host, &ibsim.directory().join("state"))
@@ -54,18 +54,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut comparison = Comparison::default();
     for round in 1..=options.rounds() {
         for (name, start) in &contenders {
-            let (wall, peak) = timed(&net, *start)?;
+            let (wall, peak_mib) = measure_run(&net, *start)?;
             comparison.of(name).add("wall_ms", milliseconds(wall));
-            comparison.of(name).add("peak_rss_mib", peak);
+            comparison.of(name).add("peak_rss_mib", peak_mib);
             writeln!(
                 out,
-                "round {round}: {name}: {:.0} ms, {peak:.0} MiB",
+                "round {round}: {name}: {:.0} ms, {peak_mib:.0} MiB",
                 milliseconds(wall)
             )?;
         }
     }
     for (name, start) in &contenders {
-        let tally = counted(&net, *start)?;
+        let tally = count_requests(&net, *start)?;
         comparison.of(name).add("smps", tally.total() as f64);
         writeln!(out, "{name}: {tally}")?;
     }
@@ -74,8 +74,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// One run: whole-process wall time and peak memory in MiB.
-fn timed(net: &Path, start: Start) -> Result<(Duration, f64), Error> {
+/// Runs a contender once. Returns the wall time and the peak memory in MiB of the whole process.
+fn measure_run(net: &Path, start: Start) -> Result<(Duration, f64), Error> {
     let ibsim = Ibsim::start(net)?;
     let hosts = ibsim.hosts();
     let finished = start(&ibsim, None, hosts[0])?.run(LIMIT)?.success()?;
@@ -83,7 +83,7 @@ fn timed(net: &Path, start: Start) -> Result<(Duration, f64), Error> {
     if !states.not_active.is_empty() {
         return Err(Error::Failed {
             command: finished.command,
-            outcome: "ports left inactive".into(),
+            outcome: "ports are not Active after the run".into(),
             output: states.not_active.join(", "),
         });
     }
@@ -93,8 +93,9 @@ fn timed(net: &Path, start: Start) -> Result<(Duration, f64), Error> {
     ))
 }
 
-/// One run through the tap: the requests sent. rsm's own count must be the same.
-fn counted(net: &Path, start: Start) -> Result<Tally, Error> {
+/// Runs a contender once through the tap. Returns the sent requests, which must equal rsm's own
+/// count.
+fn count_requests(net: &Path, start: Start) -> Result<Tally, Error> {
     let ibsim = Ibsim::start(net)?;
     let tap = Tap::open(&ibsim)?;
     let finished = start(&ibsim, Some(&tap), ibsim.hosts()[0])?
@@ -102,11 +103,11 @@ fn counted(net: &Path, start: Start) -> Result<Tally, Error> {
         .success()?;
     let tally = tap.tally();
     if let Ok(report) = OnceReport::of(&finished) {
-        let own = report.smps_sent()?;
-        if own != tally.total() {
+        let reported = report.smps_sent()?;
+        if reported != tally.total() {
             return Err(Error::Output {
                 program: "rsm".into(),
-                detail: format!("says it sent {own} SMPs, the tap saw {tally}"),
+                detail: format!("reports {reported} sent SMPs, but the tap counted {tally}"),
             });
         }
     }

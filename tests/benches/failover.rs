@@ -49,14 +49,14 @@ const ROUNDS: usize = 60;
 /// One round in this many has no broken cable: round 0 and every sixth round after it.
 const UNBROKEN: usize = 6;
 
-/// The time limit for each step of a manager.
+/// The time limit for each wait for a manager.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// The time between two checks of a condition.
-const LOOK: Duration = Duration::from_millis(2);
+const CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The time for which a host waits for an answer before it repeats the request.
-const PATIENCE: Duration = Duration::from_millis(20);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// The time without a request, Gets of SMInfo excepted, after which the managers count as quiet.
 const QUIET: Duration = Duration::from_secs(2);
@@ -64,7 +64,8 @@ const QUIET: Duration = Duration::from_secs(2);
 /// The indices of the observed hosts, which register with the SA: the third to the sixth host.
 const OBSERVED: std::ops::Range<usize> = 2..6;
 
-/// The settings of OpenSM. OpenSM accepts polling times from 10 ms on; 100 ms is rsm's own.
+/// The settings of OpenSM. OpenSM accepts polling times from 10 ms on; 100 ms is the polling time
+/// of rsm.
 const OPENSM_KEYS: &str = "sminfo_polling_timeout 100\npolling_retry_number 3\n";
 
 type Failure = Box<dyn std::error::Error>;
@@ -85,20 +86,20 @@ impl Resident {
 }
 
 /// A fabric for managers of one kind.
-enum Field {
+enum ManagedFabric {
     Rsm(Site),
     OpenSm(Managed),
 }
 
 /// Two managers on one fabric.
 struct Pair {
-    // Drop before the fabric.
+    // The managers are dropped before the fabric.
     managers: [Option<Resident>; 2],
-    places: [usize; 2],
+    host_indices: [usize; 2],
     master: usize,
-    started: usize,
+    start_count: usize,
     hosts: Vec<Host>,
-    field: Field,
+    managed: ManagedFabric,
 }
 
 /// The figures of one round.
@@ -146,11 +147,14 @@ fn compare(options: &Options, spec: &str) -> Result<(), Failure> {
         let mut pair = Pair::start(name, spec, options.loss())?;
         let mut failovers = Vec::new();
         for round in 0..options.rounds() {
-            let failover = pair.fail(round)?;
+            let failover = pair.measure_failover(round)?;
             failover.add_to(&mut comparison, name);
             failovers.push(failover);
         }
-        let answers: Vec<f64> = failovers.iter().map(|f| milliseconds(f.answer)).collect();
+        let answers: Vec<f64> = failovers
+            .iter()
+            .map(|failover| milliseconds(failover.answer))
+            .collect();
         write!(
             out,
             "{spec}, {name}: p95 of answer_ms {:.0}",
@@ -184,27 +188,27 @@ impl Failover {
     }
 }
 
-impl Field {
+impl ManagedFabric {
     fn fabric(&self) -> &Managed {
         match self {
-            Field::Rsm(site) => &site.fabric,
-            Field::OpenSm(fabric) => fabric,
+            ManagedFabric::Rsm(site) => &site.fabric,
+            ManagedFabric::OpenSm(fabric) => fabric,
         }
     }
 
-    /// Starts a manager at the host with the index `place`, and waits until the manager is master,
-    /// or standby if `stands_by`.
-    fn manager(&self, place: usize, name: &str, stands_by: bool) -> Result<Resident, Failure> {
+    /// Starts a manager at the host with the index `host_index`, and waits until the manager is
+    /// master, or standby if `stands_by`.
+    fn manager(&self, host_index: usize, name: &str, stands_by: bool) -> Result<Resident, Failure> {
         match self {
-            Field::Rsm(site) => {
-                let manager = site.rsm(place, name, "");
+            ManagedFabric::Rsm(site) => {
+                let manager = site.rsm(host_index, name, "");
                 manager.wait_state(if stands_by { "standby" } else { "up" });
                 Ok(Resident::Rsm(manager))
             }
-            Field::OpenSm(fabric) => {
+            ManagedFabric::OpenSm(fabric) => {
                 let hosted = &fabric.fabric;
                 let socket = hosted.directory().join("fabric.sock");
-                let host = fabric.hosts[place].0.to_string();
+                let host = fabric.hosts[host_index].0.to_string();
                 let opensm = served::client(hosted.directory(), &socket, &host, "opensm")?;
                 let file = opensm.directory().join("opensm.conf");
                 std::fs::write(&file, OPENSM_KEYS)?;
@@ -222,76 +226,81 @@ impl Field {
 
 impl Pair {
     fn start(name: &str, spec: &str, loss: f64) -> Result<Pair, Failure> {
-        let field = match name {
-            "rsm" => Field::Rsm(Site::start(spec, 3)),
-            _ => Field::OpenSm(Managed::start(spec)),
+        let managed = match name {
+            "rsm" => ManagedFabric::Rsm(Site::start(spec, 3)),
+            _ => ManagedFabric::OpenSm(Managed::start(spec)),
         };
-        let places = [0, field.fabric().hosts.len() - 1];
-        let first = field.manager(places[0], "0", false)?;
-        let second = field.manager(places[1], "1", true)?;
-        let hosts = OBSERVED.map(|place| field.fabric().host(place)).collect();
+        let host_indices = [0, managed.fabric().hosts.len() - 1];
+        let first = managed.manager(host_indices[0], "0", false)?;
+        let second = managed.manager(host_indices[1], "1", true)?;
+        let hosts = OBSERVED
+            .map(|host_index| managed.fabric().host(host_index))
+            .collect();
         let mut pair = Pair {
             managers: [Some(first), Some(second)],
-            places,
+            host_indices,
             master: 0,
-            started: 2,
+            start_count: 2,
             hosts,
-            field,
+            managed,
         };
         pair.wait_answer();
         // On a large fabric, OpenSM's SA does not answer during the first sweeps, for over half a
         // minute.
-        pair.rest()?;
-        register(pair.field.fabric(), &mut pair.hosts);
-        pair.rest()?;
-        let sim = &pair.field.fabric().fabric.sim;
+        pair.wait_until_quiet()?;
+        register(pair.managed.fabric(), &mut pair.hosts);
+        pair.wait_until_quiet()?;
+        let sim = &pair.managed.fabric().fabric.sim;
         sim.with(move |sim| sim.set_loss(loss))??;
         Ok(pair)
     }
 
     /// Kills the master, measures the failover, and restarts the killed manager.
-    fn fail(&mut self, round: usize) -> Result<Failover, Failure> {
-        let lids = self.field.fabric().lids();
+    fn measure_failover(&mut self, round: usize) -> Result<Failover, Failure> {
+        let lids = self.managed.fabric().lids();
         let registered = self.registered();
-        let told: u32 = self.hosts.iter().map(Host::reregistrations).sum();
-        let cables = self.field.fabric().cables();
+        let reregistrations_before: u32 = self.hosts.iter().map(Host::reregistrations).sum();
+        let cables = self.managed.fabric().cables();
         let cable = cables[round * 31 % cables.len()];
-        let breaks = !round.is_multiple_of(UNBROKEN);
-        self.field.fabric().sets_by_sender();
+        let breaks_cable = !round.is_multiple_of(UNBROKEN);
+        self.managed.fabric().sets_by_sender();
 
-        let watch = Stopwatch::start();
+        let stopwatch = Stopwatch::start();
         let killed = self.managers[self.master].take();
         killed.ok_or("there is a master")?.kill()?;
-        if breaks {
-            self.field.fabric().set_link(cable, false);
+        if breaks_cable {
+            self.managed.fabric().set_link(cable, false);
         }
         self.wait_answer();
-        let answer = watch.elapsed();
-        let repaired = match breaks {
-            true => Some(self.wait_repaired(cable, &watch)?),
+        let answer = stopwatch.elapsed();
+        let repaired = match breaks_cable {
+            true => Some(self.wait_repaired(cable, &stopwatch)?),
             false => None,
         };
-        self.rest()?;
-        let sets = self.field.fabric().sets_by_sender();
-        let managers = self.places;
-        let after = self.field.fabric().lids();
-        let moved = lids.iter().zip(&after).enumerate();
-        let moved = moved.filter(|(place, (old, new))| !managers.contains(place) && old != new);
-        let kept = self.registered();
+        self.wait_until_quiet()?;
+        let sets = self.managed.fabric().sets_by_sender();
+        let managers = self.host_indices;
+        let lids_after = self.managed.fabric().lids();
+        let moved_lids = lids.iter().zip(&lids_after).enumerate();
+        let moved_lids = moved_lids
+            .filter(|(host_index, (old, new))| !managers.contains(host_index) && old != new);
+        let registered_after = self.registered();
         let failover = Failover {
             answer,
             repaired,
             sets: sets.values().sum(),
-            lids_moved: moved.count(),
+            lids_moved: moved_lids.count(),
             told_again: {
-                let again: u32 = self.hosts.iter().map(Host::reregistrations).sum();
-                (again - told) as usize
+                let reregistrations: u32 = self.hosts.iter().map(Host::reregistrations).sum();
+                (reregistrations - reregistrations_before) as usize
             },
-            lost: std::array::from_fn(|kind| registered[kind].difference(&kept[kind]).count()),
+            lost: std::array::from_fn(|kind| {
+                registered[kind].difference(&registered_after[kind]).count()
+            }),
         };
-        if breaks {
-            self.field.fabric().set_link(cable, true);
-            self.rest()?;
+        if breaks_cable {
+            self.managed.fabric().set_link(cable, true);
+            self.wait_until_quiet()?;
         }
         self.replace_master()?;
         Ok(failover)
@@ -301,66 +310,73 @@ impl Pair {
     /// managers have equal priority, the manager with the lower GUID becomes master.
     fn replace_master(&mut self) -> Result<(), Failure> {
         let old = self.master;
-        let name = self.started.to_string();
-        self.started += 1;
-        let takes_over = matches!(self.field, Field::OpenSm(_)) && old == 0;
-        let manager = self.field.manager(self.places[old], &name, !takes_over)?;
+        let name = self.start_count.to_string();
+        self.start_count += 1;
+        let becomes_master = matches!(self.managed, ManagedFabric::OpenSm(_)) && old == 0;
+        let manager = self
+            .managed
+            .manager(self.host_indices[old], &name, !becomes_master)?;
         self.managers[old] = Some(manager);
-        if !takes_over {
+        if !becomes_master {
             self.master = 1 - old;
         }
-        self.rest()
+        self.wait_until_quiet()
     }
 
     /// Waits until the first observed host gets a PathRecord.
     fn wait_answer(&mut self) {
-        let fabric = self.field.fabric();
-        let [from, to] = [OBSERVED.start, OBSERVED.end].map(|place| fabric.lid(place));
-        let mut wanted = PathRecord::default();
-        wanted.set_slid(from).set_dlid(to);
+        let fabric = self.managed.fabric();
+        let [source, destination] =
+            [OBSERVED.start, OBSERVED.end].map(|host_index| fabric.lid(host_index));
+        let mut record = PathRecord::default();
+        record.set_slid(source).set_dlid(destination);
         let mask = PathRecord::SLID | PathRecord::DLID;
         let host = &mut self.hosts[0];
-        let answered = wait_for_every(LOOK, LIMIT, || {
+        let answered = wait_for_every(CHECK_INTERVAL, LIMIT, || {
             host.ask_lid(fabric.master_lid(OBSERVED.start));
-            let question = (Method::GET, mask, 0);
-            let answer = host.try_ask(PATIENCE, question, &wanted)?;
+            let request = (Method::GET, mask, 0);
+            let answer = host.try_ask(ANSWER_TIMEOUT, request, &record)?;
             (answer.status() == Status::OK).then_some(())
         });
-        assert!(answered.is_some(), "no SA answers");
+        assert!(answered.is_some(), "no SA answered within the time limit");
     }
 
     /// Waits until the forwarding tables at both ends of a cable have no entry for it. Returns the
-    /// time on `watch`.
+    /// time on `stopwatch`.
     fn wait_repaired(
         &self,
         (node, port): (Guid, PortNum),
-        watch: &Stopwatch,
+        stopwatch: &Stopwatch,
     ) -> Result<Duration, Failure> {
-        let sim = &self.field.fabric().fabric.sim;
-        let far = sim.with(move |sim| sim.peer(node, port))??;
-        let ends: BTreeSet<(Guid, PortNum)> =
-            [Some((node, port)), far].into_iter().flatten().collect();
-        let repaired = wait_for_every(LOOK, LIMIT, || {
+        let sim = &self.managed.fabric().fabric.sim;
+        let other_end = sim.with(move |sim| sim.peer(node, port))??;
+        let ends: BTreeSet<(Guid, PortNum)> = [Some((node, port)), other_end]
+            .into_iter()
+            .flatten()
+            .collect();
+        let repaired = wait_for_every(CHECK_INTERVAL, LIMIT, || {
             let ends = ends.clone();
-            let leads = sim.with(move |sim| {
+            let leads_to_cable = sim.with(move |sim| {
                 ends.iter()
                     .any(|&(node, port)| sim.lft(node).is_ok_and(|lft| lft.contains(&port.0)))
             });
-            leads.is_ok_and(|leads| !leads).then_some(())
+            leads_to_cable
+                .is_ok_and(|leads_to_cable| !leads_to_cable)
+                .then_some(())
         });
-        repaired.ok_or("the fault is not repaired")?;
-        Ok(watch.elapsed())
+        repaired.ok_or("the fault was not repaired within the time limit")?;
+        Ok(stopwatch.elapsed())
     }
 
     fn registered(&mut self) -> Registered {
-        let lid = self.field.fabric().master_lid(OBSERVED.start);
+        let lid = self.managed.fabric().master_lid(OBSERVED.start);
         let host = &mut self.hosts[0];
         host.ask_lid(lid);
         let members = gids(&all::<McMemberRecord>(host));
         let services = all::<ServiceRecord>(host).into_iter();
         let subscriptions = all::<InformInfoRecord>(host).into_iter();
-        let fabric = self.field.fabric();
-        let guids = OBSERVED.flat_map(|place| fabric.guids(place));
+        let fabric = self.managed.fabric();
+        let guids = OBSERVED.flat_map(|host_index| fabric.guids(host_index));
         [
             members.iter().map(ToString::to_string).collect(),
             services
@@ -373,10 +389,10 @@ impl Pair {
         ]
     }
 
-    fn rest(&self) -> Result<(), Failure> {
-        match self.field.fabric().fabric.wait_quiet(QUIET, LIMIT)? {
+    fn wait_until_quiet(&self) -> Result<(), Failure> {
+        match self.managed.fabric().fabric.wait_quiet(QUIET, LIMIT)? {
             true => Ok(()),
-            false => Err("the managers do not come to rest".into()),
+            false => Err("the managers still send requests after the time limit".into()),
         }
     }
 }

@@ -1,14 +1,15 @@
-//! All hosts start at once: each joins the broadcast group of IP over InfiniBand, and then asks for
-//! a path.
+//! Starts all hosts at once: each joins the broadcast group of IP over InfiniBand, and then
+//! requests a path.
 //!
-//! `cargo bench -p rsm-tests --bench join_storm [-- --spec SPEC]`; by default 45,056 hosts.
+//! `cargo bench -p rsm-tests --bench join_storm [-- --spec SPEC]`; the default fabric
+//! has 45,056 hosts.
 //!
 //! The subnet comes up in virtual time. The SA then answers hosts in real time, on its own threads
-//! behind its own gate, over a queue: all first requests come within milliseconds. A host that gets
-//! BUSY, or no answer for a second, asks again after a second, then two, four, up to sixteen, as IP
-//! over InfiniBand does. The SA's membership changes go to the core in virtual time, at their times
-//! since the first request, to count SMPs and to measure the time until the switches hold all
-//! masks.
+//! and through its own gate; a queue carries all first requests within milliseconds. A host that
+//! gets BUSY, or no answer for a second, repeats its request after a second, then after two, four
+//! and up to sixteen seconds, as IP over InfiniBand does. The benchmark then replays the SA's
+//! membership changes to the core in virtual time, at their times since the first request. It
+//! counts the SMPs and measures the time until the switches have all masks.
 
 mod options;
 
@@ -34,17 +35,17 @@ use rsm_tests::measure::{memory, milliseconds, reset_peak};
 use rsm_tests::storm::{BROADCAST_LID, Crowd, Host, Outcome};
 use rsm_tests::virtual_time::{Settings, World};
 
-/// 45,056 hosts.
+/// The fabric without `--spec`: 45,056 hosts.
 const DEFAULT_SPEC: &str = "pgft:3;32,32,44;1,32,16;1,1,2";
 
-/// Longer than it takes to bring the subnet up, and to write multicast tables.
+/// The time limit for bringing the subnet up and for writing multicast tables.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// How long a plan takes in virtual time, about the real time for so large a subnet: changes
-/// meanwhile wait for the next plan.
+/// The virtual time that planning takes, which is about the real time for a subnet of this size.
+/// Changes during this time wait for the next plan.
 const PLANNING: Duration = Duration::from_millis(500);
 
-/// How many members send a packet to all.
+/// The number of members that send a packet to the group.
 const SENDERS: usize = 8;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -59,34 +60,39 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         };
         let mut world = World::generated(spec, settings);
         world.settle(LIMIT);
-        let up = started.elapsed();
+        let bringup_time = started.elapsed();
         let hosts = hosts(&world);
         writeln!(
             out,
-            "{spec}: {} hosts up, which took {:.1} s to simulate",
+            "{spec}: {} hosts up after {:.1} s of simulation",
             hosts.len(),
-            up.as_secs_f64()
+            bringup_time.as_secs_f64()
         )?;
         let storm = Storm::run(&world, &hosts)?;
         storm.report(&mut out)?;
-        let (smps, settled) = spread(&mut world, &storm.told);
+        let (smps, spread_time) = spread(&mut world, &storm.group_changes);
         writeln!(
             out,
-            "core: told {} times, {smps} multicast blocks written, all of it {:.1} ms after the first join",
-            storm.told.len(),
-            milliseconds(settled)
+            "core: {} membership changes, {smps} multicast blocks written, \
+             the last {:.1} ms after the first join",
+            storm.group_changes.len(),
+            milliseconds(spread_time)
         )?;
         assert_delivered(&world, &hosts);
-        writeln!(out, "a packet of {SENDERS} members reaches all others")?;
+        writeln!(
+            out,
+            "a packet of each of {SENDERS} members reaches all other members"
+        )?;
     }
     Ok(())
 }
 
 fn hosts(world: &World) -> Vec<Host> {
-    let snapshot = world.manager().snapshot().expect("it is up");
+    let snapshot = world.manager().snapshot().expect("the subnet is up");
     let fabric = &snapshot.fabric;
-    let ends = fabric.end_ports();
-    ends.filter(|(at, _)| fabric.node(at.node).kind() == NodeType::Ca)
+    let end_ports = fabric.end_ports();
+    end_ports
+        .filter(|(at, _)| fabric.node(at.node).kind() == NodeType::Ca)
         .map(|(at, port)| Host {
             node: fabric.node(at.node).guid,
             port: at.port,
@@ -96,10 +102,10 @@ fn hosts(world: &World) -> Vec<Host> {
         .collect()
 }
 
-/// The SA's port: sends to the hosts.
-struct Wire(Sender<(Lid, MadBytes)>);
+/// The port of the SA, which sends to the hosts.
+struct SaWire(Sender<(Lid, MadBytes)>);
 
-impl SaPort for Wire {
+impl SaPort for SaWire {
     fn does_rmpp(&self) -> bool {
         false
     }
@@ -128,26 +134,30 @@ impl SaPort for Wire {
 struct Storm {
     outcome: Outcome,
     counts: rsm_sa::SaCounters,
-    /// Resident memory before, and at its highest, in bytes.
+    /// The resident memory before the storm and its maximum during the storm, in bytes.
     memory: [u64; 2],
-    /// The membership changes to the core, by the time since the first request.
-    told: Vec<(Duration, Arc<GroupSet>)>,
+    /// The membership changes for the core, each with its time since the first request.
+    group_changes: Vec<(Duration, Arc<GroupSet>)>,
 }
 
 impl Storm {
     fn run(world: &World, hosts: &[Host]) -> Result<Storm, Box<dyn std::error::Error>> {
-        let snapshot = world.manager().snapshot().expect("it is up").clone();
+        let snapshot = world
+            .manager()
+            .snapshot()
+            .expect("the subnet is up")
+            .clone();
         let origin = now();
         let clock: TimeSource = Arc::new(move || Time::ZERO + origin.elapsed());
         let sa_setup = SaSetup::new(clock);
         let mut sink = sa_setup.sink();
         let (sender, answers) = channel();
-        let told = Arc::new(Mutex::new(Vec::new()));
+        let group_changes = Arc::new(Mutex::new(Vec::new()));
         let core = {
-            let told = Arc::clone(&told);
+            let group_changes = Arc::clone(&group_changes);
             Box::new(move |event: Event| {
                 if let Event::Groups(groups) = event {
-                    told.lock().push((now(), groups));
+                    group_changes.lock().push((now(), groups));
                 }
                 true
             })
@@ -159,7 +169,7 @@ impl Storm {
             findings: Box::new(|_| ()),
             journal: None,
         };
-        let port: Arc<dyn SaPort> = Arc::new(Wire(sender));
+        let port: Arc<dyn SaPort> = Arc::new(SaWire(sender));
         let sa_handle = sa_setup.start(
             rsm_sa::SaConfig {
                 sm_key: 0,
@@ -175,33 +185,33 @@ impl Storm {
             sink(SaInbound::Datagram(Box::new(Datagram { mad, remote })));
         };
         let mut crowd = Crowd::new(hosts, send, answers);
-        crowd.wait_until_it_answers();
+        crowd.wait_until_answered();
         let before = sa_handle.statistics().counters();
         reset_peak("self");
         let resident = memory("self", "VmRSS:");
         let started = now();
         let outcome = crowd.run();
         let peak = memory("self", "VmHWM:");
-        // The last membership change reaches the core a little later.
-        let everybody = || {
-            let told = told.lock();
-            let last = told.last().map(|(_, groups)| groups);
+        // The last membership change reaches the core a little later than the last answer.
+        let has_all_members = || {
+            let group_changes = group_changes.lock();
+            let last = group_changes.last().map(|(_, groups)| groups);
             let members = last.and_then(|groups| groups.by_mlid.get(&BROADCAST_LID));
             members.is_some_and(|members| members.ports.len() == hosts.len())
         };
-        let all = wait_for(LIMIT, || everybody().then_some(()));
-        all.ok_or("the core is not told of everybody")?;
+        let complete = wait_for(LIMIT, || has_all_members().then_some(()));
+        complete.ok_or("the core did not learn of all members")?;
         let counts = sa_handle.statistics().counters();
         assert_eq!((counts.dropped, counts.failed), (0, 0));
         let answered = counts.latencies.count() - before.latencies.count();
         assert!(answered >= 2 * hosts.len() as u64);
         sa_handle.stop();
-        let told = std::mem::take(&mut *told.lock());
+        let group_changes = std::mem::take(&mut *group_changes.lock());
         Ok(Storm {
             outcome,
             counts,
             memory: [resident, peak],
-            told: told
+            group_changes: group_changes
                 .into_iter()
                 .map(|(at, groups)| (at.saturating_duration_since(started), groups))
                 .collect(),
@@ -214,7 +224,8 @@ impl Storm {
         let [before, peak] = self.memory;
         writeln!(
             out,
-            "  answered within {} us of their arrival: 99 %; memory {:.1} MiB, at most {:.1} MiB more",
+            "  99 % of the requests were answered within {} us of their arrival; \
+             memory {:.1} MiB, at most {:.1} MiB more",
             self.counts.latencies.quantile(0.99).unwrap_or_default() / 1_000,
             mib(before),
             mib(peak.saturating_sub(before)),
@@ -223,14 +234,14 @@ impl Storm {
 }
 
 /// Replays the membership changes to the core. Returns the number of written blocks of multicast
-/// tables, and the time from the first join until the last of them.
-fn spread(world: &mut World, told: &[(Duration, Arc<GroupSet>)]) -> (u64, Duration) {
+/// tables, and the time from the first join until the last block.
+fn spread(world: &mut World, group_changes: &[(Duration, Arc<GroupSet>)]) -> (u64, Duration) {
     let blocks = |world: &World| {
         let counters = world.sim.counters();
         counters.received(AttrId::MULTICAST_FORWARDING_TABLE, Method::SET)
     };
     let (before, start) = (blocks(world), world.now());
-    for (at, groups) in told {
+    for (at, groups) in group_changes {
         let due = start + *at;
         world.run_for(due.since(world.now()));
         world.tell_groups(Arc::clone(groups));
@@ -239,19 +250,19 @@ fn spread(world: &mut World, told: &[(Duration, Arc<GroupSet>)]) -> (u64, Durati
     (blocks(world) - before, world.now().since(start))
 }
 
-/// A packet from some of the members reaches all others.
+/// Checks that a packet from each of [`SENDERS`] members reaches every other member once.
 fn assert_delivered(world: &World, hosts: &[Host]) {
     for index in 0..SENDERS {
         let host = hosts[index * hosts.len() / SENDERS];
         let probe = world
             .sim
             .probe_multicast((host.node, host.port), BROADCAST_LID, 0)
-            .expect("there is such a port");
-        let others = probe
+            .expect("the port exists");
+        let other_members = probe
             .delivered
             .iter()
             .filter(|((node, _), _)| *node != host.node);
-        let once = others.filter(|&(_, &copies)| copies == 1).count();
-        assert_eq!((once, probe.loops), (hosts.len() - 1, false));
+        let reached_once = other_members.filter(|&(_, &copies)| copies == 1).count();
+        assert_eq!((reached_once, probe.loops), (hosts.len() - 1, false));
     }
 }

@@ -1,8 +1,9 @@
-//! A link between two switches goes away: how long, and how many SMPs, until the tables are right.
+//! Takes a link between two switches down, and measures the time and the SMPs until the tables are
+//! correct.
 //!
 //! `cargo bench -p rsm-tests --bench link_down [-- [--net FILE | --spec SPEC] [--rounds N] [--only
-//! NAME]]`. Each contender runs resident on its own fresh ibsim, behind the tap; each round takes
-//! another link out, and puts it back afterwards. Both pay for the tap.
+//! NAME]]`. Each contender runs resident on a fresh ibsim of its own, behind the tap. Each round
+//! takes another link down, and brings it back afterwards. The tap costs both contenders the same.
 
 mod options;
 
@@ -21,10 +22,10 @@ use options::Options;
 /// The fabric of the comparison: 3,456 hosts and 720 switches.
 const DEFAULT_SPEC: &str = "fat-tree:k=24,levels=3";
 
-/// Longest a contender may take, to bring the subnet up and to react.
+/// The time limit for a contender to bring the subnet up, and to react.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// How long the wire must be quiet before a reaction counts as over.
+/// The time without packets after which a reaction counts as complete.
 const QUIET: Duration = Duration::from_millis(1500);
 
 /// A resident subnet manager.
@@ -57,7 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The reactions of one contender, one per round.
+/// The reactions of the contender `name`, one for each round.
 fn reactions(
     name: &str,
     net: &Path,
@@ -67,7 +68,7 @@ fn reactions(
     let ibsim = Ibsim::start(net)?;
     let tap = Tap::open(&ibsim)?;
     let host = ibsim.hosts()[0];
-    // None sweeps by the clock: those SMPs are no part of a reaction.
+    // Contenders do not sweep periodically, because such SMPs are not part of a reaction.
     let mut resident = match name {
         "rsm" => {
             let (state, config) = (directory.join("state"), directory.join("rsm.toml"));
@@ -102,26 +103,26 @@ fn reactions(
     let links = links_between_switches(ibsim.nodes());
     (0..rounds)
         .map(|round| {
-            // Spread over the file, and thereby over the levels of a tree.
+            // The links are spread over the file, and thereby over the levels of a tree.
             let (switch, port) = &links[(2 * round + 1) * links.len() / (2 * rounds)];
-            resident.after(&tap, || ibsim.unlink(switch, *port).map(drop))?;
+            resident.change_and_wait(&tap, || ibsim.unlink(switch, *port).map(drop))?;
             let reaction = Reaction::of(&tap.packets()).ok_or_else(|| Error::Output {
                 program: name.into(),
-                detail: format!("no reaction to Unlink \"{switch}\"[{port}]"),
+                detail: format!("the contender did not react to Unlink \"{switch}\"[{port}]"),
             })?;
-            resident.after(&tap, || ibsim.relink(switch, *port).map(drop))?;
+            resident.change_and_wait(&tap, || ibsim.relink(switch, *port).map(drop))?;
             Ok(reaction)
         })
         .collect()
 }
 
 impl Resident {
-    /// Makes a change and waits until all is quiet and the subnet manager reports a new
+    /// Makes a change, and waits until the wire is quiet and the subnet manager reports a new
     /// convergence.
     ///
-    /// The query follows only after the wire is quiet: it takes processor time that the reaction
-    /// could use.
-    fn after(
+    /// The query follows only after the wire is quiet, because it takes processor time from the
+    /// reaction.
+    fn change_and_wait(
         &mut self,
         tap: &Tap,
         change: impl FnOnce() -> Result<(), Error>,
@@ -130,23 +131,23 @@ impl Resident {
         let _ = tap.wait_quiet(QUIET, LIMIT);
         tap.clear();
         change()?;
-        let told = tap.wait_packet(LIMIT, Packet::is_trap);
+        let has_trap = tap.wait_packet(LIMIT, Packet::is_trap);
         let _ = tap.wait_quiet(QUIET, LIMIT);
-        let seen = match self {
+        let has_converged = match self {
             Self::Rsm(rsm) => rsm.wait_history(before + 1, LIMIT)?,
             Self::OpenSm(opensm) => opensm.wait_subnet_up(before + 1, LIMIT),
         };
         let _ = tap.wait_quiet(QUIET, LIMIT);
-        if told && seen {
+        if has_trap && has_converged {
             return Ok(());
         }
         Err(Error::Output {
             program: "subnet manager".into(),
-            detail: "no reaction".into(),
+            detail: "did not react to the change".into(),
         })
     }
 
-    /// The number of completed convergences by its own report.
+    /// The number of completed convergences that the manager reports.
     fn convergences(&self) -> Result<usize, Error> {
         match self {
             Self::Rsm(rsm) => Ok(rsm.history()?.len()),
@@ -155,7 +156,7 @@ impl Resident {
     }
 }
 
-/// Links between two switches, each once.
+/// The links between two switches, each once: a switch and its port.
 fn links_between_switches(nodes: &[SimNode]) -> Vec<(String, u8)> {
     let switches: std::collections::BTreeSet<&str> = nodes
         .iter()
@@ -168,10 +169,11 @@ fn links_between_switches(nodes: &[SimNode]) -> Vec<(String, u8)> {
         .flat_map(|node| {
             node.cables
                 .iter()
-                .map(move |(port, far)| (node, *port, far))
+                .map(move |(port, peer)| (node, *port, peer))
         })
-        .filter(|(node, port, (far, far_port))| {
-            switches.contains(far.as_str()) && (node.id.as_str(), *port) < (far.as_str(), *far_port)
+        .filter(|(node, port, (peer, far_port))| {
+            switches.contains(peer.as_str())
+                && (node.id.as_str(), *port) < (peer.as_str(), *far_port)
         })
         .map(|(node, port, _)| (node.id.clone(), port))
         .collect()

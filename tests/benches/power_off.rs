@@ -1,19 +1,20 @@
-//! Switches lose power and cables are cut, one or many at one instant: how long until packets arrive
-//! again, and until the last Set.
+//! Powers switches off and cuts cables, one or many at the same instant, and measures the time
+//! until packets arrive again and until the last Set.
 //!
 //! `cargo bench -p rsm-tests --bench power_off [-- [--spec SPEC] [--rounds N] [--only NAME]
-//! [--faults PART] [--loss PERCENT]]`.
-//! Each manager runs resident on a fabric of its own, which this process simulates, and reaches it
-//! through the shim. In each round every fault strikes one manager after the other, and ends when
-//! the manager rests. The number of the round is the seed of what is chosen at random.
+//! [--faults PART] [--loss PERCENT]]`. Each manager runs resident on a fabric of its own, which
+//! this process simulates, and reaches it through the shim. In each round, every fault occurs on
+//! the fabric of one manager after the other, and ends when the manager sends no more Sets. The
+//! number of the round is the seed of all random choices.
 //!
-//! `delivered_ms` is the time from the fault until packets between all hosts that links still join
-//! to the manager arrive, by the tables of the switches, which a walker follows every few
-//! milliseconds; `last_block_ms` is that until the last block of a forwarding table is written,
-//! `last_set_ms` until the last Set. The times of the manager's own leaf count from its return.
-//! With `--loss`, each packet between nodes is lost with that probability once the subnet is up.
-//! "without traps" loses every trap, and single faults strike alone; the managers then notice by
-//! sweeping, rsm twice a second, OpenSM once (its least).
+//! `delivered_ms` is the time from the fault until packets arrive between all hosts that still have
+//! a path of links to the manager. A walker follows the tables of the switches every few
+//! milliseconds. `last_block_ms` is the time until the last block of a forwarding table is written,
+//! and `last_set_ms` the time until the last Set. For a fault of the manager's own leaf, the times
+//! begin with the leaf's return. With `--loss`, each packet between nodes is lost with that
+//! probability once the subnet is up. Runs "without traps" lose every trap, and have only single
+//! faults; the managers then notice the faults by sweeping, rsm twice a second, OpenSM once (its
+//! shortest interval).
 
 mod options;
 
@@ -38,33 +39,33 @@ use options::Options;
 
 const DEFAULT_SPECS: [&str; 2] = ["superpod", "fat-tree:k=8,levels=3"];
 
-/// Longest a manager may take to bring the subnet up, or to deal with a fault.
+/// The time limit for a manager to bring the subnet up, or to react to a fault.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// How long a manager must send no Set to count as resting: longer than OpenSM waits for a silent
-/// node in one phase.
+/// The time without a Set after which a manager counts as quiet: longer than OpenSM waits for a
+/// silent node in one phase.
 const QUIET: Duration = Duration::from_secs(4);
 
-/// How long the manager's own leaf is dead before it returns.
-const DEAD: Duration = Duration::from_secs(6);
+/// The time for which the manager's own leaf is off before it returns.
+const OFF_TIME: Duration = Duration::from_secs(6);
 
-/// The pause between two looks of the walker.
-const LOOK: Duration = Duration::from_millis(2);
+/// The pause between two checks by the walker.
+const CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Room for every Set of a reaction.
+/// The capacity of the journal: more than the Sets of any reaction.
 const JOURNAL: usize = 1 << 20;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Switches and cables that die together.
+/// Switches and cables that fail together.
 struct Fault {
     name: String,
     switches: Vec<Guid>,
     /// One end of each cable.
     cables: Vec<(Guid, PortNum)>,
-    /// How long the parts are dead before the measurement begins, with their return; `None`: it
+    /// The time after which the parts return and the measurement begins; `None` if the measurement
     /// begins with the fault.
-    dead_for: Option<Duration>,
+    off_for: Option<Duration>,
 }
 
 impl Fault {
@@ -73,7 +74,7 @@ impl Fault {
             name: name.to_owned(),
             switches,
             cables: Vec::new(),
-            dead_for: None,
+            off_for: None,
         }
     }
 }
@@ -87,13 +88,13 @@ enum Resident {
 /// A manager with its fabric.
 struct Contender {
     name: &'static str,
-    // Drops before its fabric.
+    // The manager is dropped before its fabric.
     _resident: Resident,
     fabric: Hosted,
 }
 
-/// The times of a manager's reaction, from the fault on. `None`: not within the limit, or without
-/// any Set.
+/// The times of a manager's reaction, counted from the fault. `None` stands for an event that did
+/// not occur within the time limit.
 struct Reaction {
     delivered: Option<Duration>,
     last_block: Option<Duration>,
@@ -125,7 +126,7 @@ fn main() -> Result<(), Failure> {
                         .iter()
                         .filter(|fault| options.has_faults(&fault.name))
                     {
-                        let reaction = contender.strike(fault)?;
+                        let reaction = contender.measure_fault(fault)?;
                         let comparison = comparisons.entry(fault.name.clone()).or_default();
                         reaction.add_to(comparison, name);
                     }
@@ -142,10 +143,10 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The switches and cables of a fabric that faults choose from.
+/// The switches and cables of a fabric from which faults choose.
 struct Layout<'a> {
     netlist: &'a Netlist,
-    /// The switches, by their distance from the hosts.
+    /// The switches, by their distance in hops from the nearest host.
     tiers: BTreeMap<usize, Vec<usize>>,
     /// The switch of the manager's host.
     own_leaf: usize,
@@ -178,7 +179,8 @@ impl Layout<'_> {
         self.tiers.values().next_back().map_or(&[], Vec::as_slice)
     }
 
-    /// Switches at the top, one next to the manager's leaf, a leaf other than the manager's.
+    /// Faults of one or two switches of the top tier, a switch next to the manager's leaf, and a
+    /// leaf other than the manager's leaf.
     fn single_faults(&self) -> Vec<Fault> {
         let spines = self.top();
         let in_tier = |tier: usize| self.tiers.get(&tier).map_or(&[][..], Vec::as_slice);
@@ -188,38 +190,39 @@ impl Layout<'_> {
         let leaves = in_tier(1).iter().rev();
         let other_leaf = leaves.copied().find(|&leaf| leaf != self.own_leaf);
         let middle = spines.len() / 2;
-        let (one, two) = ([spines[middle]], [spines[middle], spines[spines.len() - 1]]);
-        let named = [
-            ("a spine", Some(one.to_vec())),
-            ("two spines", Some(two.to_vec())),
+        let (one_spine, two_spines) =
+            ([spines[middle]], [spines[middle], spines[spines.len() - 1]]);
+        let switch_faults = [
+            ("a spine", Some(one_spine.to_vec())),
+            ("two spines", Some(two_spines.to_vec())),
             ("a leaf", other_leaf.map(|leaf| vec![leaf])),
             (
                 "a spine of the manager's pod",
                 in_own_pod.map(|&spine| vec![spine]),
             ),
         ];
-        named
+        switch_faults
             .into_iter()
             .filter_map(|(name, nodes)| Some(Fault::of_switches(name, self.guids(&nodes?))))
             .collect()
     }
 
-    /// Half of the top tier, an eighth to a half of all switches, most cables between switches, and
-    /// the manager's leaf, which no other of these faults includes.
+    /// Faults of half of the top tier, an eighth to a half of all switches, most cables between
+    /// switches, and the manager's leaf, which is in no other of these faults.
     fn mass_faults(&self, dice: &mut Dice) -> Vec<Fault> {
         let spines = self.top();
-        let (first, last) = spines.split_at(spines.len() / 2);
+        let (first_half, last_half) = spines.split_at(spines.len() / 2);
         let mut faults = vec![
-            Fault::of_switches("mass: first half of the top tier", self.guids(first)),
-            Fault::of_switches("mass: last half of the top tier", self.guids(last)),
+            Fault::of_switches("mass: first half of the top tier", self.guids(first_half)),
+            Fault::of_switches("mass: last half of the top tier", self.guids(last_half)),
         ];
         let switches = self.tiers.values().flatten().copied();
         let switches: Vec<usize> = switches.filter(|&node| node != self.own_leaf).collect();
-        for parts in [8, 4, 2] {
-            let count = (switches.len() + 1) / parts;
-            let dead = some(switches.clone(), count, dice);
+        for divisor in [8, 4, 2] {
+            let count = (switches.len() + 1) / divisor;
+            let failed_switches = choose_random(switches.clone(), count, dice);
             let name = format!("mass: {count} random switches");
-            faults.push(Fault::of_switches(&name, self.guids(&dead)));
+            faults.push(Fault::of_switches(&name, self.guids(&failed_switches)));
         }
         let is_switch = |node: usize| self.netlist.nodes()[node].kind == NodeKind::Switch;
         let trunks = self.netlist.cables().iter();
@@ -231,11 +234,11 @@ impl Layout<'_> {
         faults.push(Fault {
             name: format!("mass: {count} of {} cables between switches", trunks.len()),
             switches: Vec::new(),
-            cables: some(trunks, count, dice),
-            dead_for: None,
+            cables: choose_random(trunks, count, dice),
+            off_for: None,
         });
         faults.push(Fault {
-            dead_for: Some(DEAD),
+            off_for: Some(OFF_TIME),
             ..Fault::of_switches(
                 "the manager's leaf, after its return",
                 self.guids(&[self.own_leaf]),
@@ -245,14 +248,14 @@ impl Layout<'_> {
     }
 }
 
-/// `count` of `all`, by the dice.
-fn some<T>(mut all: Vec<T>, count: usize, dice: &mut Dice) -> Vec<T> {
+/// Chooses `count` items of `all` at random.
+fn choose_random<T>(mut all: Vec<T>, count: usize, dice: &mut Dice) -> Vec<T> {
     (0..count)
         .map(|_| all.swap_remove(dice.below(all.len())))
         .collect()
 }
 
-/// Each switch's distance from the nearest host.
+/// The distance of each switch from the nearest host, in hops.
 fn tiers(netlist: &Netlist) -> BTreeMap<usize, usize> {
     let neighbours = neighbours(netlist);
     let is_switch = |node: usize| netlist.nodes()[node].kind == NodeKind::Switch;
@@ -323,23 +326,23 @@ impl Contender {
             _resident: resident,
             fabric,
         };
-        contender.wait_until_it_rests()?;
+        contender.wait_until_quiet()?;
         Ok(contender)
     }
 
-    fn strike(&self, fault: &Fault) -> Result<Reaction, Failure> {
+    fn measure_fault(&self, fault: &Fault) -> Result<Reaction, Failure> {
         let manager = self.fabric.place;
         let walker = self.fabric.sim.with(move |sim| Walker::new(sim, manager))?;
         self.fabric.sim.with(Sim::take_journal)?;
-        let mut struck = self.break_parts(fault)?;
-        if let Some(dead_for) = fault.dead_for {
-            std::thread::sleep(dead_for);
+        let mut start = self.break_parts(fault)?;
+        if let Some(off_for) = fault.off_for {
+            std::thread::sleep(off_for);
             self.fabric.sim.with(Sim::take_journal)?;
-            struck = self.mend_parts(fault)?;
+            start = self.restore_parts(fault)?;
         }
         let delivered = self.wait_until_delivered(walker)?;
-        let sets = self.wait_until_it_rests()?;
-        let since = |time: Time| time.since(struck);
+        let sets = self.wait_until_quiet()?;
+        let since = |time: Time| time.since(start);
         let blocks = sets
             .iter()
             .filter(|set| set.1 == AttrId::LINEAR_FORWARDING_TABLE);
@@ -349,20 +352,20 @@ impl Contender {
             last_set: sets.iter().map(|set| set.0).max().map(since),
             blocks: blocks.count(),
         };
-        if fault.dead_for.is_none() {
-            self.mend_parts(fault)?;
+        if fault.off_for.is_none() {
+            self.restore_parts(fault)?;
         }
-        self.wait_until_it_rests()?;
+        self.wait_until_quiet()?;
         Ok(reaction)
     }
 
-    /// Breaks all parts of the fault at one instant, and says when.
+    /// Breaks all parts of the fault at the same instant. Returns that time.
     fn break_parts(&self, fault: &Fault) -> Result<Time, Failure> {
         self.change_parts(fault, Sim::power_off, Sim::unlink)
     }
 
-    /// Brings all parts of the fault back at one instant, and says when.
-    fn mend_parts(&self, fault: &Fault) -> Result<Time, Failure> {
+    /// Restores all parts of the fault at the same instant. Returns that time.
+    fn restore_parts(&self, fault: &Fault) -> Result<Time, Failure> {
         self.change_parts(fault, Sim::power_on, Sim::relink)
     }
 
@@ -384,35 +387,39 @@ impl Contender {
         })??)
     }
 
-    /// When packets between all hosts that links join arrived again.
+    /// The time at which packets between all connected hosts arrived again; `None` if that took
+    /// longer than the time limit.
     fn wait_until_delivered(&self, walker: Walker) -> Result<Option<Time>, Failure> {
-        let last = now() + LIMIT;
+        let deadline = now() + LIMIT;
         let walker = Arc::new(walker);
-        // The host that was unreached last first: a look costs little until it is reached.
-        let mut first = 0;
-        while now() < last {
+        // Each check begins with the host that was not reached last: a check costs little until it
+        // is reached.
+        let mut start_host = 0;
+        while now() < deadline {
             let walker = walker.clone();
-            let look = move |sim: &mut Sim| (sim.now(), walker.first_lost(sim, first));
-            match self.fabric.sim.with(look)? {
+            let check = move |sim: &mut Sim| (sim.now(), walker.first_lost(sim, start_host));
+            match self.fabric.sim.with(check)? {
                 (time, None) => return Ok(Some(time)),
-                (_, Some(lost)) => first = lost,
+                (_, Some(lost)) => start_host = lost,
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_INTERVAL);
         }
         Ok(None)
     }
 
-    /// Waits until no Set has been sent for a while, and takes the Sets since the last call: time
-    /// and attribute.
-    fn wait_until_it_rests(&self) -> Result<Vec<(Time, AttrId)>, Failure> {
+    /// Waits until no Set was sent for [`QUIET`]. Returns the Sets since the last call: time and
+    /// attribute.
+    fn wait_until_quiet(&self) -> Result<Vec<(Time, AttrId)>, Failure> {
         let mut sets = Vec::new();
-        let last = now() + LIMIT;
+        let deadline = now() + LIMIT;
         let mut quiet_since = now();
-        while now() < last {
+        while now() < deadline {
             let journal = self.fabric.sim.with(Sim::take_journal)?;
-            let journal = journal.ok_or("the simulation keeps no journal")?;
+            let journal = journal.ok_or("the simulation records no journal")?;
             if journal.overwritten > 0 {
-                return Err("more Sets than the journal holds".into());
+                return Err(
+                    "the journal overflowed: it is too small for the Sets of the reaction".into(),
+                );
             }
             if !journal.is_empty() {
                 quiet_since = now();
@@ -423,13 +430,13 @@ impl Contender {
             }
             std::thread::sleep(QUIET / 16);
         }
-        Err(format!("{} does not rest", self.name).into())
+        Err(format!("{} still sends Sets after the time limit", self.name).into())
     }
 }
 
 impl Reaction {
     fn add_to(&self, comparison: &mut Comparison, name: &'static str) {
-        // A missing reaction counts as the limit: it must not vanish from the figures.
+        // A missing reaction counts as the time limit, so that it does not vanish from the figures.
         let of = |time: Option<Duration>| milliseconds(time.unwrap_or(LIMIT));
         let figures = comparison.of(name);
         figures.add("delivered_ms", of(self.delivered));

@@ -1,11 +1,12 @@
-//! The load of collective patterns of all GPUs of a SuperPOD, with hints and order on and off, and
-//! by the tables of OpenSM.
+//! Measures the load of collective patterns of all GPUs of a SuperPOD: with hints and order on and
+//! off, and with the tables of OpenSM.
 //!
 //! `cargo bench -p rsm-tests --bench rails [-- [--spec SPEC] [--only ENGINE]]` prints Markdown.
-//! Every pattern runs on all rails at the same time; a cell is the most flows that share a link
-//! between switches in one step, over all steps, and the part of the flows that stays under one
-//! leaf. With hints, ranks are in the order of hosts and rails; without, hosts come by name and
-//! GPUs by index. OpenSM routes on ibsim, and the same code measures its dump.
+//! Every pattern runs on all rails at the same time; a cell has the maximum number of flows that
+//! share a link between switches in one step, over all steps, and the share of the flows that stay
+//! under one leaf. With hints, ranks are in the order of hosts and rails; without hints, hosts are
+//! in the order of names and GPUs in the order of indices. OpenSM routes on ibsim, and the same
+//! code measures its dump.
 
 mod options;
 
@@ -34,24 +35,24 @@ use options::Options;
 
 type AnyError = Box<dyn std::error::Error>;
 
-/// 1,024 GPUs.
+/// The default fabric: 1,024 GPUs.
 const DEFAULT_SPEC: &str = "superpod";
 
 const GPUS: usize = 8;
 
 const OPENSM: [&str; 3] = ["ftree", "updn", "minhop"];
 
-/// Longest OpenSM may take.
+/// The time limit for a run of OpenSM.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The bench breaks one in this many links by itself to find the worst single fault.
+/// To find the worst single fault, the bench breaks one link in this many, each by itself.
 const LINKS_IN: usize = 16;
 
 /// A fabric with the inventories of its hosts.
 struct Scene {
     name: &'static str,
     fleet: Fleet,
-    /// The broken cables, by one end each; none on an intact fabric.
+    /// The broken cables, each named by one end; empty if the fabric is intact.
     broken: Vec<(Guid, PortNum)>,
 }
 
@@ -111,7 +112,7 @@ fn cell(load: Option<PatternLoad>) -> String {
     }
 }
 
-/// The fabric as generated, with GPUs in other orders, as built, and broken.
+/// The scenes: the generated fabric, with GPUs in other orders, with irregular cabling, and broken.
 fn scenes(netlist: &Netlist) -> Result<Vec<Scene>, AnyError> {
     let permuted = FleetFaults {
         gpu_order: 26,
@@ -153,13 +154,15 @@ fn scenes(netlist: &Netlist) -> Result<Vec<Scene>, AnyError> {
         },
         Scene {
             name: "One spine gone",
-            broken: spine.map(|spine| of(&topology, spine)).unwrap_or_default(),
+            broken: spine
+                .map(|spine| cables_of(&topology, spine))
+                .unwrap_or_default(),
             ..intact()?
         },
     ])
 }
 
-/// Switches without hosts.
+/// The switches without hosts.
 fn spines(topology: &Topology) -> Vec<Guid> {
     let without_hosts = topology
         .indices()
@@ -169,8 +172,8 @@ fn spines(topology: &Topology) -> Vec<Guid> {
         .collect()
 }
 
-/// The cables of a switch, by one end each.
-fn of(topology: &Topology, switch: Guid) -> Vec<(Guid, PortNum)> {
+/// The cables of a switch, each named by one end.
+fn cables_of(topology: &Topology, switch: Guid) -> Vec<(Guid, PortNum)> {
     let cables = topology.cables().into_iter();
     let own = cables.filter(|cable| cable.a.0 == switch || cable.b.0 == switch);
     own.map(|cable| cable.a).collect()
@@ -196,8 +199,8 @@ impl Scene {
     }
 
     fn positions(&self) -> Result<Arc<HostPositions>, AnyError> {
-        let whole = Topology::from_netlist(&self.fleet.netlist)?;
-        let fabric = self.fabric(whole, None, &Arc::default());
+        let intact = Topology::from_netlist(&self.fleet.netlist)?;
+        let fabric = self.fabric(intact, None, &Arc::default());
         let survey = Survey::new(
             &self.fleet.inventory,
             Some(&fabric),
@@ -208,7 +211,8 @@ impl Scene {
     }
 }
 
-/// The load of a pattern of all hosts, with hints and without.
+/// The load of a pattern of all hosts, with hints and without hints; `None` if no job could be
+/// planned.
 fn loads(analysis: &Analysis, pattern: Pattern) -> [Option<PatternLoad>; 2] {
     let request = analysis.job_request(Vec::new(), GPUS, pattern);
     match analysis.plan(&request) {
@@ -217,21 +221,21 @@ fn loads(analysis: &Analysis, pattern: Pattern) -> [Option<PatternLoad>; 2] {
     }
 }
 
-/// The tables of a contender, and the order of hosts for ranks.
+/// The name of a contender, its tables, and the positions that order hosts for ranks.
 type Routed = (String, Tables, Arc<HostPositions>);
 
 fn routed(options: &Options, scene: &Scene, directory: &Path) -> Result<Vec<Routed>, AnyError> {
     let positions = scene.positions()?;
-    let mut found = Vec::new();
+    let mut contenders = Vec::new();
     for (name, positions) in [
         ("rsm fabric-tree, order on", positions.clone()),
         ("rsm fabric-tree, order off", Arc::default()),
     ] {
         if options.takes_part(name) {
-            let whole = Topology::from_netlist(&scene.fleet.netlist)?;
-            let before = route(&whole, &positions, None)?;
+            let intact = Topology::from_netlist(&scene.fleet.netlist)?;
+            let before = route(&intact, &positions, None)?;
             let (tables, _) = route(&scene.topology()?, &positions, before.1)?;
-            found.push((name.to_owned(), tables, positions));
+            contenders.push((name.to_owned(), tables, positions));
         }
     }
     let net = directory.join("fabric.net");
@@ -246,18 +250,21 @@ fn routed(options: &Options, scene: &Scene, directory: &Path) -> Result<Vec<Rout
         }
         let ibsim = Ibsim::start(&net)?;
         let routes = opensm_routes(&ibsim, ibsim.hosts()[0], engine, LIMIT)?;
-        let fit = lfts::parse(&routes.dump, "opensm-lfts.dump")?.fit(&scene.topology()?);
-        let unfit = fit.unknown_lids + fit.unknown_switches.len() + fit.missing_ports;
-        if unfit > 0 {
-            return Err(format!("{name}: {unfit} parts of its dump do not fit the fabric").into());
+        let fitted = lfts::parse(&routes.dump, "opensm-lfts.dump")?.fit(&scene.topology()?);
+        let unfit_count =
+            fitted.unknown_lids + fitted.unknown_switches.len() + fitted.missing_ports;
+        if unfit_count > 0 {
+            return Err(
+                format!("{name}: {unfit_count} entries of its dump do not fit the fabric").into(),
+            );
         }
         let name = match routes.engine {
-            used if used == engine => name,
-            used => format!("{name}, routed by {used}"),
+            used_engine if used_engine == engine => name,
+            used_engine => format!("{name}, routed by {used_engine}"),
         };
-        found.push((name, fit.tables, positions.clone()));
+        contenders.push((name, fitted.tables, positions.clone()));
     }
-    Ok(found)
+    Ok(contenders)
 }
 
 fn route(
@@ -274,18 +281,19 @@ fn route(
     Ok((routing.tables, routing.ranking))
 }
 
-/// A fabric without some cables.
+/// The fabric without the cables that have an end in `ends`.
 fn without(netlist: &Netlist, ends: &[(Guid, PortNum)]) -> Result<Netlist, AnyError> {
     let (nodes, cables) = netlist.clone().into_parts();
-    let gone = |end: (usize, PortNum)| ends.contains(&(nodes[end.0].guid, end.1));
-    let kept = cables
+    let is_removed = |end: (usize, PortNum)| ends.contains(&(nodes[end.0].guid, end.1));
+    let kept_cables = cables
         .iter()
-        .filter(|cable| !gone(cable.a) && !gone(cable.b));
-    let cables = kept.copied().collect();
+        .filter(|cable| !is_removed(cable.a) && !is_removed(cable.b));
+    let cables = kept_cables.copied().collect();
     Ok(Netlist::new(nodes, cables)?)
 }
 
-/// The worst load on rsm's tables after the loss of any one of some links, and of any one spine.
+/// The worst load with rsm's tables after the loss of any one of some links, and of any one spine.
+/// Returns a Markdown table.
 fn single_faults(netlist: &Netlist) -> Result<String, AnyError> {
     let mut scene = Scene {
         name: "",
@@ -293,17 +301,17 @@ fn single_faults(netlist: &Netlist) -> Result<String, AnyError> {
         broken: Vec::new(),
     };
     let positions = scene.positions()?;
-    let whole = scene.topology()?;
-    let (_, ranking) = route(&whole, &positions, None)?;
-    let links: Vec<_> = whole
+    let intact = scene.topology()?;
+    let (_, ranking) = route(&intact, &positions, None)?;
+    let links: Vec<_> = intact
         .cables()
         .iter()
         .step_by(LINKS_IN)
         .map(|cable| vec![cable.a])
         .collect();
-    let spines: Vec<_> = spines(&whole)
+    let spines: Vec<_> = spines(&intact)
         .into_iter()
-        .map(|spine| of(&whole, spine))
+        .map(|spine| cables_of(&intact, spine))
         .collect();
     let patterns = Pattern::ALL.map(|pattern| format!("{pattern}")).join(" | ");
     let mut lines = format!("| lost | tries | {patterns} |\n|---|---|---|---|---|---|\n");

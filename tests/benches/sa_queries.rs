@@ -1,15 +1,14 @@
-//! Queries to the SA: rsm next to OpenSM, at rest and during routing.
+//! Compares how rsm and OpenSM answer queries to the SA, while idle and while routing.
 //!
 //! `cargo bench -p rsm-tests --bench sa_queries [-- [--spec SPEC] [--rounds N] [--only NAME]]`.
 //! Each manager runs resident on a fabric of its own, which this process simulates, and reaches it
-//! through the shim; hosts ask as fast as it answers, on the simulation's thread. Each round runs
-//! every query on one manager after the other. While "re-routing", links between switches go down
-//! and come back, twenty a second, each only once, and OpenSM gets SIGHUP (sweep) every second.
-//!
-//! Simulation, shim and hosts take processors from both managers alike: `cpu_us` is the manager's
-//! own processor time for an answer, routing included; `inside_p99_us` is rsm's own measurement,
-//! from reading a request at the device until its answer goes to the kernel, without the processes
-//! on the path, and without a request's wait at the device.
+//! through the shim. Hosts send requests as fast as the manager answers, on the simulation's
+//! thread. Each round runs every query on one manager after the other. While "re-routing", links
+//! between switches go down and come back, twenty a second and each only once, and OpenSM gets
+//! SIGHUP (sweep) every second. Simulation, shim and hosts take processor time from both managers
+//! alike. `cpu_us` is the manager's own processor time for an answer, routing included.
+//! `inside_p99_us` is rsm's own measurement, from reading a request at the device until its answer
+//! goes to the kernel. It excludes the processes on the path, and the request's wait at the device.
 
 mod options;
 
@@ -37,23 +36,24 @@ use options::Options;
 /// The fabric of the comparison: 3,456 hosts and 720 switches.
 const DEFAULT_SPEC: &str = "fat-tree:k=24,levels=3";
 
-/// Longest a contender may take to bring the subnet up, or to calm down.
+/// The time limit for a contender to bring the subnet up, or to become idle.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// How long a manager must write no table to count as idle.
+/// The time without a written table after which a manager counts as idle.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// The time of a query in a round.
+/// The time for which a query runs in a round.
 const SPAN: Duration = Duration::from_millis(1500);
 
-/// The same while links go: OpenSM sweeps a large subnet for seconds before it routes.
+/// The time for which a query runs while links go down: OpenSM sweeps a large subnet for seconds
+/// before it routes.
 const ROUTING_SPAN: Duration = Duration::from_secs(5);
 
-/// The interval between lost links.
+/// The interval at which links go down.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How many links are down at once: each comes back when so many others have gone. Half a second,
-/// in which a manager can see it.
+/// The number of links that are down at the same time: each comes back after this number of further
+/// links went down. That takes half a second, in which a manager can notice the link.
 const DOWN: usize = 10;
 
 /// The interval of OpenSM's sweeps.
@@ -61,16 +61,16 @@ const SWEEPS: Duration = Duration::from_secs(1);
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Answers by the upper bound of their latency in nanoseconds.
+/// The number of answers by the upper bound of their latency in nanoseconds.
 type Latencies = BTreeMap<u64, u64>;
 
-/// The query, the number of clients, and the requests under way for each.
+/// A query, the number of clients, and the number of outstanding requests of each client.
 struct Scenario {
     name: &'static str,
     question: Question,
     clients: usize,
     outstanding: usize,
-    routes: bool,
+    is_routing: bool,
 }
 
 const fn scenario(
@@ -78,14 +78,14 @@ const fn scenario(
     question: Question,
     clients: usize,
     outstanding: usize,
-    routes: bool,
+    is_routing: bool,
 ) -> Scenario {
     Scenario {
         name,
         question,
         clients,
         outstanding,
-        routes,
+        is_routing,
     }
 }
 
@@ -127,12 +127,12 @@ enum Resident {
 /// A contender with its fabric.
 struct Contender {
     name: &'static str,
-    // Drops before its fabric.
+    // The manager is dropped before its fabric.
     resident: Resident,
     fabric: Hosted,
     hosts: Vec<Place>,
     server: Lid,
-    /// Links between switches that have not been down yet.
+    /// The links between switches that have not been down yet.
     links: Vec<(Guid, PortNum)>,
 }
 
@@ -146,9 +146,9 @@ fn main() -> Result<(), Failure> {
         if options.takes_part(name) {
             let started = now();
             let contender = Contender::start(name, &netlist)?;
-            let took = started.elapsed().as_secs_f64();
+            let elapsed = started.elapsed().as_secs_f64();
             let hosts = contender.hosts.len();
-            writeln!(out, "{name}: {spec}, {hosts} hosts up after {took:.1} s")?;
+            writeln!(out, "{name}: {spec}, {hosts} hosts up after {elapsed:.1} s")?;
             contenders.push(contender);
         }
     }
@@ -177,7 +177,7 @@ fn main() -> Result<(), Failure> {
 impl Contender {
     fn start(name: &'static str, netlist: &Netlist) -> Result<Contender, Failure> {
         let fabric = Hosted::start(netlist)?;
-        // Neither sweeps by the clock: only a scenario triggers routing.
+        // Managers do not sweep periodically: only a scenario causes routing.
         let resident = match name {
             "rsm" => {
                 let (state, config) = (
@@ -195,7 +195,7 @@ impl Contender {
             }
         };
         if !fabric.wait_quiet(QUIET, LIMIT)? {
-            return Err(format!("{name} does not calm down").into());
+            return Err(format!("{name} still writes tables after the time limit").into());
         }
         let (hosts, server) = fabric.hosts()?;
         let contender = Contender {
@@ -206,27 +206,27 @@ impl Contender {
             server,
             links: links_between_switches(netlist),
         };
-        contender.wait_until_it_answers()?;
+        contender.wait_until_answered()?;
         Ok(contender)
     }
 
-    /// The hosts of the clients: not the manager's, and spread over the fabric.
+    /// The hosts of the clients: spread over the fabric, without the manager's host.
     fn clients(&self, count: usize) -> Vec<Place> {
-        let others: Vec<Place> = self
+        let other_hosts: Vec<Place> = self
             .hosts
             .iter()
             .filter(|host| host.lid != self.server)
             .copied()
             .collect();
         (0..count)
-            .map(|index| others[index * others.len() / count])
+            .map(|index| other_hosts[index * other_hosts.len() / count])
             .collect()
     }
 
-    fn wait_until_it_answers(&self) -> Result<(), Failure> {
+    fn wait_until_answered(&self) -> Result<(), Failure> {
         let load = self.load(Question::Path, 1, 1);
-        let last = now() + LIMIT;
-        while now() < last {
+        let deadline = now() + LIMIT;
+        while now() < deadline {
             let outcome = load.run(&self.fabric.sim, Duration::from_millis(100))?;
             if outcome.answered > 0 && outcome.busy == 0 && outcome.refused == 0 {
                 return Ok(());
@@ -247,17 +247,17 @@ impl Contender {
 
     fn measure(&mut self, scenario: &Scenario, comparison: &mut Comparison) -> Result<(), Failure> {
         let load = self.load(scenario.question, scenario.clients, scenario.outstanding);
-        let (blocks, spent) = (self.fabric.blocks_written()?, self.processor_time());
+        let (blocks, processor_time) = (self.fabric.blocks_written()?, self.processor_time());
         let inside = self.latencies()?;
-        let outcome = if scenario.routes {
+        let outcome = if scenario.is_routing {
             self.while_routing(&load)?
         } else {
             load.run(&self.fabric.sim, SPAN)?
         };
-        let spent = self.processor_time().saturating_sub(spent);
+        let processor_time = self.processor_time().saturating_sub(processor_time);
         let inside = inside.zip(self.latencies()?);
-        let during = self.fabric.blocks_written()? - blocks;
-        if scenario.routes {
+        let blocks_during = self.fabric.blocks_written()? - blocks;
+        if scenario.is_routing {
             self.fabric.wait_quiet(QUIET, LIMIT)?;
         }
         let until_calm = self.fabric.blocks_written()? - blocks;
@@ -271,18 +271,18 @@ impl Contender {
             figures.add("inside_p99_us", p99_us(&before, &after));
         }
         let answers = outcome.answered.max(1) as f64;
-        figures.add("cpu_us", spent.as_secs_f64() * 1e6 / answers);
+        figures.add("cpu_us", processor_time.as_secs_f64() * 1e6 / answers);
         figures.add("busy", outcome.busy as f64);
         figures.add("refused", outcome.refused as f64);
         figures.add("unanswered", outcome.unanswered as f64);
-        figures.add("blocks_written", during as f64);
+        figures.add("blocks_written", blocks_during as f64);
         figures.add("blocks_until_calm", until_calm as f64);
         Ok(())
     }
 
     /// Runs the load while links go down and come back.
     fn while_routing(&mut self, load: &Load) -> Result<Outcome, Failure> {
-        let going = AtomicBool::new(true);
+        let is_running = AtomicBool::new(true);
         let (links, sim) = (&mut self.links, &self.fabric.sim);
         let resident = &self.resident;
         std::thread::scope(|scope| {
@@ -292,7 +292,7 @@ impl Contender {
                 let relink = |(switch, port)| {
                     let _ = sim.with(move |sim| sim.relink(switch, port));
                 };
-                while going.load(Ordering::Relaxed) {
+                while is_running.load(Ordering::Relaxed) {
                     if let Some((switch, port)) = links.pop() {
                         let _ = sim.with(move |sim| sim.unlink(switch, port));
                         down.push_back((switch, port));
@@ -306,7 +306,7 @@ impl Contender {
             });
             scope.spawn(|| {
                 let mut due = now();
-                while going.load(Ordering::Relaxed) {
+                while is_running.load(Ordering::Relaxed) {
                     if let Resident::OpenSm(opensm) = resident
                         && now() >= due
                     {
@@ -317,12 +317,12 @@ impl Contender {
                 }
             });
             let outcome = load.run(sim, ROUTING_SPAN);
-            going.store(false, Ordering::Relaxed);
+            is_running.store(false, Ordering::Relaxed);
             Ok(outcome?)
         })
     }
 
-    /// Queries all nodes, a table of many segments.
+    /// Queries all nodes, whose table has many segments.
     fn fetch_table(&mut self, comparison: &mut Comparison) -> Result<(), Failure> {
         let place = self.clients(1)[0];
         let mut host = Host::at(&self.fabric.sim, (place.node, place.port), self.server);
@@ -332,19 +332,20 @@ impl Contender {
             ComponentMask::NONE,
             &NodeRecord::default(),
         );
-        let took = started.elapsed();
+        let elapsed = started.elapsed();
         if answer.status() != Status::OK {
             return Err(format!("{}: {} for a table", self.name, answer.status()).into());
         }
         let records: Vec<NodeRecord> = answer.records();
         let figures = comparison.of(self.name);
-        figures.add("wall_ms", milliseconds(took));
+        figures.add("wall_ms", milliseconds(elapsed));
         figures.add("records", records.len() as f64);
         figures.add("kib", (records.len() * NodeRecord::LEN) as f64 / 1024.0);
         Ok(())
     }
 
-    /// Answers since the start by the upper bound of their latency; only rsm reports it.
+    /// The number of answers since the start, by the upper bound of their latency; `None` for
+    /// OpenSM, which does not report it.
     fn latencies(&self) -> Result<Option<Latencies>, Failure> {
         let Resident::Rsm(rsm) = &self.resident else {
             return Ok(None);
@@ -352,7 +353,7 @@ impl Contender {
         let counters = rsm.ask(&["sa"])?;
         let buckets = counters["latencies"]["buckets"].as_array();
         let bucket = |bucket: &Value| {
-            // 0 is the bucket without a bound.
+            // The bound 0 marks the bucket without a bound.
             let below = bucket["below_ns"].as_u64().filter(|&below| below > 0);
             Some((below.unwrap_or(u64::MAX), bucket["count"].as_u64()?))
         };
@@ -370,21 +371,22 @@ impl Contender {
     }
 }
 
-/// The least bound, in microseconds, of 99 % of the answers between two counts.
+/// The lowest bound of the latency, in microseconds, that holds for 99 % of the answers between two
+/// counts.
 fn p99_us(before: &Latencies, after: &Latencies) -> f64 {
     let since = |(below, count): (&u64, &u64)| (*below, count - before.get(below).unwrap_or(&0));
     let counts: Vec<(u64, u64)> = after.iter().map(since).collect();
-    let mut slower = counts.iter().map(|(_, count)| count).sum::<u64>() / 100;
+    let mut slower_count = counts.iter().map(|(_, count)| count).sum::<u64>() / 100;
     for &(below, count) in counts.iter().rev() {
-        if count > slower {
+        if count > slower_count {
             return below as f64 / 1e3;
         }
-        slower -= count;
+        slower_count -= count;
     }
     0.0
 }
 
-/// One end of each link between two switches, spread over the fabric.
+/// One end of each link between two switches, in an order that is spread over the fabric.
 fn links_between_switches(netlist: &Netlist) -> Vec<(Guid, PortNum)> {
     let is_switch = |node: usize| netlist.nodes()[node].kind == NodeKind::Switch;
     let cables = netlist.cables().iter();
@@ -394,7 +396,7 @@ fn links_between_switches(netlist: &Netlist) -> Vec<(Guid, PortNum)> {
     let mut links: Vec<(Guid, PortNum)> = ends
         .map(|((node, port), _)| (netlist.nodes()[node].guid, port))
         .collect();
-    // A stride that is prime reaches all of them, each once.
+    // A prime stride reaches every link once.
     const STRIDE: usize = 7919;
     let count = links.len();
     if !count.is_multiple_of(STRIDE) {

@@ -1,12 +1,12 @@
-//! Arguments the benches share.
+//! The command-line arguments that the benches share.
 
-#![allow(dead_code, reason = "each bench uses a part of it")]
+#![allow(dead_code, reason = "each bench uses some of the options")]
 
 use std::path::{Path, PathBuf};
 
 use rsm_tests::{Error, fabrics};
 
-/// The fabrics, the contenders and the rounds of a bench.
+/// The options of a bench: fabrics, contenders, rounds and limits.
 #[derive(Debug)]
 pub(crate) struct Options {
     net: Option<PathBuf>,
@@ -59,7 +59,7 @@ impl Options {
         Ok(options)
     }
 
-    /// The given net file, or one generated into `directory`.
+    /// The given net file, or a net file generated into `directory`.
     pub(crate) fn net(&self, default_spec: &str, directory: &Path) -> Result<PathBuf, Error> {
         match &self.net {
             Some(net) => Ok(net.clone()),
@@ -67,12 +67,12 @@ impl Options {
         }
     }
 
-    /// The specification, or that of the bench.
+    /// The given specification, or `default`.
     pub(crate) fn spec<'a>(&'a self, default: &'a str) -> &'a str {
         self.spec.as_deref().unwrap_or(default)
     }
 
-    /// The specification, or those of the bench.
+    /// The given specification, or `defaults`.
     pub(crate) fn specs<'a>(&'a self, defaults: &[&'a str]) -> Vec<&'a str> {
         match self.given_spec() {
             Some(spec) => vec![spec],
@@ -80,28 +80,29 @@ impl Options {
         }
     }
 
-    /// The specification, if one was given.
+    /// The given specification; `None` without `--spec`.
     pub(crate) fn given_spec(&self) -> Option<&str> {
         self.spec.as_deref()
     }
 
-    /// The net file that was given.
+    /// The given net file; `None` without `--net`.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.net.as_deref()
     }
 
-    /// Rounds per contender.
+    /// The number of rounds for each contender.
     pub(crate) fn rounds(&self) -> usize {
         self.rounds
     }
 
-    /// Whether the fabric of this name takes part: all do unless `--fabric` gives a part of the
-    /// name.
+    /// Whether the fabric `name` takes part. With `--fabric`, only fabrics take part whose name
+    /// contains the given text.
     pub(crate) fn has_fabric(&self, name: &str) -> bool {
         self.fabric.as_ref().is_none_or(|part| name.contains(part))
     }
 
-    /// Whether faults of this name take part: all do unless `--faults` gives a part of the name.
+    /// Whether the faults `name` take part. With `--faults`, only faults take part whose name
+    /// contains the given text.
     pub(crate) fn has_faults(&self, name: &str) -> bool {
         self.faults.as_ref().is_none_or(|part| name.contains(part))
     }
@@ -111,17 +112,17 @@ impl Options {
         self.loss
     }
 
-    /// The longest that a foreign program may take.
+    /// The time limit for OpenSM in seconds; `None` without `--limit`.
     pub(crate) fn limit_s(&self) -> Option<u64> {
         self.limit_s
     }
 
-    /// The directory for the foreign programs' tables.
+    /// The directory in which OpenSM's tables are kept; `None` without `--dumps`.
     pub(crate) fn dumps(&self) -> Option<&Path> {
         self.dumps.as_deref()
     }
 
-    /// Whether the contender of this name takes part: all do unless `--only` names some.
+    /// Whether `contender` takes part. With `--only`, only the named contenders take part.
     pub(crate) fn takes_part(&self, contender: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| name == contender)
     }

@@ -11,14 +11,14 @@ use rsm_tests::measure::{median, milliseconds};
 use rsm_tests::sm::check_tables;
 
 use crate::AnyError;
-use crate::foreign::Foreign;
+use crate::foreign::OpenSmRunner;
 use crate::options::Options;
 use crate::row::{IbdmchkVerdict, Row};
 
-/// OpenSM's engines, as `-R` names them.
+/// The engines of OpenSM, with their names for `-R`.
 const OPENSM: [&str; 7] = ["minhop", "updn", "dnup", "ftree", "dfsssp", "lash", "nue"];
 
-/// The engine in the summary: the engine of a site that configures none.
+/// The engine in the summary, which is the engine of a site without a configured engine.
 pub(crate) const SUBJECT: EngineKind = EngineKind::Auto;
 
 /// The maximum number of hosts of a fabric that ibdmchk checks. ibdmchk follows the path of every
@@ -32,32 +32,32 @@ const STEP_BLOCKS: usize = 256;
 pub(crate) struct Contest<'a> {
     pub(crate) options: &'a Options,
     /// The fabric before the fault.
-    pub(crate) known: &'a Topology,
+    pub(crate) intact_topology: &'a Topology,
     pub(crate) case: String,
     pub(crate) netlist: &'a Netlist,
 }
 
 impl Contest<'_> {
-    /// A row for each contender.
-    pub(crate) fn rows(&self, foreign: &mut Foreign) -> Result<Vec<Row>, AnyError> {
+    /// The rows of all contenders that take part.
+    pub(crate) fn rows(&self, opensm: &mut OpenSmRunner) -> Result<Vec<Row>, AnyError> {
         let topology = Topology::from_netlist(self.netlist)?;
         let mut rows = Vec::new();
         for kind in EngineKind::ALL {
             let name = format!("rsm {kind}");
-            // The engine `file` has no tables of its own.
+            // The engine `file` computes no tables.
             if kind != EngineKind::File && self.options.takes_part(&name) {
-                rows.extend(self.own(name, &topology, kind, None)?);
+                rows.extend(self.rsm_row(name, &topology, kind, None)?);
             }
         }
-        // The tables of rsm after it repaired the fault.
+        // The tables with which rsm repairs the fault.
         let repaired = format!("rsm {SUBJECT}, repaired");
-        if self.options.takes_part(&repaired) && topology != *self.known {
-            let before = route(SUBJECT, self.known, None)?;
-            rows.extend(self.own(repaired, &topology, SUBJECT, Some(&before))?);
+        if self.options.takes_part(&repaired) && topology != *self.intact_topology {
+            let before = route(SUBJECT, self.intact_topology, None)?;
+            rows.extend(self.rsm_row(repaired, &topology, SUBJECT, Some(&before))?);
         }
-        // The tables after rebalancing a lasting fault.
+        // The tables of rsm after rebalancing around a lasting fault.
         let rebalanced = format!("rsm {SUBJECT}, rebalanced");
-        if self.options.takes_part(&rebalanced) && topology != *self.known {
+        if self.options.takes_part(&rebalanced) && topology != *self.intact_topology {
             rows.push(self.rebalanced(rebalanced, &topology)?);
         }
         for engine in OPENSM {
@@ -65,31 +65,34 @@ impl Contest<'_> {
             if !self.options.takes_part(&name) {
                 continue;
             }
-            let made = match foreign.routes(&self.case, self.netlist, engine)? {
-                Ok(made) => made,
+            let opensm_tables = match opensm.routes(&self.case, self.netlist, engine)? {
+                Ok(opensm_tables) => opensm_tables,
                 Err(reason) => {
                     rows.push(Row::failed(name, reason));
                     continue;
                 }
             };
-            let fit = lfts::parse(&made.dump, "opensm-lfts.dump")?.fit(&topology);
-            let unfit = fit.unknown_lids + fit.unknown_switches.len() + fit.missing_ports;
-            if unfit > 0 {
-                let text = format!("{name}: {unfit} parts of its dump do not fit the fabric");
+            let fitted = lfts::parse(&opensm_tables.dump, "opensm-lfts.dump")?.fit(&topology);
+            let unfit_count =
+                fitted.unknown_lids + fitted.unknown_switches.len() + fitted.missing_ports;
+            if unfit_count > 0 {
+                let text =
+                    format!("{name}: {unfit_count} entries of its dump do not fit the fabric");
                 return Err(text.into());
             }
-            let name = if made.used == engine {
+            let name = if opensm_tables.used == engine {
                 name
             } else {
-                format!("{name}, which gave up: {}", made.used)
+                format!("{name}, which gave up: {}", opensm_tables.used)
             };
-            let row = Row::measured(&topology, name, &fit.tables, made.route_ms);
-            rows.push(row.checked(self.ibdmchk(&topology, &fit.tables)?));
+            let row = Row::measured(&topology, name, &fitted.tables, opensm_tables.route_ms);
+            rows.push(row.checked(self.ibdmchk(&topology, &fitted.tables)?));
         }
         Ok(rows)
     }
 
-    /// The verdict of ibdmchk on tables; `None` for more than [`IBDMCHK_HOSTS`] hosts.
+    /// The verdict of ibdmchk on `tables`; `None` if the fabric has more than [`IBDMCHK_HOSTS`]
+    /// hosts.
     fn ibdmchk(
         &self,
         topology: &Topology,
@@ -115,58 +118,60 @@ impl Contest<'_> {
             Err(error) if error.to_string().contains("Traversals Failed") => {
                 IbdmchkVerdict::LostPairs
             }
-            // ibdmchk ends without a verdict on some real fabrics, also on some of DGX hosts.
+            // ibdmchk ends without a verdict on some real fabrics, some fabrics of DGX hosts
+            // included.
             Err(rsm_tests::Error::Output { .. }) => IbdmchkVerdict::Stopped,
             Err(error) => return Err(error.into()),
         }))
     }
 
-    /// The row of [`SUBJECT`] after all steps of rebalancing, with the total time of the steps.
+    /// The row of [`SUBJECT`] after all steps of rebalancing. Its time is the total time of the
+    /// steps.
     fn rebalanced(&self, name: String, topology: &Topology) -> Result<Row, AnyError> {
-        let before = route(SUBJECT, self.known, None)?;
-        let mut made = route(SUBJECT, topology, Some(&before))?;
+        let before = route(SUBJECT, self.intact_topology, None)?;
+        let mut routing = route(SUBJECT, topology, Some(&before))?;
         let mut time_ms = 0.0;
         loop {
-            let tally = verify_whole(topology, &made.tables).tally;
+            let tally = verify_whole(topology, &routing.tables).tally;
             let options = engine::Options {
-                previous_ranking: made.ranking.clone(),
-                previous_choice: made.choice.clone(),
+                previous_ranking: routing.ranking.clone(),
+                previous_choice: routing.choice.clone(),
                 ..engine::Options::default()
             };
             let watch = Stopwatch::start();
-            let next = engine::rebalance(topology, &options, &tally, STEP_BLOCKS);
+            let rebalancing = engine::rebalance(topology, &options, &tally, STEP_BLOCKS);
             time_ms += milliseconds(watch.elapsed());
-            match next {
-                Ok(next) => made = next.routing,
+            match rebalancing {
+                Ok(rebalancing) => routing = rebalancing.routing,
                 Err(_) => {
-                    let row = Row::measured(topology, name, &made.tables, time_ms);
-                    return Ok(row.checked(self.ibdmchk(topology, &made.tables)?));
+                    let row = Row::measured(topology, name, &routing.tables, time_ms);
+                    return Ok(row.checked(self.ibdmchk(topology, &routing.tables)?));
                 }
             }
         }
     }
 
-    /// The row of an engine of rsm, which starts from the routing `earlier` if there is one; `None`
+    /// The row of an engine of rsm, which starts from the routing `previous` if it is set; `None`
     /// if the engine cannot route a fabric of this shape.
-    fn own(
+    fn rsm_row(
         &self,
         name: String,
         topology: &Topology,
         kind: EngineKind,
-        earlier: Option<&Routing>,
+        previous: Option<&Routing>,
     ) -> Result<Option<Row>, AnyError> {
         let mut times = Vec::new();
-        let mut made = None;
+        let mut routing = None;
         for _ in 0..self.options.rounds().max(1) {
             let watch = Stopwatch::start();
-            made = Some(route(kind, topology, earlier));
+            routing = Some(route(kind, topology, previous));
             times.push(milliseconds(watch.elapsed()));
         }
-        Ok(match made {
-            Some(Ok(made)) => {
-                let row = Row::measured(topology, name, &made.tables, median(&times));
-                let row = row.on_lanes(topology, &made);
-                Some(row.checked(self.ibdmchk(topology, &made.tables)?))
+        Ok(match routing {
+            Some(Ok(routing)) => {
+                let row = Row::measured(topology, name, &routing.tables, median(&times));
+                let row = row.on_lanes(topology, &routing);
+                Some(row.checked(self.ibdmchk(topology, &routing.tables)?))
             }
             None | Some(Err(EngineError::Shape { .. })) => None,
             Some(Err(error)) => Some(Row::failed(name, error.to_string())),
@@ -177,11 +182,11 @@ impl Contest<'_> {
 fn route(
     kind: EngineKind,
     topology: &Topology,
-    earlier: Option<&Routing>,
+    previous: Option<&Routing>,
 ) -> Result<Routing, EngineError> {
     let options = engine::Options {
-        previous_ranking: earlier.and_then(|routing| routing.ranking.clone()),
-        previous_choice: earlier.and_then(|routing| routing.choice.clone()),
+        previous_ranking: previous.and_then(|routing| routing.ranking.clone()),
+        previous_choice: previous.and_then(|routing| routing.choice.clone()),
         ..engine::Options::default()
     };
     engine::route(kind, topology, &options, None)

@@ -1,4 +1,4 @@
-//! OpenSM's tables: computed now, or by an earlier run.
+//! OpenSM's tables, computed by this run or kept from an earlier run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,26 +15,26 @@ use tempfile::TempDir;
 use crate::AnyError;
 use crate::options::Options;
 
-/// OpenSM on one fabric and its broken versions.
-pub(crate) struct Foreign {
+/// Runs OpenSM on a fabric and on its broken versions.
+pub(crate) struct OpenSmRunner {
     limit: Duration,
     dumps: Option<PathBuf>,
     directory: TempDir,
-    /// Engines not tried any more, with the reason.
+    /// The engines that are no longer tried, each with the reason.
     given_up: BTreeMap<&'static str, String>,
 }
 
-/// The result of one of its engines.
-pub(crate) struct Made {
-    /// The engine of these tables.
+/// The tables of an engine of OpenSM.
+pub(crate) struct OpenSmTables {
+    /// The engine that computed the tables, which may differ from the requested engine.
     pub(crate) used: String,
     pub(crate) dump: Vec<u8>,
     pub(crate) route_ms: f64,
 }
 
-impl Foreign {
-    pub(crate) fn new(options: &Options, limit_s: u64) -> Result<Foreign, AnyError> {
-        Ok(Foreign {
+impl OpenSmRunner {
+    pub(crate) fn new(options: &Options, limit_s: u64) -> Result<OpenSmRunner, AnyError> {
+        Ok(OpenSmRunner {
             limit: Duration::from_secs(options.limit_s().unwrap_or(limit_s)),
             dumps: options.dumps().map(Path::to_owned),
             directory: tempfile::tempdir()?,
@@ -42,50 +42,57 @@ impl Foreign {
         })
     }
 
-    /// The routes of `engine` on a fabric, or why it has none.
+    /// The tables of `engine` on a fabric, or the reason why the engine has none.
     pub(crate) fn routes(
         &mut self,
         case: &str,
         netlist: &Netlist,
         engine: &'static str,
-    ) -> Result<Result<Made, String>, AnyError> {
-        let kept = self.dumps.as_ref().map(|dumps| {
-            let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-            let name: String = format!("{case}, {engine}").chars().map(plain).collect();
+    ) -> Result<Result<OpenSmTables, String>, AnyError> {
+        let kept_file = self.dumps.as_ref().map(|dumps| {
+            let replace_special = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+            let name: String = format!("{case}, {engine}")
+                .chars()
+                .map(replace_special)
+                .collect();
             dumps.join(name)
         });
-        if let Some(kept) = &kept
-            && let Some(found) = read(kept)?
+        if let Some(kept_file) = &kept_file
+            && let Some(outcome) = read(kept_file)?
         {
-            return Ok(found);
+            return Ok(outcome);
         }
         if let Some(reason) = self.given_up.get(engine) {
             return Ok(Err(reason.clone()));
         }
-        let found = self.run(netlist, engine)?;
-        if let Err(reason) = &found
+        let outcome = self.run(netlist, engine)?;
+        if let Err(reason) = &outcome
             && reason == TIMED_OUT
         {
             let limit_s = self.limit.as_secs();
-            let reason = format!("not tried: it took over {limit_s} s on {case}");
+            let reason = format!("not tried: the engine took over {limit_s} s on {case}");
             self.given_up.insert(engine, reason);
             return Ok(Err(format!("stopped after {limit_s} s")));
         }
-        if let Some(kept) = &kept {
-            write(kept, &found)?;
+        if let Some(kept_file) = &kept_file {
+            write(kept_file, &outcome)?;
         }
-        Ok(found)
+        Ok(outcome)
     }
 
-    fn run(&self, netlist: &Netlist, engine: &str) -> Result<Result<Made, String>, AnyError> {
+    fn run(
+        &self,
+        netlist: &Netlist,
+        engine: &str,
+    ) -> Result<Result<OpenSmTables, String>, AnyError> {
         let net = self.directory.path().join("fabric.net");
         let mut text = Vec::new();
         ibnetdiscover::write(netlist, &mut text)?;
         std::fs::write(&net, text)?;
         let ibsim = Ibsim::start(&net)?;
-        let made = opensm_routes(&ibsim, ibsim.hosts()[0], engine, self.limit);
-        Ok(match made {
-            Ok(routes) => Ok(Made {
+        let tables = opensm_routes(&ibsim, ibsim.hosts()[0], engine, self.limit);
+        Ok(match tables {
+            Ok(routes) => Ok(OpenSmTables {
                 used: routes.engine,
                 dump: routes.dump,
                 route_ms: milliseconds(routes.route),
@@ -99,34 +106,34 @@ impl Foreign {
     }
 }
 
-/// The outcome of a program killed at its limit.
+/// The outcome of a program that was killed at its time limit.
 const TIMED_OUT: &str = "timed out";
 
-fn read(kept: &Path) -> Result<Option<Result<Made, String>>, AnyError> {
-    let about = kept.with_extension("json");
-    if !about.exists() {
+fn read(kept_file: &Path) -> Result<Option<Result<OpenSmTables, String>>, AnyError> {
+    let metadata = kept_file.with_extension("json");
+    if !metadata.exists() {
         return Ok(None);
     }
-    let about: Value = serde_json::from_slice(&std::fs::read(about)?)?;
-    if let Some(reason) = about["failed"].as_str() {
+    let metadata: Value = serde_json::from_slice(&std::fs::read(metadata)?)?;
+    if let Some(reason) = metadata["failed"].as_str() {
         return Ok(Some(Err(reason.to_owned())));
     }
-    Ok(Some(Ok(Made {
-        used: about["used"].as_str().unwrap_or_default().to_owned(),
-        route_ms: about["route_ms"].as_f64().unwrap_or_default(),
-        dump: std::fs::read(kept.with_extension("lfts"))?,
+    Ok(Some(Ok(OpenSmTables {
+        used: metadata["used"].as_str().unwrap_or_default().to_owned(),
+        route_ms: metadata["route_ms"].as_f64().unwrap_or_default(),
+        dump: std::fs::read(kept_file.with_extension("lfts"))?,
     })))
 }
 
-fn write(kept: &Path, found: &Result<Made, String>) -> Result<(), AnyError> {
-    let about = match found {
-        Ok(made) => {
-            std::fs::write(kept.with_extension("lfts"), &made.dump)?;
-            json!({ "used": made.used, "route_ms": made.route_ms })
+fn write(kept_file: &Path, outcome: &Result<OpenSmTables, String>) -> Result<(), AnyError> {
+    let metadata = match outcome {
+        Ok(tables) => {
+            std::fs::write(kept_file.with_extension("lfts"), &tables.dump)?;
+            json!({ "used": tables.used, "route_ms": tables.route_ms })
         }
         Err(reason) => json!({ "failed": reason }),
     };
-    // Write it last, after the files that it describes.
-    std::fs::write(kept.with_extension("json"), about.to_string())?;
+    // The metadata are written last, after the file that they describe.
+    std::fs::write(kept_file.with_extension("json"), metadata.to_string())?;
     Ok(())
 }

@@ -1,22 +1,25 @@
-//! How well rsm's engines and OpenSM's spread traffic, and how long they take, on the same fabrics:
-//! Markdown.
+//! Compares how well the engines of rsm and of OpenSM spread traffic on the same fabrics, and how
+//! long they take. Prints Markdown.
 //!
 //! `cargo bench -p rsm-tests --bench quality [-- [--net FILE | --spec SPEC] [--fabric PART]
-//! [--faults PART] [--only ENGINE] [--limit SECONDS] [--rounds N] [--dumps DIRECTORY]]`. Without a
-//! fabric: every real one of the collection with over 100 hosts that ibsim loads, a fat tree of
-//! 3,456 hosts, irregular fabrics and such that are no trees; each intact and broken. `--fabric` and
-//! `--faults` take those alone whose name contains the part. OpenSM routes on ibsim, and the code that measures rsm's
-//! tables also measures its dump. OpenSM's time is from its log, from the start of routing until its
-//! tables go to the sender; rsm's is the median of some rounds. On fabrics of up to
-//! [`contest::IBDMCHK_HOSTS`] hosts ibdmchk checks the tables of every contender for lost pairs and
-//! credit loops as well; the bench ends with an error where it contradicts the proof.
+//! [--faults PART] [--only ENGINE] [--limit SECONDS] [--rounds N] [--dumps DIRECTORY]]`. Without
+//! `--net` and `--spec`, the bench uses every real fabric of the collection with over 100 hosts
+//! that ibsim loads, a fat tree of 3,456 hosts, irregular fabrics, and fabrics that are not trees;
+//! each intact and broken. `--fabric` and `--faults` select the fabrics and faults whose names
+//! contain the part. OpenSM routes on ibsim, and the code that measures rsm's tables also measures
+//! OpenSM's dump. OpenSM's time comes from its log: it lasts from the start of routing until the
+//! tables go to the sender. rsm's time is the median of the rounds. On fabrics of up to
+//! [`contest::IBDMCHK_HOSTS`] hosts ibdmchk also checks the tables of every contender for lost
+//! pairs and credit loops; the bench ends with an error if ibdmchk contradicts the proof.
 //!
-//! Loads of patterns and the bisection are by rate (`rsm_routing::quality`): on fabrics whose cables
-//! differ in speed, an even split would load slow cables more and look better by numbers of flows.
+//! Loads of patterns and the bisection are by rate (`rsm_routing::quality`). On fabrics whose
+//! cables differ in speed, an even split loads slow cables more, although it looks better by
+//! numbers of flows.
 //!
-//! The bench stops OpenSM after `--limit` seconds, and does not try an engine stopped on the intact
-//! fabric on the broken ones; the table notes it. With `--dumps` a run keeps OpenSM's tables in a
-//! directory, and a later run reads them: they are the same every time, and take most of the time.
+//! The bench stops OpenSM after `--limit` seconds. It does not try an engine that was stopped on
+//! the intact fabric on its broken versions, and the table says so. With `--dumps`, a run keeps
+//! OpenSM's tables in a directory, and a later run reads them: the tables are the same every time,
+//! and take most of the time.
 
 mod contest;
 mod foreign;
@@ -35,15 +38,15 @@ use rsm_tests::fabrics;
 use serde_json::json;
 
 use contest::Contest;
-use foreign::Foreign;
+use foreign::OpenSmRunner;
 use options::Options;
 use row::Row;
 
 type AnyError = Box<dyn std::error::Error>;
 
-/// The fabrics of the comparison beside real ones: a textbook's, oversubscribed and irregular trees
-/// (hosts on spines and on middle switches, leaves with fewer hosts, cables of different speeds),
-/// and fabrics that are no trees.
+/// The generated fabrics of the comparison: regular, oversubscribed and irregular trees (hosts on
+/// spines and on middle switches, leaves with fewer hosts, cables of different speeds), and fabrics
+/// that are not trees.
 const SPECS: [&str; 25] = [
     "fat-tree:k=24,levels=3",
     "superpod:su=4",
@@ -72,13 +75,14 @@ const SPECS: [&str; 25] = [
     "hyperx:4x4x4,hosts=2",
 ];
 
-/// Real fabrics with fewer hosts show no differences.
+/// Real fabrics with at most this number of hosts are left out, because they show no differences.
 const HOSTS: usize = 100;
 
-/// Files of the collection that ibsim does not load, or duplicates of one that it loads.
+/// The files of the collection that are left out, because ibsim does not load them or because they
+/// are duplicates of another file.
 const LEFT_OUT: [&str; 2] = ["superbench-faked-hdr-full.txt", "nvidia-dgx-ndr-p1.txt"];
 
-/// The faults; the first breaks nothing.
+/// The faults, each with its title and its specification. The first fault breaks nothing.
 const FAULTS: [(&str, &str); 5] = [
     ("intact", ""),
     ("1 link", "links=1,seed=1"),
@@ -87,7 +91,7 @@ const FAULTS: [(&str, &str); 5] = [
     ("5 % of links", "links=5%,seed=1"),
 ];
 
-/// Longest OpenSM may take unless `--limit` says otherwise.
+/// The time limit for OpenSM in seconds, without `--limit`.
 const LIMIT_S: u64 = 240;
 
 fn main() -> Result<(), AnyError> {
@@ -96,8 +100,8 @@ fn main() -> Result<(), AnyError> {
     let mut rows: Vec<(String, Vec<Row>)> = Vec::new();
     for (name, netlist) in fabrics(&options)? {
         let intact = numbered(&netlist)?;
-        let known = Topology::from_netlist(&intact)?;
-        let mut foreign = Foreign::new(&options, LIMIT_S)?;
+        let intact_topology = Topology::from_netlist(&intact)?;
+        let mut opensm = OpenSmRunner::new(&options, LIMIT_S)?;
         for (title, faults) in FAULTS {
             if !options.has_faults(title) {
                 continue;
@@ -108,37 +112,41 @@ fn main() -> Result<(), AnyError> {
             };
             let contest = Contest {
                 options: &options,
-                known: &known,
+                intact_topology: &intact_topology,
                 case: format!("{name}, {title}"),
                 netlist: &broken,
             };
-            let found = contest.rows(&mut foreign)?;
+            let new_rows = contest.rows(&mut opensm)?;
             writeln!(out, "\n## {}\n\n{}", contest.case, row::HEADING)?;
-            for row in &found {
+            for row in &new_rows {
                 writeln!(out, "{row}")?;
             }
             out.flush()?;
-            rows.push((contest.case, found));
+            rows.push((contest.case, new_rows));
         }
     }
     summary::write(&mut out, &rows)?;
-    let all = rows
+    let json_rows = rows
         .iter()
         .flat_map(|(case, rows)| rows.iter().map(|row| row.json(case)));
-    let line = json!({ "bench": "quality", "rows": all.collect::<Vec<_>>() });
+    let line = json!({ "bench": "quality", "rows": json_rows.collect::<Vec<_>>() });
     writeln!(out, "\n<!-- {line} -->")?;
-    let contradicted = rows.iter().flat_map(|(case, rows)| {
-        let contradicted = rows.iter().filter(|row| row.is_contradicted());
-        contradicted.map(move |row| format!("{case}: {}", row.engine))
+    let contradictions = rows.iter().flat_map(|(case, rows)| {
+        let contradictions = rows.iter().filter(|row| row.is_contradicted());
+        contradictions.map(move |row| format!("{case}: {}", row.engine))
     });
-    let contradicted: Vec<String> = contradicted.collect();
-    if contradicted.is_empty() {
+    let contradictions: Vec<String> = contradictions.collect();
+    if contradictions.is_empty() {
         return Ok(());
     }
-    Err(format!("ibdmchk contradicts the proof: {}", contradicted.join("; ")).into())
+    Err(format!(
+        "ibdmchk contradicts the proof: {}",
+        contradictions.join("; ")
+    )
+    .into())
 }
 
-/// The fabrics to compare on, by name.
+/// The fabrics of the comparison, each with its name.
 fn fabrics(options: &Options) -> Result<Vec<(String, Netlist)>, AnyError> {
     if let Some(spec) = options.given_spec() {
         return Ok(vec![(spec.to_owned(), generate::generate(spec)?)]);
@@ -147,7 +155,7 @@ fn fabrics(options: &Options) -> Result<Vec<(String, Netlist)>, AnyError> {
         Some(file) => vec![file.to_owned()],
         None => fabrics::real_topologies()?,
     };
-    let mut found = Vec::new();
+    let mut fabrics = Vec::new();
     for file in &files {
         let name = file
             .file_name()
@@ -161,20 +169,21 @@ fn fabrics(options: &Options) -> Result<Vec<(String, Netlist)>, AnyError> {
             .filter(|node| node.kind == NodeKind::Ca && !node.is_aggregation_node());
         if options.file().is_some() || (hosts.count() > HOSTS && !LEFT_OUT.contains(&name.as_str()))
         {
-            found.push((name, netlist));
+            fabrics.push((name, netlist));
         }
     }
     if options.file().is_none() {
         for spec in SPECS {
-            found.push((spec.to_owned(), generate::generate(spec)?));
+            fabrics.push((spec.to_owned(), generate::generate(spec)?));
         }
     }
-    found.retain(|(name, _)| options.has_fabric(name));
-    Ok(found)
+    fabrics.retain(|(name, _)| options.has_fabric(name));
+    Ok(fabrics)
 }
 
-/// The fabric with the same numbers for all contenders, broken or not: the port GUIDs that ibsim
-/// assigns against the file, unless two ports would share one, and a LID for every port.
+/// The fabric with the same identifiers for all contenders, broken or not. Ports have the GUIDs
+/// that ibsim assigns despite the file, unless two ports would share a GUID, and every port has a
+/// LID.
 fn numbered(netlist: &Netlist) -> Result<Netlist, AnyError> {
     Ok(fabrics::with_lids(fabrics::as_ibsim_numbers(netlist))?)
 }

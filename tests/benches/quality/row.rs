@@ -1,4 +1,4 @@
-//! One engine's tables on one fabric.
+//! The measured quality of one engine's tables on one fabric.
 
 use rsm_routing::engine::Routing;
 use rsm_routing::quality::{FlowShares, Quality, Settings, flow_shares, measure};
@@ -7,34 +7,34 @@ use rsm_routing::topology::{SwitchIdx, Topology};
 use rsm_routing::verify::{verify, verify_lanes};
 use serde_json::{Value, json};
 
-/// The heads of the columns of a [`Row`].
+/// The headings of the columns of a [`Row`].
 pub(crate) const HEADING: &str = "\
 | engine | max EFI | by rate | EFI max/mean | by rate | shift max | shift mean | share in shifts | share of leaf pairs | random mean | bisection | all-to-all | \
 lost pairs | route ms | one VL | ibdmchk |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|";
 
-/// Whether packets can wait for each other in a cycle, all on one virtual lane.
+/// Whether packets can wait for each other in a cycle if all packets use one virtual lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cycles {
-    /// Nowhere.
+    /// Packets never wait in a cycle.
     None,
-    /// Only with packets that start at switches, or go to them.
+    /// A cycle needs packets that start or end at switches.
     AtSwitches,
-    /// Between hosts.
+    /// Packets between hosts can wait in a cycle.
     Yes,
-    /// On one lane, but not on the lanes that the engine requires.
+    /// Packets can wait in a cycle on one lane, but not on the lanes that the engine requires.
     OnOneLane,
 }
 
-/// The verdict of ibdmchk on tables, all on one virtual lane, packets between hosts alone.
+/// The verdict of ibdmchk on tables, for packets between hosts that all use one virtual lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IbdmchkVerdict {
     /// Every pair has its path, and no cycle can form.
     Free,
     CreditLoop,
-    /// A cycle can form, but it takes aggregation nodes for hosts.
+    /// A cycle can form, but ibdmchk treats aggregation nodes as hosts.
     LoopOfAggregation,
-    /// Some pair has no path, so ibdmchk does not look for cycles.
+    /// A pair has no path, so ibdmchk does not search for cycles.
     LostPairs,
     /// The program ibdmchk ended before it gave a verdict.
     Stopped,
@@ -48,7 +48,8 @@ pub(crate) struct Measured {
     pub(crate) ibdmchk: Option<IbdmchkVerdict>,
 }
 
-/// A row of the table: the result of one engine on one fabric, or why the engine made no tables.
+/// A row of the table: the result of one engine on one fabric, or the reason why the engine has no
+/// tables.
 pub(crate) struct Row {
     pub(crate) engine: String,
     pub(crate) outcome: Result<Measured, String>,
@@ -96,11 +97,11 @@ impl Row {
     }
 
     /// Marks a credit loop as `OnOneLane` if the VLs that the engine requires prevent it.
-    pub(crate) fn on_lanes(mut self, topology: &Topology, made: &Routing) -> Row {
+    pub(crate) fn on_lanes(mut self, topology: &Topology, routing: &Routing) -> Row {
         if let Ok(measured) = &mut self.outcome
             && measured.cycles == Cycles::Yes
-            && !made.lanes.is_single()
-            && verify_lanes(topology, &made.tables, &made.lanes).is_sound()
+            && !routing.lanes.is_single()
+            && verify_lanes(topology, &routing.tables, &routing.lanes).is_sound()
         {
             measured.cycles = Cycles::OnOneLane;
         }
@@ -130,7 +131,8 @@ impl Row {
         }
     }
 
-    /// Whether packets of hosts, all on one lane, never wait for each other in a cycle.
+    /// Whether packets between hosts never wait for each other in a cycle, even if all use one
+    /// lane.
     pub(crate) fn is_free(&self) -> bool {
         self.outcome
             .as_ref()
@@ -186,7 +188,7 @@ impl std::fmt::Display for IbdmchkVerdict {
 impl std::fmt::Display for Row {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let measured = match &self.outcome {
-            Ok(found) => found,
+            Ok(measured) => measured,
             Err(error) => {
                 return write!(
                     f,
@@ -224,7 +226,7 @@ impl std::fmt::Display for Row {
 
 /// Copies from `tables` only the entries on paths from leaves to hosts.
 fn between_hosts(topology: &Topology, tables: &Tables) -> Tables {
-    let mut used = Tables {
+    let mut used_tables = Tables {
         lfts: vec![Lft::new(topology.top_lid().index() + 1); topology.switch_count()],
     };
     let leaves: Vec<SwitchIdx> = topology
@@ -234,21 +236,24 @@ fn between_hosts(topology: &Topology, tables: &Tables) -> Tables {
     for destination in topology.destinations().iter().filter(|d| d.kind.is_host()) {
         for lid in destination.lids() {
             for &leaf in &leaves {
-                let mut at = leaf;
-                // From a switch that has an entry, the rest of the path is already copied.
-                while used.lfts[at.index()].port(lid).is_none() {
-                    let Some(port) = tables.lfts.get(at.index()).and_then(|lft| lft.port(lid))
+                let mut switch = leaf;
+                // If the switch has an entry, the path from it on is already copied.
+                while used_tables.lfts[switch.index()].port(lid).is_none() {
+                    let Some(port) = tables
+                        .lfts
+                        .get(switch.index())
+                        .and_then(|lft| lft.port(lid))
                     else {
                         break;
                     };
-                    used.lfts[at.index()].set_entry(lid, port.0);
-                    match topology.peer(at, port) {
-                        Some((next, _)) => at = next,
+                    used_tables.lfts[switch.index()].set_entry(lid, port.0);
+                    match topology.peer(switch, port) {
+                        Some((next, _)) => switch = next,
                         None => break,
                     }
                 }
             }
         }
     }
-    used
+    used_tables
 }

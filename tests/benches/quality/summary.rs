@@ -1,4 +1,4 @@
-//! The engine that `auto` chooses next to OpenSM's best engine without credit loops.
+//! Compares the engine that `auto` chooses with OpenSM's best engine without credit loops.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use crate::row::{Measured, Row};
 /// The name of a measure, and its value in a row.
 type Measure = (&'static str, fn(&Measured) -> f64);
 
-/// The measures; less is better.
+/// The measures; a lower value is better.
 const MEASURES: [Measure; 9] = [
     ("max EFI by rate", |measured| {
         measured.quality.paths.rate_max
@@ -36,17 +36,17 @@ const MEASURES: [Measure; 9] = [
     }),
 ];
 
-/// Two values that print alike are alike.
+/// The difference up to which two values count as equal, because they print alike.
 const TOLERANCE: f64 = 0.005;
 
-/// Two means over 200 random permutations that differ by less than this part are alike, too: they
+/// The relative difference up to which two means over 200 random permutations count as equal: they
 /// vary by as much with the seed.
 const NOISE: f64 = 0.02;
 
-/// A larger part than this is what an operator may see.
+/// The relative difference above which an operator may notice the effect.
 const VISIBLE: f64 = 0.02;
 
-/// Writes a table of all cases, and the cases where rsm is behind.
+/// Writes a table of all cases, and the cases in which rsm is worse.
 pub(crate) fn write(out: &mut impl Write, cases: &[(String, Vec<Row>)]) -> Result<(), AnyError> {
     writeln!(
         out,
@@ -54,10 +54,13 @@ pub(crate) fn write(out: &mut impl Write, cases: &[(String, Vec<Row>)]) -> Resul
     )?;
     writeln!(
         out,
-        "Measure by measure, the least of all its engines; \"repaired\" is for tables of a fabric that was seen to break, \
-         \"rebalanced\" for what becomes of them when the fault stays. \
-         Loads are by rate: a flow on a slower link counts as often as the fastest link is faster. \
-         Random means that differ by less than {:.0} % are alike: they vary by as much with the seed.\n",
+        "For each measure, the lowest value of all its engines; \
+         \"repaired\" is for tables with which rsm repairs a fault of a running fabric, \
+         \"rebalanced\" for the tables after rebalancing, if the fault lasts. \
+         Loads are by rate: a flow on a slower link counts more, \
+         by the factor by which the fastest link is faster. \
+         Random means that differ by less than {:.0} % count as equal: \
+         they vary by as much with the seed.\n",
         NOISE * 100.0
     )?;
     let heads: Vec<&str> = MEASURES.iter().map(|(name, _)| *name).collect();
@@ -65,34 +68,39 @@ pub(crate) fn write(out: &mut impl Write, cases: &[(String, Vec<Row>)]) -> Resul
     writeln!(out, "|{}", "---|".repeat(heads.len() + 1))?;
     let subject = format!("rsm {SUBJECT}");
     let mut behind = Vec::new();
-    let (mut compared, mut visible) = (0, 0);
+    let (mut compared_count, mut visible_count) = (0, 0);
     for (case, rows) in cases {
         for own in rows.iter().filter(|row| row.engine.starts_with(&subject)) {
-            let Ok(own_judged) = &own.outcome else {
+            let Ok(own_measured) = &own.outcome else {
                 behind.push(format!("{case}: {} has no tables", own.engine));
                 continue;
             };
             let suffix = own.engine.strip_prefix(&subject).unwrap_or_default();
             write!(out, "| {case}{suffix} |")?;
             for (name, measure) in MEASURES {
-                let mine = measure(own_judged);
-                let Some((theirs, who)) = best(rows, own_judged, measure) else {
-                    write!(out, " {} / none |", short(mine))?;
+                let own_value = measure(own_measured);
+                let Some((best_value, best_engine)) = best(rows, own_measured, measure) else {
+                    write!(out, " {} / none |", format_short(own_value))?;
                     continue;
                 };
-                compared += 1;
+                compared_count += 1;
                 let noise = if name == "random mean" { NOISE } else { 0.0 };
-                let is_behind = mine > theirs * (1.0 + noise) + TOLERANCE;
+                let is_behind = own_value > best_value * (1.0 + noise) + TOLERANCE;
                 let mark = if is_behind { "**" } else { "" };
-                write!(out, " {mark}{}{mark} / {} |", short(mine), short(theirs))?;
+                write!(
+                    out,
+                    " {mark}{}{mark} / {} |",
+                    format_short(own_value),
+                    format_short(best_value)
+                )?;
                 if is_behind {
-                    let part = mine / theirs - 1.0;
-                    visible += usize::from(part > VISIBLE);
+                    let excess = own_value / best_value - 1.0;
+                    visible_count += usize::from(excess > VISIBLE);
                     let line = format!(
-                        "{case}{suffix}: {name} {} where {who} has {} ({:.1} % more)",
-                        short(mine),
-                        short(theirs),
-                        100.0 * part
+                        "{case}{suffix}: {name} {} where {best_engine} has {} ({:.1} % more)",
+                        format_short(own_value),
+                        format_short(best_value),
+                        100.0 * excess
                     );
                     behind.push(line);
                 }
@@ -102,7 +110,8 @@ pub(crate) fn write(out: &mut impl Write, cases: &[(String, Vec<Row>)]) -> Resul
     }
     writeln!(
         out,
-        "\nBehind in {} of {compared} comparisons, by more than {:.0} % in {visible}.\n",
+        "\nBehind in {} of {compared_count} comparisons, \
+         by more than {:.0} % in {visible_count}.\n",
         behind.len(),
         VISIBLE * 100.0
     )?;
@@ -112,7 +121,8 @@ pub(crate) fn write(out: &mut impl Write, cases: &[(String, Vec<Row>)]) -> Resul
     Ok(())
 }
 
-/// The least of a measure among OpenSM's eligible engines, and its engine.
+/// The lowest value of a measure among OpenSM's engines without credit loops, and its engine;
+/// `None` if no engine qualifies.
 fn best<'r>(
     rows: &'r [Row],
     own: &Measured,
@@ -121,14 +131,14 @@ fn best<'r>(
     rows.iter()
         .filter(|row| row.engine.starts_with("OpenSM") && row.is_free())
         .filter_map(|row| Some((row.outcome.as_ref().ok()?, row.engine.as_str())))
-        // An engine that loses pairs has fewer paths to spread.
+        // An engine that loses more pairs has fewer paths to spread, so its values do not compare.
         .filter(|(measured, _)| measured.quality.lost_pairs <= own.quality.lost_pairs)
         .map(|(measured, engine)| (measure(measured), engine))
         .min_by(|one, other| one.0.total_cmp(&other.0))
 }
 
-/// Two decimals where they are significant.
-fn short(value: f64) -> String {
+/// The value as text: without decimals if it is whole, else with two decimals.
+fn format_short(value: f64) -> String {
     if value.fract() == 0.0 {
         format!("{value}")
     } else {
