@@ -275,7 +275,7 @@ impl World {
         let stored = shared.and_then(|shared| shared.stored_by_another(index, own));
         manager.start(memory, at, stored, self.now);
         self.forget_held(index);
-        self.schedule_look(index);
+        self.schedule_first_read(index);
     }
 
     /// Kills a subnet manager at once. Its packets on the wire stay there.

@@ -125,7 +125,7 @@ impl Performance {
     /// Brings the counters of a port up to `now`, and returns them.
     pub(crate) fn at(&mut self, port: u32, now: Time) -> &mut PortCounts {
         let counts = self.ports.entry(port).or_default();
-        self.walks.settle(port, counts);
+        self.walks.move_to(port, counts);
         let first = (port, Counter::ALL[0]);
         let own = self.symptoms.range_mut(first..);
         for (&(_, counter), symptom) in own.take_while(|((at, _), _)| *at == port) {
