@@ -1,5 +1,5 @@
-//! Adaptive routing in the core: the capable switches as input of a plan, and the trial of each
-//! type of switch.
+//! Adaptive routing in the core: which switches a plan may use for it, and the trial of each type
+//! of switch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use rsm_routing::adaptive::GroupIds;
 
 use super::work::Work;
 
-/// Pause before queries to a switch on trial are repeated.
+/// Pause before the core repeats unanswered queries to a switch on trial.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// The switches that can route adaptively, as input of a plan. `ids` has the numbers assigned to
-/// groups of leaves so far.
+/// The switches that can route adaptively, as input of a plan. `ids` are the numbers of the groups
+/// of leaves that earlier plans have assigned.
 pub(super) fn hardware(inventory: &Inventory, ids: &GroupIds) -> Arc<AdaptiveHardware> {
     let capable = inventory
         .hardware
@@ -33,7 +33,7 @@ pub(super) fn hardware(inventory: &Inventory, ids: &GroupIds) -> Arc<AdaptiveHar
         .filter(|(_, node, _)| can_route_adaptively(inventory, &node.info));
     let switches = capable.filter_map(|(guid, node, switch)| {
         let kind = DeviceKind::of(&node.info, rsm_ids::PortNum::ZERO);
-        let known = AdaptiveSwitch {
+        let candidate = AdaptiveSwitch {
             device: DeviceType::of(&node.info),
             info: switch.ar_info()?,
             refuses: inventory
@@ -42,7 +42,7 @@ pub(super) fn hardware(inventory: &Inventory, ids: &GroupIds) -> Arc<AdaptiveHar
                 .has(kind, DeviceHabit::RefusesAdaptiveRouting),
             in_force: switch.adaptive.in_force().cloned(),
         };
-        Some((guid, known))
+        Some((guid, candidate))
     });
     Arc::new(AdaptiveHardware {
         switches: switches.collect(),
@@ -51,8 +51,8 @@ pub(super) fn hardware(inventory: &Inventory, ids: &GroupIds) -> Arc<AdaptiveHar
     })
 }
 
-/// Counts failed Sets of adaptive routing against the types of their switches: at most one failure
-/// per type and push.
+/// Counts failed Sets of adaptive routing against the types of their switches. A type gets at most
+/// one failure per push, the worst.
 pub(super) fn count_failures(inventory: &mut Inventory, failures: &[FailedSet]) {
     let mut faults: BTreeMap<DeviceType, (Guid, TrialFault)> = BTreeMap::new();
     for failure in failures {
@@ -65,10 +65,10 @@ pub(super) fn count_failures(inventory: &mut Inventory, failures: &[FailedSet]) 
             _ => TrialFault::Refused,
         };
         if let Some(node) = inventory.hardware.node(guid) {
-            let known = faults
+            let (_, worst) = faults
                 .entry(DeviceType::of(&node.info))
                 .or_insert((guid, fault));
-            known.1 = known.1.max(fault);
+            *worst = fault.max(*worst);
         }
     }
     for (guid, fault) in faults.into_values() {
@@ -76,8 +76,8 @@ pub(super) fn count_failures(inventory: &mut Inventory, failures: &[FailedSet]) 
     }
 }
 
-/// Begins to read back the tables of the switches on trial, once they hold the tables of `plan`. A
-/// switch that has left the queries of an earlier call unanswered is asked again after a pause.
+/// Begins to read back the tables of each switch on trial, once the switch holds the tables of
+/// `plan`. Asks a switch again after a pause if queries of an earlier call are unanswered.
 pub(super) fn read_back(
     plan: &Plan,
     adaptive: &Adaptive,
@@ -92,7 +92,7 @@ pub(super) fn read_back(
         }
         if inventory.adaptive_trials.is_open(guid) {
             fail(inventory, guid, TrialFault::Silent);
-            work.look_at_later(guid, now + ASK_AGAIN);
+            work.sweep_switch_at(guid, now + ASK_AGAIN);
             continue;
         }
         let node = inventory.hardware.node(guid);
@@ -102,14 +102,14 @@ pub(super) fn read_back(
         if holds_tables(plan, adaptive, guid, switch) {
             let questions = to_read_back(guid, switch, adaptive.group_top);
             inventory.adaptive_trials.begin(guid, questions);
-            work.look_at(guid, "tables of adaptive routing are read back");
+            work.sweep_switch(guid, "tables of adaptive routing are read back");
         }
     }
 }
 
 /// Records the groups of `plan` as in force on switches that hold them from an earlier run.
 fn adopt_in_force(plan: &Plan, adaptive: &Adaptive, inventory: &mut Inventory) {
-    let unknown = inventory.hardware.adaptive().filter(|&guid| {
+    let without_record = inventory.hardware.adaptive().filter(|&guid| {
         let node = inventory.hardware.node(guid);
         let switch = node.and_then(|node| node.switch.as_ref());
         switch.is_some_and(|switch| {
@@ -120,8 +120,8 @@ fn adopt_in_force(plan: &Plan, adaptive: &Adaptive, inventory: &mut Inventory) {
                 && holds_tables(plan, adaptive, guid, switch)
         })
     });
-    let unknown: Vec<Guid> = unknown.collect();
-    for guid in unknown {
+    let without_record: Vec<Guid> = without_record.collect();
+    for guid in without_record {
         let table = adaptive.table(plan, guid).cloned().map(Arc::new);
         if let Some(switch) = inventory.hardware.switch_mut(guid) {
             switch.adaptive.put_in_force(table);

@@ -1,8 +1,9 @@
-//! Congestion control in the core: its datagrams are sent while nothing else is under way.
+//! Congestion control in the core: sends its datagrams while no stage is under way.
 //!
-//! A master in doubt, or a master whose epoch has ended, sends no such datagram: `may_set` applies
-//! as it does to Sets. An unchanged fabric is recognised by its pointer, at no cost. Readers share
-//! the state of the congestion manager in shards, so that a change copies only one shard.
+//! `may_set` applies to these datagrams as it does to Sets: a master in doubt, or a master whose
+//! epoch has ended, sends none. Comparing pointers recognises an unchanged fabric, at no cost.
+//! Readers share the state of the congestion manager in shards, so that a change copies only one
+//! shard.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use rsm_plan::Plan;
 
 use super::event::Effect;
 
-/// Service level if the plan names none.
+/// Service level of the datagrams if the plan names none.
 const SL: u8 = 0;
 
 /// Congestion control, and the routes to its agents.
@@ -44,7 +45,7 @@ impl CongestionState {
         &self.manager
     }
 
-    /// Handles `inbound` if it belongs to the congestion control class. Returns whether it does.
+    /// Handles `inbound` if it is of the congestion control class. Returns whether it is.
     pub(super) fn on_inbound(&mut self, inbound: &Inbound, now: Time) -> bool {
         match inbound {
             Inbound::Mad(datagram) if is_of_class(datagram) => {
@@ -58,15 +59,15 @@ impl CongestionState {
         true
     }
 
-    /// Handles `datagram`, which the transport could not send. Returns whether it was of congestion
-    /// control.
+    /// Handles `datagram`, which the transport could not send, if it is of the congestion control
+    /// class. Returns whether it is.
     pub(super) fn not_sent(&mut self, datagram: &Datagram, now: Time) -> bool {
-        let is_mine = is_of_class(datagram);
-        if is_mine {
+        let is_of_congestion = is_of_class(datagram);
+        if is_of_congestion {
             let tid: Tid = MadHeader::of(&datagram.mad).tid();
             self.manager.not_sent(tid, now);
         }
-        is_mine
+        is_of_congestion
     }
 
     /// Updates the agents from `fabric` and the plan in force while this manager is master, and
@@ -84,8 +85,8 @@ impl CongestionState {
         if !is_master {
             self.manager.forget_all();
         } else if let Some(plan) = plan {
-            // The agents are followed even while other work is under way: a device that was reset
-            // may show it only then.
+            // Follow the agents during other work as well: the fabric may show the reset of a
+            // device only then.
             self.follow_agents(fabric, plan, now);
         }
         self.manager.take_news(now)
@@ -93,8 +94,8 @@ impl CongestionState {
 
     fn follow_agents(&mut self, fabric: &Arc<Fabric>, plan: &Arc<Plan>, now: Time) {
         let is_other_fabric = self.manager.follow(fabric, now);
-        let before = self.plan.as_ref();
-        if is_other_fabric || !before.is_some_and(|before| Arc::ptr_eq(plan, before)) {
+        let routed = self.plan.as_ref();
+        if is_other_fabric || !routed.is_some_and(|routed| Arc::ptr_eq(plan, routed)) {
             self.plan = Some(plan.clone());
             let levels = PlannedLevels {
                 topology: plan.topology.clone(),
@@ -105,7 +106,7 @@ impl CongestionState {
         }
     }
 
-    /// The next datagram; `None` if no datagram is due, or none may be sent.
+    /// The next datagram; `None` if no datagram is due, or `may_send` is false.
     pub(super) fn poll(&mut self, may_send: bool, now: Time) -> Option<Effect> {
         if !may_send || !self.manager.is_on() {
             return None;
@@ -117,7 +118,7 @@ impl CongestionState {
         })
     }
 
-    /// Time of the next action; `may_send` says whether datagrams may be sent.
+    /// Time of the next action, if there is one; `may_send` says whether datagrams may be sent.
     pub(super) fn deadline(&self, may_send: bool) -> Option<Time> {
         let may_send = may_send && self.manager.is_on();
         self.manager.next_deadline(may_send)
@@ -128,7 +129,7 @@ impl CongestionState {
         self.manager.configure(policy);
     }
 
-    /// Handles requests whose time is over.
+    /// Ends requests whose time-out has passed at `now`.
     pub(super) fn handle_deadline(&mut self, now: Time) {
         self.manager.handle_deadline(now);
     }

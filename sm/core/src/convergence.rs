@@ -1,4 +1,4 @@
-//! Measures the time and the requests that each pass needs.
+//! Measures the time and the requests that each pass takes.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -31,12 +31,12 @@ struct Running {
     plan: Duration,
     push: Duration,
     /// Statistics of the client when the pass began.
-    before: ClientStats,
-    /// Steps that were computed for the whole subnet.
+    stats_at_start: ClientStats,
+    /// Steps that were computed for the whole subnet, each with the reason.
     whole: BTreeSet<Whole>,
 }
 
-/// The stage of a convergence that took the time since the last mark.
+/// A stage of a convergence whose time is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TimedStage {
     Discover,
@@ -76,7 +76,7 @@ impl Pushed {
 }
 
 impl ConvergenceRecorder {
-    /// Begins the record of a pass. `stats` are the statistics of the client now.
+    /// Begins the record of a pass. `stats` are the present statistics of the client.
     pub(super) fn start(&mut self, cause: String, now: Time, stats: ClientStats) {
         self.running = Some(Running {
             cause,
@@ -85,7 +85,7 @@ impl ConvergenceRecorder {
             discover: Duration::ZERO,
             plan: Duration::ZERO,
             push: Duration::ZERO,
-            before: stats,
+            stats_at_start: stats,
             whole: BTreeSet::new(),
         });
     }
@@ -99,7 +99,7 @@ impl ConvergenceRecorder {
     }
 
     /// Records steps of the pass under way that were computed for the whole subnet.
-    pub(super) fn note(&mut self, whole: impl IntoIterator<Item = Whole>) {
+    pub(super) fn record_whole(&mut self, whole: impl IntoIterator<Item = Whole>) {
         if let Some(running) = &mut self.running {
             running.whole.extend(whole);
         }
@@ -124,7 +124,7 @@ impl ConvergenceRecorder {
         }
     }
 
-    /// Whether the rest of the push probably takes longer than another discovery and plan: the push
+    /// Whether the remaining push probably takes longer than another discovery and plan: the push
     /// has already taken as long as discovery and plan of this pass, and is less than half done.
     pub(super) fn rest_outlasts_plan(&self, progress: PushProgress, now: Time) -> bool {
         let is_long = self.running.as_ref().is_none_or(|running| {
@@ -141,7 +141,7 @@ impl ConvergenceRecorder {
         stats: &ClientStats,
     ) -> Option<Convergence> {
         let running = self.running.take()?;
-        let before = running.before;
+        let before = running.stats_at_start;
         Some(Convergence {
             cause: running.cause,
             finished: now,
@@ -177,7 +177,7 @@ impl ConvergenceRecorder {
         self.history.iter()
     }
 
-    /// Drops the record of the pass under way: it changed nothing, or was dropped itself.
+    /// Drops the record of the pass under way: the pass changed nothing, or was dropped itself.
     pub(super) fn discard(&mut self) {
         self.running = None;
     }

@@ -1,4 +1,4 @@
-//! A dry run: sweep, plan and comparison as usual; the Sets are listed instead of sent.
+//! A dry run: sweeps, plans and compares as usual, and lists the Sets instead of sending them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ fn ports_with_another_manager(comparison: &Comparison) -> BTreeSet<PortKey> {
     let Some(lid) = lid.filter(|_| !plan.policy.floating_lid) else {
         return BTreeSet::new();
     };
-    let names_another = |key: &PortKey| {
+    let has_another_master = |key: &PortKey| {
         let info = inventory
             .hardware
             .port(*key)
@@ -57,5 +57,5 @@ fn ports_with_another_manager(comparison: &Comparison) -> BTreeSet<PortKey> {
         info.is_some_and(|info| info.master_sm_lid() != lid)
     };
     let ports = plan.lids.lids.keys().copied();
-    ports.filter(names_another).collect()
+    ports.filter(has_another_master).collect()
 }

@@ -31,7 +31,7 @@ use super::settings::CoreConfig;
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "nearly all of them are datagrams; a box each would cost more than the copy"
+    reason = "nearly all events are datagrams; boxing each would cost more than the copy"
 )]
 pub enum Event {
     /// The transport received a datagram, failed to send one, or its port changed.
@@ -43,21 +43,21 @@ pub enum Event {
         /// The plan, or why there is none.
         outcome: Outcome,
     },
-    /// The job of [`Effect::Prepare`] has ended, with this outcome.
+    /// The job of [`Effect::Prepare`] has ended with this outcome.
     Prepared(Outcome),
     /// The members of multicast groups changed, or became known. Before the first such event, the
     /// core does not change multicast tables.
     Groups(Arc<GroupSet>),
-    /// The alias GUIDs that ports shall have; replaces the former ones.
+    /// The alias GUIDs that ports shall have. They replace the former ones.
     Guids(Arc<AliasGuids>),
-    /// Inventories of hosts with GPUs arrived or were forgotten.
+    /// Inventories of GPU hosts arrived or were forgotten; these are the present ones.
     GpuHosts(Arc<GpuInventory>),
     /// The SA lost the registrations of the hosts behind these ports; they must register again.
     Reregister(BTreeSet<Guid>),
-    /// The ports whose performance counters exceed a health limit; replaces the former ones.
+    /// The ports whose performance counters exceed a health limit. They replace the former ones.
     PortErrors(Arc<BTreeMap<PortKey, PortErrors>>),
     /// The process, or its machine, was stopped for this time. This event precedes every event that
-    /// arrived or became due meanwhile.
+    /// arrived or became due during the stop.
     Paused(Duration),
     /// An event of the store that several managers share.
     Epoch(EpochEvent),
@@ -65,7 +65,7 @@ pub enum Event {
     Command(Command),
     /// A new configuration to use from now on.
     Reload(Box<CoreConfig>),
-    /// A new configuration was refused for these reasons; the former one stays in force.
+    /// A new configuration was refused for these reasons; the former configuration stays in force.
     Refused(Vec<Finding>),
 }
 
@@ -92,9 +92,9 @@ pub enum EpochEvent {
     },
     /// The claim failed: the holder of this epoch is alive.
     Refused(Epoch),
-    /// The store does not answer. The claim is repeated until it does. Until then, this manager
-    /// continues with the state last read from the store if another manager had written it
-    /// (`Some`).
+    /// The store does not answer. The claim is repeated until the store answers. `Some` is the
+    /// state last read from the store, if another manager had written it: this manager continues
+    /// with that state until then.
     Unreachable(Option<Box<SavedCoreState>>),
     /// A check found that this manager still holds the epoch.
     Held,
@@ -110,9 +110,9 @@ pub enum EpochEvent {
     Claims(Arc<Claims>),
     /// The host order as stored by the holder of the epoch, another manager.
     Positions(Arc<HostPositions>),
-    /// The cables of the subnet as stored by the holder of the epoch, another manager. They show
-    /// the node behind each port before it answers: a node may answer only requests with its M_Key,
-    /// which depends on the node.
+    /// The cables of the subnet as stored by the holder of the epoch, another manager. A cable
+    /// shows which node is behind a port before that node answers: the node may answer only
+    /// requests with its M_Key, which depends on the node.
     Cabling(Arc<Expected>),
     /// State of the M_Keys as stored by the holder of the epoch, another manager.
     MKeys {
@@ -132,7 +132,7 @@ pub enum EpochEvent {
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "nearly all of them are datagrams; a box each would cost more than the copy"
+    reason = "nearly all effects are datagrams; boxing each would cost more than the copy"
 )]
 pub enum Effect {
     /// Send a datagram.
@@ -178,14 +178,14 @@ pub enum Effect {
         /// Reason.
         reason: String,
     },
-    /// Report that the command of `ticket` was not carried out, because it would cut ports off and
-    /// its issuer has not accepted that.
+    /// Report that the command of `ticket` was not carried out: it would cut ports off, and its
+    /// issuer has not accepted that.
     CutOff {
         /// Ticket of the command.
         ticket: Ticket,
-        /// Number of ports.
+        /// Number of ports that would be cut off.
         ports: usize,
-        /// Names of the ports, and why.
+        /// Names of the ports, and why they would be cut off.
         reason: String,
     },
     /// Report that the change of [`Command::Partition`] waits for its plan.

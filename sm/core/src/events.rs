@@ -42,7 +42,7 @@ impl Core {
         match self.client.handle(&datagram.mad, now) {
             Handled::Completed(completion) => self.on_completion(completion, now),
             Handled::Unsolicited => self.on_unsolicited(datagram, now),
-            // The client sends deferred requests again.
+            // Nothing to do for a deferred request: the client sends it again.
             Handled::Stale | Handled::Deferred => {}
         }
     }
@@ -66,7 +66,7 @@ impl Core {
             | PortEvent::ClientReregister
             | PortEvent::PkeyChanged => {
                 if let Some(local) = self.inventory.hardware.local {
-                    self.work.look_at_port(local);
+                    self.work.read_port(local);
                 }
             }
         }
@@ -79,8 +79,8 @@ impl Core {
             return;
         }
         match (smp.header().method(), smp.header().attribute()) {
-            // Only the master handles traps: a standby that represses a trap would keep it from the
-            // master.
+            // Only the master handles traps: if a standby repressed a trap, the master would not
+            // get it.
             (Method::TRAP, Notice::ID) if self.mastership.is_master() => {
                 self.on_trap(datagram, now);
             }
@@ -109,14 +109,15 @@ impl Core {
                 TrapWork::AskSwitches => self.work.sweep_lightly(),
                 TrapWork::Read(switch) => {
                     let name = self.inventory.hardware.name(switch);
-                    self.work.look_at(switch, format!("trap 128 from {name}"));
+                    self.work
+                        .sweep_switch(switch, format!("trap 128 from {name}"));
                 }
                 TrapWork::ReadLater(switch, when) => {
                     if !self.joins_sweep(switch) {
-                        self.work.look_at_later(switch, when);
+                        self.work.sweep_switch_at(switch, when);
                     }
                 }
-                TrapWork::ReadPort(port) => self.work.look_at_port(port),
+                TrapWork::ReadPort(port) => self.work.read_port(port),
                 TrapWork::CountErrors(port) => {
                     if self.links.report(port, now) {
                         self.health_changed(now);
@@ -132,8 +133,8 @@ impl Core {
         }
     }
 
-    /// Adds a new report of `switch` to the sweep under way, if the switch is a target of the sweep
-    /// already. Returns whether the sweep accepts the report.
+    /// Adds a new report of `switch` to the sweep under way, if the switch already is a target of
+    /// the sweep. Returns whether the sweep accepts the report.
     fn joins_sweep(&mut self, switch: Guid) -> bool {
         let inventory = &self.inventory;
         self.stage
@@ -160,20 +161,20 @@ impl Core {
                 self.work.plan_again("the set of unhealthy parts changed");
             }
         }
-        self.reports.owes_health = true;
+        self.reports.has_unpublished_health = true;
         self.publish_findings(now);
     }
 
     /// Replaces the findings of the daemon's other parts (the store, the dumps, the trace), and
     /// publishes them if they differ.
     pub fn set_daemon_findings(&mut self, findings: Vec<Finding>, now: Time) {
-        if self.reports.note_daemon(findings) {
+        if self.reports.set_daemon_findings(findings) {
             self.publish(now);
         }
     }
 
-    /// Handles the retraining of the local link: reads the switch at the other end, which may have
-    /// been reset, and cannot report that without routes.
+    /// Handles the retraining of the local link: reads the switch at the other end. That switch may
+    /// have been reset, and without routes it cannot report the reset.
     fn on_retrained(&mut self, now: Time) {
         let Some(local) = self.inventory.hardware.local else {
             return;
@@ -188,9 +189,9 @@ impl Core {
                 "the local link to {} trained again",
                 self.inventory.hardware.name(peer.node)
             );
-            self.work.look_at(peer.node, cause);
+            self.work.sweep_switch(peer.node, cause);
         }
-        self.work.look_at_port(local);
+        self.work.read_port(local);
         self.local_port.trained_again();
         self.publish(now);
     }
@@ -198,12 +199,13 @@ impl Core {
     /// Handles a new set of multicast groups.
     pub(super) fn on_groups(&mut self, groups: Arc<GroupSet>) {
         self.inventory.multicast_top = groups.top();
-        self.members.note(groups);
+        self.members.set_registered(groups);
         self.work.regroup();
     }
 
-    /// Uses new alias GUIDs. Queues a reading of each port whose alias GUIDs have changed and whose
-    /// known GUIDInfo differs from them; a push then writes the blocks that still differ.
+    /// Replaces the alias GUIDs of ports. Queues a reading of each port whose alias GUIDs have
+    /// changed and whose known GUIDInfo differs from them. A push then writes the blocks that still
+    /// differ.
     pub(super) fn on_guids(&mut self, guids: Arc<AliasGuids>) {
         let changed = guids.differing(&self.inventory.alias_guids);
         self.inventory.named |= !guids.by_port.is_empty();
@@ -231,7 +233,7 @@ impl Core {
                     }
                 }
             }
-            self.work.look_at_port(key);
+            self.work.read_port(key);
         }
     }
 
@@ -241,7 +243,7 @@ impl Core {
             if ports.contains(&port.guid) {
                 let key = self.fabric.key(at);
                 self.writing.reregister(key);
-                self.work.look_at_port(key);
+                self.work.read_port(key);
             }
         }
     }
@@ -256,14 +258,18 @@ impl Core {
     /// Enables a port that rsm or another program has disabled, and completes `ticket` afterwards.
     fn enable_port(&mut self, port: PortKey, ticket: Ticket) {
         let detours = &mut self.trials.detours;
-        // A port that is only drained stays drained: another program has disabled it.
-        if detours.planned().disabled().any(|one| one == port) {
+        // A port that rsm only drained stays drained: another program has disabled it.
+        if detours
+            .planned()
+            .disabled()
+            .any(|disabled| disabled == port)
+        {
             let parts = BTreeSet::from([NodeOrCable::Port(port)]);
             let mut answers = Answers::to(&mut self.work, &mut self.outbox);
             detours.undrain(&parts, ticket, &mut answers);
             self.remember();
         } else {
-            self.work.promise(ticket);
+            self.work.add_ticket(ticket);
         }
         self.order_link(port, LinkStep::Enable, "an operator enables a port");
     }
@@ -274,11 +280,11 @@ impl Core {
             Command::Resweep { full, ticket } => {
                 self.work
                     .sweep_everything(FullSweep::in_use(full), "requested");
-                self.work.promise(ticket);
+                self.work.add_ticket(ticket);
             }
             Command::Rewrite { ticket } => {
                 self.work.rewrite();
-                self.work.promise(ticket);
+                self.work.add_ticket(ticket);
             }
             Command::Engine {
                 engine,
@@ -320,7 +326,7 @@ impl Core {
             }
             Command::ResetPort { port, ticket } => {
                 self.order_link(port, LinkStep::Bounce, "an operator resets a port");
-                self.work.promise(ticket);
+                self.work.add_ticket(ticket);
             }
             Command::EnablePort { port, ticket } => self.enable_port(port, ticket),
             Command::Partition { change, ticket } => {
@@ -335,7 +341,7 @@ impl Core {
             Command::RotateMKeys { forced, ticket } => self.rotate_m_keys(forced, ticket, now),
             Command::Accept(accepts) => {
                 if self.missing.accept(accepts, &self.fabric) {
-                    self.missing.keep(&self.fabric);
+                    self.missing.set_stored(&self.fabric);
                     self.remember();
                     self.publish(now);
                 }
@@ -360,7 +366,7 @@ impl Core {
         if self.trials.engine.abandon(reason, policy, &mut answers)
             && matches!(self.stage, Stage::Planning { .. })
         {
-            // The plan under way may be made with the engine whose trial has ended.
+            // The plan under way may use the engine whose trial has ended.
             self.stage = Stage::Idle;
             self.recorder.discard();
         }
@@ -375,7 +381,7 @@ impl Core {
             &self.fabric,
             &mut Answers::to(&mut self.work, &mut self.outbox),
         );
-        self.reports.note_configuration(Vec::new());
+        self.reports.set_configuration_findings(Vec::new());
         self.links.configure(&self.config);
         self.health_changed(now);
         self.congestion.configure(&self.config.congestion);
@@ -391,7 +397,7 @@ impl Core {
     /// Handles the outcome of a request: passes it to the stage that sent it.
     pub(super) fn on_completion(&mut self, completion: Completion<Context>, now: Time) {
         match (completion.context, &mut self.stage) {
-            (Context::Witness, _) => return,
+            (Context::FabricProbe, _) => return,
             (
                 Context::Mastership(MastershipRequest::HandOver),
                 Stage::HandingOver(handing_over),
@@ -430,7 +436,7 @@ impl Core {
         if let Context::Push(task) = completion.context
             && completion.attempts > 1
         {
-            self.foreign_writes.note_late(task.node());
+            self.foreign_writes.record_late_set(task.node());
         }
         if completion.lid_route_lost
             && let Some(switch) = completion.context.switch_by_lid()
@@ -441,7 +447,7 @@ impl Core {
             (Context::Sweep(query), Stage::Sweeping(sweep)) => {
                 sweep.handle(&mut self.inventory, query, answer)
             }
-            (Context::Sweep(query), _) if self.first_sweep.goes_on() => {
+            (Context::Sweep(query), _) if self.first_sweep.is_in_background() => {
                 if let Some(sweep) = self.first_sweep.background_sweep_mut() {
                     sweep.handle(&mut self.inventory, query, answer);
                 }
@@ -454,12 +460,12 @@ impl Core {
                     answer,
                 );
             }
-            // A stage ends only after all of its requests have completed or were withdrawn.
+            // A stage ends only after each of its requests has completed or was withdrawn.
             (context, _) => debug_assert!(false, "{context:?} completed in another stage"),
         }
     }
 
-    /// Handles the outcome of a job, unless its stage was dropped.
+    /// Handles the outcome of the job with this generation, unless its stage was dropped.
     pub(super) fn on_planned(&mut self, generation: u64, outcome: Outcome, now: Time) {
         if matches!(&self.stage, Stage::Planning { generation: expected } if *expected == generation)
         {

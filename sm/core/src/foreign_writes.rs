@@ -1,9 +1,9 @@
-//! Foreign writes: devices whose content differs from the content that this manager wrote. Decides
-//! which parts light sweeps read back, and reports differences.
+//! Foreign writes: devices whose content differs from the content that this manager wrote. This
+//! module decides what light sweeps read back, and reports the differences.
 //!
-//! The pass that finds a difference writes the planned content. A switch with repeated differences
-//! is read back less and less often, so that an attacker, or a switch with arbitrary answers,
-//! causes at most a plan and a push per minute.
+//! The pass that finds a difference writes the planned content. Light sweeps read a switch with
+//! repeated differences back less and less often: an attacker, or a switch with arbitrary answers,
+//! causes at most one plan and one push per minute.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,19 +21,19 @@ use rsm_model::port_info::{FieldIndex, FieldMask};
 
 use super::work::doubled;
 
-/// Maximum number of settings that a light sweep reads back, and maximum number of table blocks.
-/// With 250 switches and the default interval, light sweeps find a foreign write within a minute.
+/// Maximum number of settings that a light sweep reads back; also its maximum number of table
+/// blocks. With 250 switches and the default interval, a foreign write is found within a minute.
 const SAMPLES: usize = 8192;
 
-/// Maximum number of settings, and of table blocks, of one switch that a light sweep reads back;
+/// Maximum number of settings, and of table blocks, that a light sweep reads back from one switch;
 /// the minimum is one.
 const SAMPLES_OF_SWITCH: usize = 32;
 
-/// Pause in reading a node back after a second successive difference; it doubles with each further
-/// one.
+/// Pause before a node is read back again after a second successive difference. Each further
+/// difference doubles the pause.
 const PAUSE_FIRST: Duration = Duration::from_secs(10);
 
-/// Longest pause.
+/// Longest pause before a node is read back again.
 const PAUSE_LAST: Duration = Duration::from_secs(60);
 
 /// Time for which a finding is shown after the last difference.
@@ -43,7 +43,8 @@ const KEPT: Duration = Duration::from_secs(3600);
 /// at the default interval, in which light sweeps read much of each switch even in large subnets.
 const LATE_SETS_EXCUSE: u64 = 360;
 
-/// Maximum number of nodes with a finding each, in the order of their first difference.
+/// Maximum number of nodes that have a finding of their own, in the order of their first
+/// difference.
 const SHOWN: usize = 64;
 
 /// Maximum number of blocks, and of ports, that a finding names.
@@ -55,20 +56,20 @@ pub(super) struct ForeignWrites {
     /// Number of the last light sweep that read back.
     turn: u64,
     nodes: BTreeMap<Guid, ForeignWrite>,
-    /// Nodes that left an attempt of a Set unanswered, with the turn at that time. A node may
-    /// execute that attempt after it has acknowledged a later Set.
+    /// Nodes that left an attempt of a Set unanswered, each with the value of `turn` at that time.
+    /// A node may execute that attempt after it has acknowledged a later Set.
     late: BTreeMap<Guid, u64>,
 }
 
 impl ForeignWrites {
     /// Records that a node left an attempt of a Set unanswered.
-    pub(super) fn note_late(&mut self, node: Guid) {
+    pub(super) fn record_late_set(&mut self, node: Guid) {
         self.late.insert(node, self.turn);
     }
 
-    /// Whether a Set of this manager that was executed late may have caused the difference of a
-    /// node. Excuses only one difference.
-    fn excuses(&mut self, node: Guid) -> bool {
+    /// Whether a late Set of this manager may have caused the difference of a node. A late Set
+    /// excuses only one difference.
+    fn take_excuse(&mut self, node: Guid) -> bool {
         self.late.remove(&node).is_some()
     }
 }
@@ -86,8 +87,8 @@ struct ForeignWrite {
     ports: BTreeMap<PortNum, FieldMask>,
     /// Number of light sweeps that found a difference.
     sweeps: u32,
-    /// Number of such light sweeps in the present series. The series of a switch ends when a
-    /// reading of all its parts finds no difference.
+    /// Number of light sweeps of the present series that found a difference. The series of a switch
+    /// ends when a reading of the whole switch finds none.
     in_a_row: u32,
     /// Time of the first difference.
     first: Time,
@@ -115,9 +116,9 @@ impl ForeignWrite {
         }
     }
 
-    /// Adds the differences that a light sweep found; `ports` are the fields of PortInfo that
-    /// count.
-    fn note(&mut self, found: Overwritten, ports: BTreeMap<PortNum, FieldMask>, now: Time) {
+    /// Adds the differences that a light sweep found; `ports` are the overwritten fields of
+    /// PortInfo, by port.
+    fn add(&mut self, found: Overwritten, ports: BTreeMap<PortNum, FieldMask>, now: Time) {
         self.fields.extend(found.fields);
         self.blocks.extend(found.blocks);
         self.masks.extend(found.masks);
@@ -144,7 +145,7 @@ impl ForeignWrite {
         ports.map(|(&port, _)| port)
     }
 
-    /// The parts that differed, as one phrase.
+    /// The parts that differed, as one phrase for a finding.
     fn parts(&self) -> String {
         let blocks = self.blocks.iter().map(u16::to_string);
         let masks = self.masks.iter();
@@ -174,7 +175,7 @@ impl ForeignWrite {
     }
 }
 
-/// The first [`PARTS_SHOWN`] names, and the number of the others; `None` if there are none.
+/// The first [`PARTS_SHOWN`] names, and the number of further names; `None` without any name.
 fn shortened(names: impl Iterator<Item = String>) -> Option<String> {
     let mut names: Vec<String> = names.collect();
     let more = names.len().saturating_sub(PARTS_SHOWN);
@@ -200,8 +201,8 @@ impl ForeignWrites {
         self.nodes.clear();
     }
 
-    /// The parts to read back in the light sweep that is about to begin; `failing` are the ports
-    /// with failed Sets, which are left out.
+    /// The parts that the next light sweep reads back. Leaves out `failing`, the ports with failed
+    /// Sets.
     pub(super) fn next_samples(
         &mut self,
         inventory: &Inventory,
@@ -213,7 +214,7 @@ impl ForeignWrites {
         self.late
             .retain(|_, &mut noted| turn.wrapping_sub(noted) < LATE_SETS_EXCUSE);
         let nodes = self.nodes.iter();
-        let of = |keep: fn(&ForeignWrite, Time) -> bool| {
+        let nodes_with = |keep: fn(&ForeignWrite, Time) -> bool| {
             let nodes = nodes.clone().filter(|(_, write)| keep(write, now));
             nodes.map(|(&guid, _)| guid).collect()
         };
@@ -221,16 +222,16 @@ impl ForeignWrites {
         Samples {
             per_list: (SAMPLES / switches).clamp(1, SAMPLES_OF_SWITCH),
             turn,
-            whole: of(|write, _| write.in_a_row > 0),
-            paused: of(|write, now| write.paused_until > now),
+            whole: nodes_with(|write, _| write.in_a_row > 0),
+            paused: nodes_with(|write, now| write.paused_until > now),
             failing,
         }
     }
 
-    /// Records the differences that a light sweep found. The caller does so before a push writes
-    /// the planned content. `comparison` is the hardware and the plan in force. Returns whether
-    /// there are any differences that count.
-    pub(super) fn note(
+    /// Records the differences that a light sweep found; called before a push writes the planned
+    /// content. `comparison` compares the hardware with the plan in force. Returns whether a
+    /// foreign write was recorded.
+    pub(super) fn record_differences(
         &mut self,
         read_back: &mut ReadBack,
         inventory: &Inventory,
@@ -259,21 +260,21 @@ impl ForeignWrites {
             if ports.is_empty() && !found.has_blocks() {
                 continue;
             }
-            if self.excuses(guid) {
+            if self.take_excuse(guid) {
                 continue;
             }
             let write = self
                 .nodes
                 .entry(guid)
                 .or_insert_with(|| ForeignWrite::new(now));
-            write.note(found, ports, now);
+            write.add(found, ports, now);
             is_news = true;
         }
         is_news
     }
 
-    /// Ends the series of each host without a difference for twice the longest pause: a host has no
-    /// reading of all parts that could end its series.
+    /// Ends the series of each host without a difference for twice the longest pause: no sweep
+    /// reads all parts of a host, which would end its series.
     fn end_series_of_hosts(&mut self, inventory: &Inventory, now: Time) {
         for (&guid, write) in &mut self.nodes {
             if !inventory.hardware.is_switch(guid) && now.since(write.last) > 2 * PAUSE_LAST {
@@ -333,13 +334,14 @@ impl ForeignWrites {
     }
 }
 
-/// The port, if it is Active; else `None`: a port that is not Active may have been reset and lost
-/// its tables.
+/// The port, if it is Active. `None` for other ports, which may have been reset and lost their
+/// tables.
 fn active_port(inventory: &Inventory, key: PortKey) -> Option<&InventoryPort> {
     inventory.hardware.port(key).filter(|port| port.is_active())
 }
 
-/// The fields of PortInfo that were as planned and no longer are, by port of the node `guid`.
+/// The fields of PortInfo that were as planned and no longer are, by port of the node `guid`. Empty
+/// without a `comparison`.
 fn overwritten_ports(
     guid: Guid,
     found: &Overwritten,

@@ -1,7 +1,7 @@
 //! Proved acts of hosts against the subnet ([`Core::hostile_ports`]).
 //!
-//! The proof is the source LID of a packet, which the sender's adapter writes, or the report of a
-//! switch. The report of one host about another is no proof. Switches, routers and this manager's
+//! The source LID of a packet is proof, because the sender's adapter writes it; so is the report of
+//! a switch. The report of one host about another is no proof. Switches, routers and this manager's
 //! port never count as hostile.
 //!
 //! [`Core::hostile_ports`]: super::Core::hostile_ports

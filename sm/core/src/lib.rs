@@ -5,10 +5,10 @@
 //! ```
 //!
 //! Events (start-up, a trap, an operator's request, a missing answer) become [`work::Work`]. When
-//! the core is idle, it takes the waiting work through the stages. Work that arrives meanwhile
+//! the core is idle, it takes the waiting work through the stages. Work that arrives during a pass
 //! joins a sweep under way, or waits for the end of the pass. Urgent work interrupts a push if the
-//! rest of the push would take longer than another discovery and plan; the next comparison then
-//! includes that rest.
+//! remaining Sets would take longer than another discovery and plan; the next comparison then
+//! includes these Sets.
 //!
 //! A run depends only on the events and their times.
 //!
@@ -98,18 +98,18 @@ use self::trials::Trials;
 use self::work::{FullSweep, Work};
 use self::writing::Writing;
 
-/// The part of the plan that a pass through the stages may change, and why.
+/// The part of the plan that a pass through the stages may change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pass {
     /// Everything.
     Full,
     /// Multicast tables.
     Multicast,
-    /// Entries that lead to the fullest links. Such a pass starts when no other work waits, and
+    /// Entries that lead to the fullest links. This pass starts when no other work waits, and
     /// urgent work discards it.
     Rebalance,
-    /// Routes and PortInfo: a standby that has read the subnet takes over, and writes before it has
-    /// read everything again.
+    /// Routes and PortInfo: a standby that has read the subnet takes over, and writes before it
+    /// has read the whole subnet again.
     Succession,
 }
 
@@ -155,7 +155,7 @@ pub struct Core {
     pass: Pass,
     /// Work that waits for the core to be idle.
     work: Work,
-    /// Cost of the pass under way, and of past ones.
+    /// Cost of the pass under way, and of past passes.
     recorder: ConvergenceRecorder,
     /// State of the first sweep, and of an early bring-up.
     first_sweep: FirstSweep,
@@ -199,7 +199,7 @@ impl Core {
             client: Client::new(config.client.clone()),
             inventory,
             fabric: Arc::default(),
-            missing: MissingParts::recalled(remembered.cabling, config.design.clone()),
+            missing: MissingParts::restored(remembered.cabling, config.design.clone()),
             members: Members::default(),
             writing: Writing::new(remembered.not_kept, remembered.reregister),
             trials: Trials::new(avoid, remembered.overlay, &mut config.policy),
@@ -232,7 +232,7 @@ impl Core {
         }
     }
 
-    /// Sets the manager's own port, as the host's driver reports it, so that requests to the port
+    /// Sets the manager's own port, as the host's driver reports it. Requests to this port then
     /// have the right M_Key from the start.
     pub fn attach(&mut self, port: KeyHolder) {
         self.inventory.attached = Some(port);
@@ -250,8 +250,8 @@ impl Core {
             Event::Groups(groups) => self.on_groups(groups),
             Event::Guids(guids) => self.on_guids(guids),
             Event::GpuHosts(gpus) => {
-                self.plans.note_gpus(gpus);
-                self.work.plan_again("GPU hosts told of themselves");
+                self.plans.set_gpus(gpus);
+                self.work.plan_again("GPU hosts reported inventories");
             }
             Event::Reregister(ports) => self.on_reregister(&ports),
             Event::PortErrors(errors) => self.on_port_errors(errors, now),
@@ -262,7 +262,7 @@ impl Core {
             Event::Command(command) => self.on_command(command, now),
             Event::Reload(config) => self.on_reload(*config, now),
             Event::Refused(findings) => {
-                self.reports.note_configuration(findings);
+                self.reports.set_configuration_findings(findings);
                 self.publish(now);
             }
         }
@@ -299,10 +299,10 @@ impl Core {
             Released::OfHosts => self.publish(now),
             Released::OfRoutes => self.work.plan_again("a flapping link is quiet"),
         }
-        let is_over = self.traps.release(now);
+        let ends_finding = self.traps.release(now);
         if self.links.release_healthy(now) {
             self.health_changed(now);
-        } else if is_over {
+        } else if ends_finding {
             self.publish(now);
         }
         if self.members.expire(now) {
@@ -312,10 +312,10 @@ impl Core {
             mastership.handle_deadline(view, now)
         });
         self.begin_due_rotation(now);
-        if self.reports.show_at.is_some_and(|when| when <= now) {
+        if self.reports.publish_at.is_some_and(|when| when <= now) {
             self.publish_findings(now);
         }
-        if self.silence.silences.take_news(now) {
+        if self.silence.silences.take_change_due(now) {
             self.publish_findings(now);
         }
         self.work.wake(now);
@@ -335,7 +335,7 @@ impl Core {
             self.rotation.deadline(),
             self.first_sweep_due(),
             self.silence.silences.deadline(),
-            self.reports.show_at,
+            self.reports.publish_at,
             self.work.next_wake(),
             self.congestion.deadline(self.may_control_congestion()),
         ]
@@ -382,7 +382,7 @@ impl Core {
         self.mastership.is_inquiring()
     }
 
-    /// Whether no stage is under way and no work may start now. Work may still wait for its time.
+    /// Whether no stage is under way and no work may start now. Work for a later time may wait.
     pub fn is_idle(&self) -> bool {
         self.stage.is_idle() && (!self.work.is_due() || self.work.is_postponed())
     }
@@ -398,7 +398,7 @@ impl Core {
         self.stage.activity(self.inventory.hardware.len())
     }
 
-    /// The pass under way, and the causes of the work that waits.
+    /// The pass under way, and the causes of the waiting work.
     pub fn progress(&self) -> PassProgress {
         let (cause, since) = self.recorder.running().unzip();
         PassProgress {
@@ -412,8 +412,7 @@ impl Core {
         }
     }
 
-    /// Number of successive repairs after which something still had to be repaired; 0 after a clean
-    /// convergence.
+    /// Number of successive repairs that left a fault to repair; 0 after a clean convergence.
     pub fn repairs(&self) -> u32 {
         self.work.repairs()
     }
@@ -433,7 +432,7 @@ impl Core {
         self.mastership.role()
     }
 
-    /// The result of [`Mastership::following`].
+    /// How far this standby has followed the master ([`Mastership::following`]).
     pub fn following(&self) -> Option<Following> {
         self.mastership.following()
     }
@@ -458,13 +457,13 @@ impl Core {
     fn run(&mut self, now: Time) {
         loop {
             while let Some(completion) = self.client.poll_completion() {
-                self.silence.note(&completion, now);
+                self.silence.record_completion(&completion, now);
                 self.on_completion(completion, now);
             }
             if self.mastership.has_doubts() {
                 self.on_mastership(now, |mastership, view| mastership.settle_doubts(view, now));
             }
-            self.heed_silence(now);
+            self.process_silence(now);
             self.feed_client(now);
             if !self.advance(now) {
                 break;
@@ -472,19 +471,21 @@ impl Core {
         }
         self.follow_congestion(now);
         let locked = self.inventory.hardware.count_locked();
-        let is_news = self.first_sweep.has_news(&self.client.stats(), locked, now);
+        let is_news = self
+            .first_sweep
+            .take_snapshot_due(&self.client.stats(), locked, now);
         if is_news | self.mastership.follow_silent(&self.inventory) {
             self.publish(now);
         }
         // A pass that changes nothing publishes nothing, unless a snapshot from within it shows
         // that the subnet is converging.
-        if self.reports.show_converging && !self.is_converging() {
+        if self.reports.shows_converging && !self.is_converging() {
             self.publish(now);
         }
     }
 
-    /// Passes overdue queries to the sweep under way, and publishes new suspects.
-    fn heed_silence(&mut self, now: Time) {
+    /// Passes overdue queries to the sweep under way, and publishes nodes that become suspect.
+    fn process_silence(&mut self, now: Time) {
         let situation = Situation {
             is_converging: self.is_converging(),
             is_idle: self.stage.is_idle(),
@@ -495,20 +496,20 @@ impl Core {
         let sweep = self.stage.sweep_mut();
         if self
             .silence
-            .apply_silence(sweep, client, inventory, situation, now)
+            .process_overdue(sweep, client, inventory, situation, now)
         {
-            self.reports.show_suspects = true;
+            self.reports.shows_suspects = true;
             self.publish(now);
         }
     }
 
     /// Hands the next Gets or Sets of the stage under way to the client.
     fn feed_client(&mut self, now: Time) {
-        let ahead = match self.mastership.is_standby() {
+        let limit = match self.mastership.is_standby() {
             true => rsm_mastership::STANDBY_AHEAD,
-            false => requests::AHEAD,
+            false => requests::QUEUE_LIMIT,
         };
-        while self.client.pending() < ahead {
+        while self.client.pending() < limit {
             let inventory = &mut self.inventory;
             let request = match &mut self.stage {
                 Stage::Sweeping(sweep) => sweep.poll_ask(inventory).map(|ask| {
@@ -539,8 +540,8 @@ impl Core {
     /// Hands `request` to the client.
     fn submit(&mut self, request: Request<Context>, now: Time) {
         if let Err(rejected) = self.client.submit(request) {
-            // This cannot happen: the client accepts far more requests than `AHEAD`. If that ever
-            // changes, the request ends as unanswered.
+            // This cannot happen: the client accepts far more requests than `QUEUE_LIMIT`. If that
+            // ever changes, the request ends as unanswered.
             debug_assert!(false, "{rejected}");
             let completion = Completion {
                 context: rejected.0.context,
@@ -575,8 +576,8 @@ impl Core {
         }
     }
 
-    /// Ports whose hosts act against the subnet, each with its latest act and the time of that act.
-    /// The time is zero for a host that runs a foreign manager, which is a state and not an act.
+    /// Ports whose hosts act against the subnet, each with the latest act and its time. The time is
+    /// zero for a host that runs a foreign manager, which is a state and not an act.
     pub fn hostile_ports(&self, now: Time) -> BTreeMap<PortKey, (Hostility, Time)> {
         let managers = self.mastership.foreign_managers(&self.inventory);
         let managers = managers.into_iter();
@@ -585,17 +586,17 @@ impl Core {
         let orders = orders.map(|(port, last)| (port, Hostility::OrdersManager, last));
         let acts = managers.chain(orders).chain(self.traps.hostile(now));
         let mut ports: BTreeMap<PortKey, (Hostility, Time)> = BTreeMap::new();
-        for (port, what, last) in acts.filter(|&(port, ..)| self.is_of_host(port)) {
-            let known = ports.entry(port).or_insert((what, last));
-            if last > known.1 {
-                *known = (what, last);
+        for (port, act, last) in acts.filter(|&(port, ..)| self.is_of_other_host(port)) {
+            let latest = ports.entry(port).or_insert((act, last));
+            if last > latest.1 {
+                *latest = (act, last);
             }
         }
         ports
     }
 
     /// Whether a port belongs to a host other than this manager's.
-    fn is_of_host(&self, port: PortKey) -> bool {
+    fn is_of_other_host(&self, port: PortKey) -> bool {
         let own = self.inventory.hardware.local.map(|local| local.node);
         let node = self.inventory.hardware.node(port.node);
         let is_ca = node.is_some_and(|node| node.kind() == NodeType::Ca);

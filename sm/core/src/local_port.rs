@@ -28,7 +28,7 @@ impl LocalPort {
         self.is_up
     }
 
-    /// Whether the port can send datagrams. The last sweep counts as well, because the driver
+    /// Whether the port can send datagrams. Considers the last sweep as well, because the driver
     /// reports only changes after a start.
     pub(super) fn is_usable(&self, inventory: &Inventory) -> bool {
         let own = inventory.own_port();
@@ -51,11 +51,11 @@ impl LocalPort {
     }
 
     /// Records the end of a pass that read the port.
-    pub(super) fn note_port_read(&mut self) {
+    pub(super) fn record_reading(&mut self) {
         self.has_retrained = false;
     }
 
-    /// The finding about a port that is down or was reset; `None` if it is neither.
+    /// The finding about the own port if it is down or was reset; else `None`.
     pub(super) fn finding(&self, inventory: &Inventory) -> Option<Finding> {
         let local = inventory.hardware.local?;
         let what = match (self.is_usable(inventory), self.has_retrained) {

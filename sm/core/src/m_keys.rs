@@ -1,9 +1,10 @@
-//! Rotation of the M_Keys of ports, if each port has its own.
+//! Rotation of the M_Keys of ports, if each port has an M_Key of its own.
 //!
 //! A rotation changes the policy. The comparison then finds that every port holds another key than
-//! planned, and the push writes PortInfo of each port, with the key that the port holds. Until this
-//! Set is acknowledged, requests to the port use the old key and the new key in turn, so that the
-//! port can be reached at any time. The store gets the new generation before the first Set is sent.
+//! planned. The push writes PortInfo of each port, in a Set that carries the key that the port
+//! holds. Until this Set is acknowledged, requests to the port use the old key and the new key in
+//! turn, so that the port can be reached at any time. The store gets the new generation before the
+//! first Set is sent.
 //!
 //! At protection levels 2 and 3, a port counts each Get with a wrong key as a violation, and a
 //! standby reads the whole subnet with the keys that it knows. A master that shares its store
@@ -26,7 +27,7 @@ use rsm_store::replica::{BEAT, FOLLOW_PLAN};
 /// Number of ports that a finding names; the finding counts the others.
 const SHOWN: usize = 5;
 
-/// Time in which an announcement reaches the store and a standby, and Gets under way end.
+/// Time in which an announcement reaches the store and a standby, and in which Gets under way end.
 const DELIVERY: Duration = Duration::from_millis(900);
 
 /// Time between the announcement of a rotation in the store and its first Set. A standby reads the
@@ -40,7 +41,7 @@ pub(super) struct Rotation {
     pub(super) generations: Generations,
     /// Time at which the rotation begins.
     due: Time,
-    /// Tickets of the commands that requested it.
+    /// Tickets of the commands that requested the rotation.
     pub(super) tickets: Vec<Ticket>,
 }
 
@@ -50,7 +51,7 @@ pub(super) struct RotationRequest<'a> {
     pub(super) policy: &'a PortPolicy,
     /// Number of ports that hold a key of an earlier generation.
     pub(super) behind: usize,
-    /// Whether the operator wants the rotation even if there are such ports.
+    /// Whether the operator wants the rotation even if ports hold an earlier key.
     pub(super) forced: bool,
     /// Whether a standby may follow this master through the shared store.
     pub(super) may_be_followed: bool,
@@ -77,8 +78,8 @@ pub(super) struct KeyRotation {
 }
 
 impl KeyRotation {
-    /// Decides about a request at `now`. Declines it while ports hold keys of an earlier
-    /// generation, unless it is forced.
+    /// Decides about a request at `now`. Declines the request if ports have no keys of their own,
+    /// or while ports hold keys of an earlier generation, unless it is forced.
     pub(super) fn request(&mut self, request: &RotationRequest<'_>, now: Time) -> RotationStep {
         if let Some(rotation) = &mut self.announced {
             rotation.tickets.push(request.ticket);
@@ -120,7 +121,7 @@ impl KeyRotation {
         self.announced.is_some()
     }
 
-    /// Time at which the announced rotation begins; `None` if there is none.
+    /// Time at which the announced rotation begins; `None` if no rotation is announced.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.announced.as_ref().map(|rotation| rotation.due)
     }
@@ -130,7 +131,8 @@ impl KeyRotation {
         self.announced.take_if(|rotation| rotation.due <= now)
     }
 
-    /// The generations to store: those in use, or those of the announced rotation.
+    /// The generations to store: the later of the generations in use and of the announced
+    /// rotation.
     pub(super) fn stored(&self, in_use: Generations) -> Generations {
         let announced = self.announced.as_ref();
         let announced = announced.map(|rotation| rotation.generations);
@@ -138,7 +140,7 @@ impl KeyRotation {
     }
 }
 
-/// Sets the M_Key generations of the policy. Must be called again after a reload, which replaces
+/// Sets the M_Key generations of the policy. The caller repeats this after a reload, which replaces
 /// the policy. Returns whether the generations changed.
 pub(super) fn set_key_generations(policy: &mut Arc<Policy>, generations: Generations) -> bool {
     let is_news = policy.ports.m_keys.generations != generations;
@@ -160,8 +162,9 @@ pub(super) fn status(policy: &PortPolicy, inventory: &Inventory) -> MKeyStatus {
     }
 }
 
-/// The finding about ports that do not hold their planned key; `None` if there are none. Called
-/// while no stage is under way. Ports with a foreign key have a finding of their own.
+/// The finding about ports that do not hold their planned key; `None` if every port holds it.
+/// Leaves out ports with a foreign key, which have a finding of their own. Called while no stage is
+/// under way.
 pub(super) fn finding(inventory: &Inventory) -> Option<Finding> {
     let behind = inventory.ports_behind().iter().copied();
     let behind: Vec<PortKey> = behind
@@ -208,7 +211,7 @@ mod tests {
         }
     }
 
-    /// The policy of ports with keys of their own, which they require for Gets as well.
+    /// A policy that gives each port a key of its own, which Gets need as well.
     fn per_port() -> PortPolicy {
         PortPolicy {
             m_key_protect: 2,

@@ -1,5 +1,5 @@
-//! Mastership in the core: carries out its actions, passes the events of the shared store to it,
-//! and follows the M_Keys that managers share.
+//! Mastership in the core: carries out the actions that mastership decides, passes events of the
+//! shared store to it, and follows the M_Keys that managers share.
 
 use std::sync::Arc;
 
@@ -30,7 +30,8 @@ use super::work::FullSweep;
 use super::{Core, Pass};
 
 impl Core {
-    /// Calls mastership with its view of the core, and carries out the actions that it decides.
+    /// Calls mastership with a view of the core, and carries out the actions that it decides.
+    /// Returns the result of `call`.
     pub(super) fn on_mastership<T>(
         &mut self,
         now: Time,
@@ -78,7 +79,7 @@ impl Core {
             Action::DropStage => self.drop_stage(),
             Action::DiscardPass => self.recorder.discard(),
             Action::HandOver(handing_over) => self.begin_hand_over(handing_over),
-            Action::GoOnAsSuccession(cause) => self.go_on_as_succession(cause),
+            Action::GoOnAsSuccession(cause) => self.turn_into_succession(cause),
             Action::Work(request) => self.queue(request, now),
             Action::KeepLids => self.plans.keep_lids(),
             Action::ForgetForeignWrites => self.foreign_writes.another_manager_wrote(),
@@ -87,7 +88,7 @@ impl Core {
             Action::ReregisterHosts => self.writing.reregister_everybody(),
             Action::FenceSwitches => self.fence_switches(),
             Action::FollowGenerations => self.follow_generations(),
-            Action::FollowComparison(comparison) => self.writing.go_on_from(*comparison),
+            Action::FollowComparison(comparison) => self.writing.start_comparison_from(*comparison),
             Action::PlanAhead => self.plan_ahead(),
             Action::Publish => self.publish(now),
         }
@@ -101,10 +102,10 @@ impl Core {
                     .sweep_everything(FullSweep::before_writing(audit), cause);
             }
             PassRequest::Plan(cause) => self.work.plan_again(cause),
-            PassRequest::Switch(switch, cause) => self.work.look_at(switch, cause),
+            PassRequest::Switch(switch, cause) => self.work.sweep_switch(switch, cause),
             PassRequest::Master => self.work.poll_master(),
             PassRequest::MasterAt(when) => self.work.poll_master_at(when),
-            PassRequest::Succession(cause) => self.work.succeed(cause),
+            PassRequest::Succession(cause) => self.work.queue_succession(cause),
             PassRequest::ReadAhead => self.work.read_ahead(),
             PassRequest::Following => self.work.follow(),
             PassRequest::Postpone => self.work.postpone(now),
@@ -115,8 +116,8 @@ impl Core {
         self.stage = Stage::HandingOver(handing_over);
     }
 
-    /// Ends a push under way at once: withdraws all its Sets, including those that were sent and
-    /// not answered. Mastership notes the nodes that may have executed such a Set.
+    /// Ends a push under way at once: withdraws all its Sets, including Sets that were sent and not
+    /// answered. Mastership records the nodes that may have executed an unanswered Set.
     fn halt_push(&mut self) {
         let Stage::Pushing(push) = &mut self.stage else {
             return;
@@ -181,8 +182,8 @@ impl Core {
         }
     }
 
-    /// Turns the reading ahead of a takeover, which is under way, into the sweep of the succession.
-    fn go_on_as_succession(&mut self, cause: &str) {
+    /// Turns the reading ahead of a takeover that is under way into the sweep of the succession.
+    fn turn_into_succession(&mut self, cause: &str) {
         if let Stage::Sweeping(sweep) = &mut self.stage {
             for switch in sweep.take_reported() {
                 sweep.add_target(&self.inventory, switch);
@@ -206,16 +207,17 @@ impl Core {
         }
     }
 
-    /// Whether the pass may write `changes` now. If not, the succession first reads missing parts,
-    /// or ends in favour of a full sweep.
-    pub(super) fn may_succeed(&mut self, changes: &Changes, now: Time) -> bool {
+    /// Whether the pass may write `changes` now. If a succession may not, it first reads missing
+    /// parts, or ends in favor of a full sweep.
+    pub(super) fn succession_may_write(&mut self, changes: &Changes, now: Time) -> bool {
         if self.pass != Pass::Succession {
             return true;
         }
         match self.mastership.decide_succession(changes) {
             Verdict::Push => return true,
             Verdict::Read(queries) => {
-                let sweep = Sweep::start_reading(&mut self.inventory, self.config.sweep(), queries);
+                let sweep =
+                    Sweep::start_reading(&mut self.inventory, self.config.sweep_policy(), queries);
                 self.stage = Stage::Sweeping(Box::new(sweep));
             }
             Verdict::Misfit => self.give_up_succession(now),
@@ -223,12 +225,12 @@ impl Core {
         false
     }
 
-    /// Ends the succession without a push: mastership then reads the whole subnet before anything
-    /// is written.
+    /// Ends the succession without a push: mastership then reads the whole subnet before the first
+    /// Set.
     fn give_up_succession(&mut self, now: Time) {
         self.pass = Pass::Full;
         self.stage = Stage::Idle;
-        // The plan may have been made for tables that switches do not hold.
+        // The plan may assume tables that switches do not hold.
         self.plans.drop_in_force();
         self.writing.forget_comparison();
         self.recorder.discard();
@@ -245,7 +247,8 @@ impl Core {
         }
     }
 
-    /// Begins a plan ahead of a takeover, with the LIDs that this manager would assign after it.
+    /// Begins a plan ahead of a takeover, with the LIDs that this manager would assign after the
+    /// takeover.
     fn plan_ahead(&mut self) {
         let Role::Standby { master } = self.mastership.role() else {
             return;
@@ -323,7 +326,7 @@ impl Core {
             }
             // Ignore the remaining events: this manager's own state is newer.
             _ if self.mastership.has_own_state() => {}
-            EpochEvent::Claims(claims) => self.plans.assigned.take_stored(claims, is_master),
+            EpochEvent::Claims(claims) => self.plans.assigned.adopt_stored(claims, is_master),
             EpochEvent::Positions(positions) => {
                 if !is_master {
                     self.plans.assigned.positions = positions;
@@ -331,7 +334,7 @@ impl Core {
             }
             EpochEvent::Cabling(cabling) => {
                 self.inventory.stored_cabling = cabling;
-                self.look_behind_guarded_ports();
+                self.sweep_behind_guarded_ports();
             }
             EpochEvent::MKeys {
                 generations,
@@ -369,7 +372,7 @@ impl Core {
             (Some(state), role) => {
                 let is_discovering = *role == Role::Discovering;
                 self.adopt(*state);
-                if is_discovering && self.look_behind_guarded_ports() {
+                if is_discovering && self.sweep_behind_guarded_ports() {
                     self.drop_stage();
                 }
             }
@@ -398,7 +401,7 @@ impl Core {
             positions: state.positions,
             group_ids: state.group_ids,
         };
-        self.plans.note_gpus(state.gpus);
+        self.plans.set_gpus(state.gpus);
         self.adopt_generations(state.generations);
         self.writing.adopt(state.not_kept, state.reregister);
         self.inventory.hardware.habits = state.habits;
@@ -433,8 +436,8 @@ impl Core {
         partitions.adopt(overlay, policy, &self.fabric, &mut answers);
     }
 
-    /// Uses stored alias GUIDs before the SA reports them, and queues a reading of the ports with
-    /// alias GUIDs: the sweep that waited for the grant did not read their GUIDInfo.
+    /// Uses stored alias GUIDs before the SA reports them. Queues a reading of the ports with alias
+    /// GUIDs, because the sweep that waited for the grant did not read their GUIDInfo.
     fn adopt_alias_guids(&mut self, aliases: Arc<AliasGuids>) {
         let mut ports = Vec::new();
         for (guid, node) in self.inventory.hardware.nodes() {
@@ -445,7 +448,7 @@ impl Core {
         self.inventory.named |= !ports.is_empty();
         self.inventory.alias_guids = aliases;
         for port in ports {
-            self.work.look_at_port(port);
+            self.work.read_port(port);
         }
     }
 }
@@ -473,14 +476,15 @@ impl Core {
     /// makes them read the store at once.
     fn announce_rotation(&mut self) {
         self.mastership.news_mut().doubt();
-        // A job under way has a new number already, which must stay the number of its plan.
+        // A job under way already has a new number, which must stay the number of its plan.
         if !matches!(self.stage, Stage::Planning { .. }) {
             self.plans.advance();
         }
         self.remember();
     }
 
-    /// Begins the announced rotation, if it is due.
+    /// Begins the announced rotation if it is due at `now`; declines it if another manager is
+    /// master.
     pub(super) fn begin_due_rotation(&mut self, now: Time) {
         let Some(rotation) = self.rotation.take_due(now) else {
             return;
@@ -500,7 +504,7 @@ impl Core {
         self.set_generations(later);
         self.work.plan_again("the M_Keys of all ports are rotated");
         for ticket in rotation.tickets {
-            self.work.promise(ticket);
+            self.work.add_ticket(ticket);
         }
     }
 
@@ -516,8 +520,8 @@ impl Core {
         }
     }
 
-    /// Gives switches M_Keys that the former master does not know: if it runs again, its Sets
-    /// cannot change forwarding tables.
+    /// Gives switches M_Keys that the former master does not know: if that master runs again, its
+    /// Sets cannot change forwarding tables.
     fn fence_switches(&mut self) {
         if self.config.policy.ports.m_keys.secret().is_some() {
             self.set_generations(self.generations().fenced());
@@ -547,8 +551,8 @@ impl Core {
         }
     }
 
-    /// Handles the keys that the holder of the epoch has stored; `is_pushing` says whether it is
-    /// writing hardware.
+    /// Handles the key generations that the holder of the epoch has stored; `is_pushing` says
+    /// whether the holder is writing hardware.
     fn on_stored_keys(&mut self, stored: Generations, is_pushing: bool, now: Time) {
         let before = self.generations();
         self.adopt_generations(stored);
@@ -559,8 +563,8 @@ impl Core {
     }
 
     /// Queues a full sweep if the stored or expected cabling shows which node is behind a silent
-    /// port, so that the M_Key of that node can be derived. Returns whether it does.
-    fn look_behind_guarded_ports(&mut self) -> bool {
+    /// port, so that the M_Key of that node can be derived. Returns whether a sweep is queued.
+    fn sweep_behind_guarded_ports(&mut self) -> bool {
         let mut silent = self.inventory.faults.to_ask_again();
         let (stored, expected) = (&self.inventory.stored_cabling, self.missing.expected());
         let is_known = |port: PortKey| stored.port(port).or(expected.port(port)).is_some();
@@ -569,7 +573,7 @@ impl Core {
             let cause = "the shared store shows which ports are behind cables";
             self.work
                 .sweep_everything(FullSweep::before_writing(true), cause);
-            self.work.go_on();
+            self.work.end_postponement();
         }
         finds_more
     }

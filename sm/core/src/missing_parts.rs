@@ -1,5 +1,5 @@
-//! Nodes and cables that were present before and are missing, and the fabric compared with its
-//! design, updated after each sweep.
+//! Nodes and cables that are missing, and differences of the fabric from its design, both updated
+//! after each sweep.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ pub(super) struct MissingParts {
     /// Time of the last change of the cabling, until the next plan.
     changed_at: Option<Time>,
     /// Cabling that the core last handed to the store.
-    kept: Cabling,
-    /// Whether nodes or cables have appeared or vanished since `kept`.
-    has_news: bool,
+    stored: Cabling,
+    /// Whether nodes or cables have appeared or vanished since `stored` was set.
+    differs_from_stored: bool,
     /// Cables of the design file; empty without a design.
     design: Arc<Design>,
     /// Whether the fabric at the end of the last sweep was compared with the design.
@@ -36,13 +36,13 @@ pub(super) struct MissingParts {
 impl MissingParts {
     /// Starts with the cabling of an earlier run: all its parts are missing until a sweep finds
     /// them.
-    pub(super) fn recalled(cabling: Cabling, design: Arc<Design>) -> MissingParts {
+    pub(super) fn restored(cabling: Cabling, design: Arc<Design>) -> MissingParts {
         MissingParts {
             expected: Arc::new(cabling.recalled()),
             findings: Vec::new(),
             changed_at: None,
-            kept: cabling,
-            has_news: false,
+            stored: cabling,
+            differs_from_stored: false,
             design,
             is_compared: false,
         }
@@ -59,8 +59,8 @@ impl MissingParts {
             Arc::make_mut(&mut self.expected).heed(&self.design, fabric);
         }
         self.findings = self.expected.findings(fabric);
-        self.kept = cabling;
-        self.has_news = true;
+        self.stored = cabling;
+        self.differs_from_stored = true;
     }
 
     /// The missing parts.
@@ -74,20 +74,21 @@ impl MissingParts {
     }
 
     /// The cabling for the store.
-    pub(super) fn kept(&self) -> &Cabling {
-        &self.kept
+    pub(super) fn stored(&self) -> &Cabling {
+        &self.stored
     }
 
-    /// Whether the cabling of the fabric differs from [`MissingParts::kept`].
-    pub(super) fn has_news(&self) -> bool {
-        self.has_news
+    /// Whether the cabling of the fabric differs from [`MissingParts::stored`].
+    pub(super) fn differs_from_stored(&self) -> bool {
+        self.differs_from_stored
     }
 
-    /// Updates the parts at the end of a sweep: `delta` is the difference between `before` and
-    /// `new`, the fabric that the sweep found at `now`.
+    /// Updates the missing parts at the end of a sweep. `delta` is the difference between `before`
+    /// and `new`, the fabric that the sweep found at `now`.
     pub(super) fn follow(&mut self, delta: &Delta, before: &Fabric, new: &Fabric, now: Time) {
         self.update(delta, before, new, now);
-        // New names, and links that come up, leave the cabling unchanged, but matter to the design.
+        // New names, and links that come up, leave the cabling unchanged, but may differ from the
+        // design.
         let has_design = !self.design.cables.is_empty();
         if !self.is_compared || has_design && !before.rewired(new).is_empty() {
             self.compare(new);
@@ -101,7 +102,7 @@ impl MissingParts {
             expected.update(delta, before, new, now);
             self.findings = self.expected.findings(new);
             self.changed_at = Some(now);
-            self.has_news = true;
+            self.differs_from_stored = true;
         }
     }
 
@@ -120,16 +121,16 @@ impl MissingParts {
 
     /// Records the part of the fabric that an unfinished sweep has found (`new`): at the end of the
     /// sweep, this part is no longer a difference. The comparison with the design waits until then.
-    pub(super) fn meet(&mut self, before: &Fabric, new: &Fabric, now: Time) {
+    pub(super) fn record_partial(&mut self, before: &Fabric, new: &Fabric, now: Time) {
         self.update(&Delta::between(before, new), before, new, now);
         self.is_compared = false;
     }
 
-    /// Makes `fabric` the cabling to store. The caller waits for the end of a pass, when ports are
-    /// in their final state, because storing costs a row for each node.
-    pub(super) fn keep(&mut self, fabric: &Arc<Fabric>) {
-        self.has_news = false;
-        self.kept = Cabling {
+    /// Makes `fabric` the cabling to store. Called only at the end of a pass, when ports are in
+    /// their final state, because storing costs a row for each node.
+    pub(super) fn set_stored(&mut self, fabric: &Arc<Fabric>) {
+        self.differs_from_stored = false;
+        self.stored = Cabling {
             fabric: fabric.clone(),
             missing: self.expected.clone(),
         };

@@ -1,4 +1,4 @@
-//! The effects that the core has decided and the daemon has not taken yet.
+//! The queue of effects between the core, which decides them, and the daemon, which takes them.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl Outbox {
         self.effects.push_back(effect);
     }
 
-    /// Queues a datagram that gets no answer, after other replies and before all other effects.
+    /// Queues a datagram that expects no answer, after other replies and before all other effects.
     pub(super) fn reply(&mut self, datagram: Datagram) {
         self.replies.push_back(datagram);
     }

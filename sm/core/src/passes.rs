@@ -1,4 +1,4 @@
-//! The beginning of a pass, and the way from the end of its sweep to a plan or a push.
+//! The beginning of a pass, and the decision at the end of its sweep: plan, push, or nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,21 +19,21 @@ use super::stage::Stage;
 use super::work::{FullSweep, Next, Reporter};
 use super::{Core, Mode, Pass, dry_run};
 
-/// One in this many successive repair sweeps gives silent nodes all their attempts. The other
-/// repairs continue once there is a change to plan for, and so miss the answers of slow nodes.
+/// One in this many successive repair sweeps waits for all attempts at silent nodes. Other repair
+/// sweeps end once there is a change to plan for, and so miss the answers of slow nodes.
 const REPAIRS_PER_WAIT: u32 = 4;
 
 impl Core {
-    /// Makes progress in the current stage, or enters the next one, if that is possible now.
-    /// Returns whether the state changed, so that the caller must call again.
+    /// Makes progress in the current stage, or enters the next stage, if that is possible now.
+    /// Returns whether the state changed; the caller must then call again.
     pub(super) fn advance(&mut self, now: Time) -> bool {
         match &self.stage {
             Stage::Idle => self.resume_first_sweep(now) || self.begin_next(now),
             Stage::Sweeping(_) => self.advance_sweep(now),
             Stage::Planning { .. } => {
                 if self.pass == Pass::Rebalance && self.work.is_urgent() {
-                    // The core discards the plan when it arrives, because its generation no longer
-                    // matches.
+                    // The core discards the plan when it arrives: no stage waits for its
+                    // generation.
                     self.stage = Stage::Idle;
                     self.recorder.discard();
                     return true;
@@ -56,7 +56,11 @@ impl Core {
     /// Begins the next pass, if work waits. Returns whether it did.
     fn begin_next(&mut self, now: Time) -> bool {
         let is_active = *self.mastership.role() != Role::NotActive && self.local_port.is_up();
-        let next = if is_active { self.work.take() } else { None };
+        let next = if is_active {
+            self.work.take_next()
+        } else {
+            None
+        };
         let Some(next) = next else {
             self.silence.silences.end(&self.inventory);
             self.schedule_light(now);
@@ -101,12 +105,12 @@ impl Core {
         let (client, inventory) = (&mut self.client, &mut self.inventory);
         joined
             || leave_silent_nodes_out(sweep, urgent, client, inventory)
-            || self.bring_up_what_is_known(now)
+            || self.bring_up_found_part(now)
     }
 
     /// Gives up a full sweep of a subnet in use if a switch reports a change, and queues the full
-    /// sweep again for afterwards. At 10,000 hosts a full sweep takes seconds, in which packets
-    /// would be lost. Returns whether it gave the sweep up.
+    /// sweep again after the report. At 10,000 hosts, a full sweep takes seconds, in which packets
+    /// would be lost. Returns whether the sweep was given up.
     fn full_sweep_gives_way(&mut self) -> bool {
         let is_in_use = self.mastership.is_master() && self.plans.in_force().is_some();
         if !is_in_use || self.first_sweep.is_under_way() || !self.work.full_sweep_gives_way() {
@@ -122,17 +126,17 @@ impl Core {
         self.work.sweep_everything_after_reports();
         let (switches, ports) = sweep.give_way(&mut self.inventory);
         for switch in switches {
-            self.work.look_at(switch, format!("{switch} changed"));
+            self.work.sweep_switch(switch, format!("{switch} changed"));
         }
         for port in ports {
-            self.work.look_at_port(port);
+            self.work.read_port(port);
         }
         self.drop_stage();
         true
     }
 
-    /// Ends the push if it is done. Interrupts it for urgent work if the rest would take longer
-    /// than a new plan. Returns whether the state changed.
+    /// Ends the push if it is done. Interrupts the push for urgent work if the remaining Sets would
+    /// take longer than a new plan. Returns whether the state changed.
     fn advance_push(&mut self, now: Time) -> bool {
         let Stage::Pushing(push) = &mut self.stage else {
             return false;
@@ -155,19 +159,19 @@ impl Core {
             self.end_push(now);
             return true;
         }
-        let is_waited_for = push.was_stopped() || self.work.is_urgent();
-        is_waited_for && self.abandon_silent_nodes(now)
+        let delays_work = push.was_stopped() || self.work.is_urgent();
+        delays_work && self.abandon_silent_nodes(now)
     }
 
-    /// Begins the pass that `next` asks for, with a sweep or with the present model.
+    /// Begins the pass that `next` requests, with a sweep or with the present model.
     fn begin(&mut self, next: Next, now: Time) {
         let needs_sweep = !matches!(
             next,
             Next::Plan | Next::Groups | Next::Rebalance | Next::RouteAdaptively
         );
         if !needs_sweep && !self.mastership.is_master() && self.config.mode == Mode::Manage {
-            // A manager that becomes master plans at the end of its sweep anyway, and takes all
-            // events until then into account.
+            // A manager that becomes master plans at the end of its sweep anyway, and considers all
+            // events until then.
             drop(self.work.take_cause());
             return;
         }
@@ -190,7 +194,7 @@ impl Core {
         }
     }
 
-    /// The cause of a pass, as its record names it.
+    /// The cause of a pass, for its record.
     fn cause_of(&mut self, next: &Next) -> String {
         let cause = match next {
             Next::Lightly => "light sweep",
@@ -221,7 +225,7 @@ impl Core {
             .use_m_keys(&ports.m_keys, ports.m_key_protect);
     }
 
-    /// Starts the sweep of a pass; `None` if the reason for it is gone, or the pass has no sweep.
+    /// Starts the sweep of a pass; `None` if the sweep is no longer needed, or the pass has none.
     fn begin_sweep(&mut self, next: Next, now: Time) -> Option<Sweep> {
         Some(match next {
             Next::Plan | Next::Groups | Next::Rebalance | Next::RouteAdaptively => return None,
@@ -232,16 +236,16 @@ impl Core {
             }
             Next::Succession => {
                 self.pass = Pass::Succession;
-                let (inventory, policy) = (&mut self.inventory, self.config.sweep());
+                let (inventory, policy) = (&mut self.inventory, self.config.sweep_policy());
                 self.mastership.begin_succession(inventory, policy, now)
             }
             Next::ReadAhead => {
-                let (inventory, policy) = (&mut self.inventory, self.config.sweep());
+                let (inventory, policy) = (&mut self.inventory, self.config.sweep_policy());
                 return self.mastership.begin_reading_ahead(inventory, policy, now);
             }
             Next::Following => {
                 let parts = self.mastership.begin_following(now)?;
-                Sweep::start_following(&mut self.inventory, self.config.sweep(), parts)
+                Sweep::start_following(&mut self.inventory, self.config.sweep_policy(), parts)
             }
             Next::Lightly => {
                 let samples = self.next_samples(now);
@@ -286,7 +290,7 @@ impl Core {
 
     /// Starts a sweep with the settings in force.
     fn start_sweep(&mut self, scope: SweepScope) -> Sweep {
-        Sweep::start(scope, &mut self.inventory, self.config.sweep())
+        Sweep::start(scope, &mut self.inventory, self.config.sweep_policy())
     }
 
     /// Handles the result of the sweep, and continues with a plan, with a push, or with nothing.
@@ -308,7 +312,7 @@ impl Core {
         }) {
             return;
         }
-        if !self.is_settled_as_master(sweep.scope(), now) {
+        if !self.is_elected_master(sweep.scope(), now) {
             if self.mastership.is_standby() {
                 let is_covered = self.work.is_covered();
                 self.on_mastership(now, |mastership, view| {
@@ -320,8 +324,8 @@ impl Core {
         self.decide_tables();
         self.note_foreign_writes(&mut sweep, now);
         self.plan_by_adaptive_news();
-        let settled = self.writing.settle_readings(&mut self.inventory);
-        if settled.learned {
+        let verified = self.writing.verify_readings(&mut self.inventory);
+        if verified.learned {
             self.remember();
         }
         let same_links = self.links.leave_out(&self.inventory, &self.fabric);
@@ -335,7 +339,7 @@ impl Core {
         let is_partial = !matches!(sweep.scope(), SweepScope::Full { .. });
         let has_nothing_to_write = !sweep.found_change()
             && !self.writing.is_open()
-            && !settled.were_read
+            && !verified.were_read
             && !self.writing.reregisters_any();
         if is_partial && has_nothing_to_write {
             self.end_without_push(now);
@@ -344,7 +348,8 @@ impl Core {
         }
     }
 
-    /// Ends the sweep: completes the inventory, and stores new habits and capabilities of devices.
+    /// Completes the inventory with the answers of the sweep, and stores new habits and
+    /// capabilities of devices.
     fn take_answers(&mut self, sweep: &mut Sweep, now: Time) {
         self.recorder.mark(TimedStage::Discover, now);
         if !self.work.is_due() {
@@ -357,20 +362,20 @@ impl Core {
         self.follow_generations();
         let new_capabilities = self.inventory.hardware.take_new_capabilities();
         if new_capabilities && self.config.policy.adaptive.is_on() {
-            // Hosts count as well: their capabilities show which of them accept packets out of
-            // order.
+            // The capabilities of hosts matter as well: they show which hosts accept packets out
+            // of order.
             self.inventory.adaptive_trials.note_news();
         }
         if self.inventory.hardware.habits.take_news() | new_capabilities {
             self.remember();
         }
-        if std::mem::take(&mut self.reports.show_suspects) {
+        if std::mem::take(&mut self.reports.shows_suspects) {
             self.publish(now);
         }
     }
 
-    /// Handles the silence of the own port: reports a finding, and sweeps again later. Without this
-    /// port, rsm cannot manage the subnet.
+    /// Handles the silence of the own port, without which rsm cannot manage the subnet: reports a
+    /// finding, and sweeps again later.
     fn wait_for_own_port(&mut self, now: Time) {
         self.reports.begin_pass(vec![Finding::new(
             FindingKind::Unanswering,
@@ -392,25 +397,25 @@ impl Core {
     /// Queues a reading of the hosts that moved during the sweep, and a full sweep if cables moved.
     fn ask_for_moved_parts(&mut self, sweep: &mut Sweep) {
         for host in sweep.moved_hosts() {
-            self.work.look_at_port(host);
+            self.work.read_port(host);
         }
         if sweep.is_contradicted(&self.inventory) {
-            // A standby's sweep of everything counts as a reading of a plan only if it reads known
-            // tables again.
+            // A standby's full sweep counts as a reading of the master's plan only if it reads
+            // known tables again.
             let audit = self.mastership.following().is_some();
             let cause = "cables were moved while they were read";
             self.work.sweep_everything(FullSweep::in_use(audit), cause);
         }
     }
 
-    /// Puts the model of the inventory in force. Returns its difference from the former one.
+    /// Puts the model of the inventory in force. Returns its difference from the former model.
     fn follow_model(&mut self, now: Time) -> Delta {
         let mut fabric = self.model();
         if self.config.mode == Mode::DryRun {
             fabric = dry_run::at_masters_port(&fabric, &self.inventory);
         }
         let delta = Delta::between(&self.fabric, &fabric);
-        self.traps.note_changes(&delta);
+        self.traps.record_changes(&delta);
         self.links.follow(&delta, &self.fabric, &fabric, now);
         self.missing.follow(&delta, &self.fabric, &fabric, now);
         self.fabric = fabric;
@@ -425,15 +430,18 @@ impl Core {
                 .comparison(&self.inventory, &self.fabric, plan, &[])
         });
         let inventory = &self.inventory;
-        let is_news =
-            self.foreign_writes
-                .note(sweep.read_back_mut(), inventory, comparison.as_ref(), now);
+        let is_news = self.foreign_writes.record_differences(
+            sweep.read_back_mut(),
+            inventory,
+            comparison.as_ref(),
+            now,
+        );
         if is_news {
             self.publish(now);
         }
     }
 
-    /// The parts that the next light sweep reads back; none unless this manager writes the subnet.
+    /// The parts that the next light sweep reads back; empty unless this manager writes the subnet.
     fn next_samples(&mut self, now: Time) -> Samples {
         if self.foreign_writes.expire(now) {
             self.publish(now);
@@ -451,7 +459,8 @@ impl Core {
             .next_samples(&self.inventory, failing, now)
     }
 
-    /// Decides for each switch written since the last decision whether its tables count as held.
+    /// Decides whether the tables of switches count as held, for each switch written since the last
+    /// decision.
     fn decide_tables(&mut self) {
         let trust = Trust {
             takeover: self.config.takeover,
@@ -459,10 +468,11 @@ impl Core {
             remembers: self.plans.generation() > 0,
         };
         taken_over_tables::decide(&mut self.inventory, self.writing.tables_decided(), trust);
-        self.writing.note_decided(self.inventory.hardware.mark());
+        self.writing
+            .set_tables_decided(self.inventory.hardware.mark());
     }
 
-    /// Whether the plan in force is still right for an unchanged model.
+    /// Whether the plan in force still applies to an unchanged model.
     fn plan_still_holds(&self) -> bool {
         let is_of_policy = self
             .plans
@@ -470,17 +480,17 @@ impl Core {
             .is_some_and(|plan| Arc::ptr_eq(&plan.policy, &self.config.policy));
         is_of_policy
             && !self.work.wants_plan()
-            && !self.a_mute_switch_answers()
+            && !self.mute_switch_answers()
             && !self.first_sweep.is_provisional()
     }
 
-    /// Ends a pass that found everything unchanged.
+    /// Ends a pass that found no change.
     fn end_without_push(&mut self, now: Time) {
         self.recorder.discard();
         self.schedule_repair(&[], now);
         let last = self.recorder.history().next_back().cloned();
         if let Some(last) = last {
-            self.keep_promises(&last);
+            self.complete_commands(&last);
         }
     }
 
@@ -490,37 +500,36 @@ impl Core {
         let fabric = self.fabric.follow(&self.inventory.hardware, &touched);
         debug_assert!(
             fabric == Fabric::build(&self.inventory.hardware),
-            "what was written is touched: {touched:?}"
+            "a written node is not among the touched ones: {touched:?}"
         );
         Arc::new(fabric)
     }
 
-    /// Records whether silent nodes hid a part of the subnet from a full sweep. A later sweep in
-    /// which silent nodes answer makes the core repeat the full sweep.
+    /// Records whether silent nodes hid a part of the subnet from a full sweep. When silent nodes
+    /// answer in a later sweep, the core repeats the full sweep.
     fn check_coverage(&mut self, sweep: &Sweep) {
         if let SweepScope::Full { audit } = sweep.scope() {
             let incomplete = sweep.is_incomplete(&self.inventory);
-            self.work.note_coverage(audit, incomplete);
+            self.work.record_coverage(audit, incomplete);
         } else if sweep.found_healed(&self.inventory) {
-            self.work.cover();
+            self.work.repeat_uncovered_sweep();
         }
     }
 
-    /// Runs the election. Returns whether this subnet manager continues the pass as master; in a
-    /// dry run, always.
-    fn is_settled_as_master(&mut self, scope: SweepScope, now: Time) -> bool {
-        // A dry run plans as if this manager were master.
+    /// Runs the election. Returns whether this subnet manager continues the pass as master; always
+    /// true in a dry run, which plans as if this manager were master.
+    fn is_elected_master(&mut self, scope: SweepScope, now: Time) -> bool {
         self.config.mode == Mode::DryRun
             || self.on_mastership(now, |mastership, view| mastership.settle(scope, view, now))
     }
 
-    /// Time at which an early bring-up begins; `None` if there will be none.
+    /// Time at which an early bring-up begins; `None` if there will be no early bring-up.
     pub(super) fn first_sweep_due(&self) -> Option<Time> {
         match &self.stage {
             Stage::Sweeping(sweep)
                 if self.may_bring_up_early() && self.mastership.may_claim_early() =>
             {
-                self.first_sweep.due(sweep, &self.client.stats())
+                self.first_sweep.bring_up_time(sweep, &self.client.stats())
             }
             _ => None,
         }
@@ -534,9 +543,9 @@ impl Core {
             && !self.mastership.is_inquiring()
     }
 
-    /// Brings up the part of the subnet that the first sweep has found so far, if the sweep is slow
-    /// and no part of the subnet is in use. Returns whether it does.
-    fn bring_up_what_is_known(&mut self, now: Time) -> bool {
+    /// Begins an early bring-up of the part that the first sweep has found so far, if the sweep is
+    /// slow and no part of the subnet is in use. Returns whether the bring-up begins.
+    fn bring_up_found_part(&mut self, now: Time) -> bool {
         let Stage::Sweeping(sweep) = &self.stage else {
             return false;
         };
@@ -544,10 +553,10 @@ impl Core {
             return false;
         }
         let stats = self.client.stats();
-        if !self.first_sweep.is_slow(sweep, &stats, now) {
+        if !self.first_sweep.is_bring_up_due(sweep, &stats, now) {
             return false;
         }
-        if !self.is_for_us_to_bring_up(now) {
+        if !self.is_unmanaged(now) {
             self.first_sweep.wait_for_end();
             return false;
         }
@@ -558,19 +567,19 @@ impl Core {
         let Stage::Sweeping(sweep) = std::mem::replace(&mut self.stage, Stage::Idle) else {
             return false;
         };
-        self.first_sweep.set_aside(sweep);
+        self.first_sweep.move_to_background(sweep);
         self.mastership.become_master_early();
         self.recorder.mark(TimedStage::Discover, now);
         let fabric = self.model();
-        self.missing.meet(&self.fabric, &fabric, now);
+        self.missing.record_partial(&self.fabric, &fabric, now);
         self.fabric = fabric;
         self.start_plan(now);
         true
     }
 
-    /// Whether no switch forwards by tables that this subnet manager did not plan, and no manager
-    /// found so far has precedence.
-    fn is_for_us_to_bring_up(&mut self, now: Time) -> bool {
+    /// Whether no other manager is in charge of the part found so far: every switch that forwards
+    /// has tables of this manager's plan, and no manager found so far has precedence.
+    fn is_unmanaged(&mut self, now: Time) -> bool {
         let is_ours = |guid| {
             let plan = self.plans.in_force();
             plan.is_some_and(|plan| plan.table(guid).is_some())
@@ -583,8 +592,8 @@ impl Core {
         !in_use && self.on_mastership(now, |mastership, view| mastership.would_be_master(view))
     }
 
-    /// Continues the first sweep after an early bring-up. Returns whether a first sweep was set
-    /// aside.
+    /// Continues the first sweep after an early bring-up. Returns whether there was an early
+    /// bring-up.
     fn resume_first_sweep(&mut self, now: Time) -> bool {
         let Some(sweep) = self.first_sweep.resume(now) else {
             return false;
@@ -598,8 +607,8 @@ impl Core {
         true
     }
 
-    /// Makes the push continue without silent nodes, because urgent work waits. Returns whether
-    /// there are any.
+    /// Makes the push continue without silent nodes, because work waits for its end. Returns
+    /// whether there are silent nodes.
     fn abandon_silent_nodes(&mut self, now: Time) -> bool {
         let Stage::Pushing(push) = &mut self.stage else {
             return false;
@@ -607,7 +616,7 @@ impl Core {
         let (client, inventory) = (&mut self.client, &mut self.inventory);
         let silent = self.silence.abandon(push, client, inventory, now);
         for &node in &silent {
-            self.foreign_writes.note_late(node);
+            self.foreign_writes.record_late_set(node);
         }
         !silent.is_empty()
     }

@@ -24,19 +24,21 @@ impl Core {
     pub(super) fn start_plan(&mut self, now: Time) {
         let next = self.plans.generation() + 1;
         let mut answers = Answers::to(&mut self.work, &mut self.outbox);
-        self.trials.partitions.settle(&self.fabric, &mut answers);
+        self.trials
+            .partitions
+            .recheck_after_drops(&self.fabric, &mut answers);
         self.trials.begin(next, &mut self.config.policy);
-        // A rotation or a reload may have come during the sweep, which began with the former keys.
+        // The sweep began with the former keys if a rotation or a reload has come since.
         self.update_m_keys();
         let job = self.job_on_hardware(now);
         if self.work.wants_plan() {
-            self.work.planned();
+            self.work.record_plan();
             if !self.work.is_due() {
                 // No other work waits, so all recorded causes belong to this plan.
                 self.recorder.join(&self.work.take_cause());
             }
         }
-        self.work.regrouped();
+        self.work.record_multicast_plan();
         self.begin_planning(job);
     }
 
@@ -61,7 +63,7 @@ impl Core {
     }
 
     /// Whether the plan in force leaves out a switch that answers now.
-    pub(super) fn a_mute_switch_answers(&self) -> bool {
+    pub(super) fn mute_switch_answers(&self) -> bool {
         let plan = self.plans.in_force();
         plan.is_some_and(|plan| plan.transition.mute.iter().any(|&guid| !self.is_mute(guid)))
     }
@@ -144,8 +146,8 @@ impl Core {
         }
     }
 
-    /// The ports whose LID another host has overwritten. Empty while another master is visible:
-    /// both would rewrite the same LIDs without end.
+    /// GUIDs of the ports whose LID another host has overwritten. Empty while another master is
+    /// visible: both masters would rewrite the same LIDs without end.
     fn overwritten_lids(&self) -> BTreeSet<Guid> {
         let others = rsm_mastership::others(&self.inventory);
         let has_rival = others.iter().any(|other| other.state == SmState::Master);
@@ -163,26 +165,26 @@ impl Core {
         self.outbox.push(Effect::Plan(Box::new(job)));
     }
 
-    /// Orders that ports which operators have disabled are set as such although their links are
-    /// down: they could come up later.
-    fn disable_dark_ports(&mut self) {
+    /// Orders Sets that disable the ports that operators have disabled and whose links are down:
+    /// these links could come up later.
+    fn disable_down_ports(&mut self) {
         let disabled = self.trials.detours.in_force().disabled();
-        let dark = disabled.filter(|&port| self.inventory.is_dark(port));
-        for port in dark.collect::<Vec<PortKey>>() {
+        let down = disabled.filter(|&port| self.inventory.is_dark(port));
+        for port in down.collect::<Vec<PortKey>>() {
             self.inventory.link_orders.insert(port, LinkStep::Disable);
         }
     }
 
-    /// Plans again without what the refused job tried, unless the plan in force has all else that
-    /// the job had: cables, settings, drains and links left out may have changed since that plan.
+    /// Plans again without the settings on trial in the refused job, unless the plan in force was
+    /// made for the present cables, settings, drains and links left out.
     fn plan_without_trial(&mut self) {
-        let has_all = self.plans.in_force().is_some_and(|plan| {
+        let is_current = self.plans.in_force().is_some_and(|plan| {
             !Delta::between(&plan.fabric, &self.fabric).changes_cabling()
                 && Arc::ptr_eq(&plan.policy, &self.config.policy)
                 && plan.avoided.avoid == *self.trials.detours.in_force()
                 && plan.avoided.damped == *self.links.left_out()
         });
-        if !has_all {
+        if !is_current {
             self.work
                 .plan_again("the settings in use before the trial count again");
         }
@@ -206,7 +208,7 @@ impl Core {
     }
 
     /// Handles the outcome of planning: puts a new plan in force and starts its push, or records
-    /// why no plan was made. The routes in force stay after a refusal.
+    /// why no plan was made. After a refusal, the routes in force stay.
     pub(super) fn accept_plan(&mut self, outcome: Outcome, now: Time) {
         self.recorder.mark(TimedStage::Plan, now);
         match outcome {
@@ -218,24 +220,24 @@ impl Core {
             Outcome::Plan(plan) => {
                 let mut answers = Answers::to(&mut self.work, &mut self.outbox);
                 if self.trials.pass(self.plans.generation(), &mut answers) {
-                    self.disable_dark_ports();
+                    self.disable_down_ports();
                     self.remember();
                 }
-                self.recorder.note(plan.whole.iter().cloned());
+                self.recorder.record_whole(plan.whole.iter().cloned());
                 if self.pass == Pass::Full {
                     self.plans.keep_lids();
                 }
                 self.missing.count_moved(&plan, &self.fabric);
-                self.first_sweep.planned();
+                self.first_sweep.record_plan();
                 self.reports.begin_pass(plan.findings.clone());
-                self.links.note_plan(&plan);
+                self.links.set_slow_siblings(&plan);
                 let before = self.plans.in_force().cloned();
-                let taken = self.plans.assigned.take(&plan, before.as_deref());
-                for &port in &taken.moved {
+                let assigned = self.plans.assigned.adopt_plan(&plan, before.as_deref());
+                for &port in &assigned.moved {
                     self.mastership.note_given_lid(port);
                 }
                 self.plans.accept(plan.clone());
-                if taken.is_news {
+                if assigned.has_new {
                     self.remember();
                 }
                 match self.pass {
@@ -256,7 +258,7 @@ impl Core {
                 }
             }
             // The trial has failed: the former engine is in force again, and its findings stay.
-            // Without other changes, the hardware holds the plan in force still.
+            // Without other changes, the hardware still holds the plan in force.
             Outcome::Refused(refused) if self.fail_trials(&refused.error) => {
                 self.recorder.join("refused");
                 self.plan_without_trial();

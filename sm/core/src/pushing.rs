@@ -24,7 +24,7 @@ use super::{Core, Mode, Pass, adaptive, dry_run, rebalancing, snapshot};
 impl Core {
     /// Writes the differences from the plan in force, which was made for an earlier state of the
     /// hardware. If forwarding tables differ, plans again instead: interim tables are proved only
-    /// for the tables that switches held when they were planned.
+    /// for the tables that switches held at the time of planning.
     pub(super) fn resume_push(&mut self, now: Time) {
         let Some(plan) = self.plans.in_force().cloned() else {
             return;
@@ -44,7 +44,8 @@ impl Core {
         self.push(plan, changes, now);
     }
 
-    /// Compares the hardware with `plan` and its interim tables, as far as the pass writes them.
+    /// Compares the hardware with `plan` and its interim tables. Returns the differences that this
+    /// pass may write.
     fn differing(&mut self, plan: &Arc<Plan>, interim: &[Tables]) -> Changes {
         let babbling = self.traps.babbling_links(&self.inventory, &self.config);
         let ordered = self.trials.detours.in_force().disabled();
@@ -53,20 +54,20 @@ impl Core {
             .writing
             .compare(&self.inventory, &self.fabric, plan, interim);
         let (mut changes, whole) = compared;
-        self.recorder.note(whole);
+        self.recorder.record_whole(whole);
         if self.pass != Pass::Succession {
             self.compare_multicast(plan, &mut changes);
         }
         self.writing
             .fit_adaptive(&mut changes, plan, &self.inventory);
         if changes.blocks() > 0 {
-            // First move routes off the links that operators' orders take down.
+            // Routes must first leave the links that operators' orders take down.
             changes.links.retain(|port, _| babbling.contains(port));
         }
         changes
     }
 
-    /// The hardware as last read and written, and `plan`, to be compared.
+    /// The comparison of the hardware, as last read and written, with `plan`.
     pub(super) fn comparison<'a>(
         &'a self,
         plan: &'a Arc<Plan>,
@@ -81,17 +82,17 @@ impl Core {
         let whole = self
             .writing
             .compare_multicast(&self.inventory, plan, changes);
-        self.recorder.note(whole);
+        self.recorder.record_whole(whole);
     }
 
     /// Begins the push of `changes`, and ends the pass if there is nothing to write. A dry run
     /// lists the Sets instead. Without the right to write, the changes stay open.
     pub(super) fn push(&mut self, plan: Arc<Plan>, changes: Changes, now: Time) {
         if self.config.mode == Mode::DryRun {
-            self.foresee(plan, changes, now);
+            self.list_sets_of_dry_run(plan, changes, now);
             return;
         }
-        if !self.may_succeed(&changes, now) {
+        if !self.succession_may_write(&changes, now) {
             return;
         }
         if self.pass != Pass::Multicast {
@@ -99,19 +100,19 @@ impl Core {
             drop_verified(&mut self.inventory, &changes);
         }
         if changes.blocks() == 0 {
-            // Drop orders about links that are not due now: operators would not expect them later.
+            // Drop link orders that are not due now: operators would not expect their effect later.
             // Due orders stay until their Sets are answered, because urgent work may stop the push
-            // before these are sent.
+            // before the Sets are sent.
             let due = &changes.links;
             let orders = &mut self.inventory.link_orders;
             orders.retain(|port, _| due.contains_key(port));
         }
         if changes.is_empty() {
-            self.writing.settle();
+            self.writing.record_nothing_to_write();
             if self.pass != Pass::Multicast {
                 self.reports.forget_failed_sets();
             }
-            self.go_on_with_adaptive(true, now);
+            self.continue_adaptive(true, now);
             self.conclude(
                 Pushed {
                     complete: true,
@@ -124,7 +125,8 @@ impl Core {
             return;
         }
         if !self.may_set() {
-            // All changes wait, also those that operators ordered, until the master is decided.
+            // All changes wait until the master is decided, including changes that operators
+            // ordered.
             self.end_succession(now);
             self.writing.leave_open();
             self.stage = Stage::Idle;
@@ -137,15 +139,16 @@ impl Core {
         self.stage = Stage::Pushing(Box::new(Push::start(plan, changes, &self.inventory)));
     }
 
-    /// Lets the SA answer from the plan before the push makes an end port Active. Without such
-    /// ports, once is enough: the push adds no host that is unknown to the SA.
+    /// Lets the SA answer from the plan before the push makes an end port Active. Does nothing if
+    /// the SA already has a plan of this master and the push makes no end port Active: the push
+    /// then adds no host that the SA does not know.
     fn serve(&mut self, changes: &Changes, now: Time) {
         let mut ports = changes.ports.values();
         let brings_hosts = ports.any(|change| change.activates_end_port())
             || changes.vports.values().any(VPortChanges::activates);
         if self.pass == Pass::Multicast
             || !self.mastership.is_master()
-            || (self.reports.serve && !brings_hosts)
+            || (self.reports.sa_has_plan && !brings_hosts)
         {
             return;
         }
@@ -156,7 +159,7 @@ impl Core {
             Some((key, change.expected(&held)))
         });
         let forthcoming = Forthcoming::new(self.snapshot(now), ports.collect());
-        self.reports.serve = true;
+        self.reports.sa_has_plan = true;
         self.outbox.push(Effect::Serve(Arc::new(forthcoming)));
     }
 
@@ -196,29 +199,32 @@ impl Core {
         let nodes: Vec<Guid> = nodes.into_iter().collect();
         adaptive::count_failures(&mut self.inventory, failures);
         self.plan_by_adaptive_news();
-        self.go_on_with_adaptive(push.is_complete(), now);
+        self.continue_adaptive(push.is_complete(), now);
         self.work.read_again(report.unread());
         self.work.read_again(unverified_ports(&self.inventory));
-        self.bounce_on();
-        self.order_links(progress.blocks > 0);
-        self.look_at_disabled();
-        let cause = self.links.note_push(&push, &self.inventory, &self.fabric);
+        self.plan_next_bounce();
+        self.plan_waiting_link_orders(progress.blocks > 0);
+        self.read_disabled_ports();
+        let cause = self
+            .links
+            .update_unopened(&push, &self.inventory, &self.fabric);
         if let Some(cause) = cause {
             self.work.plan_again(cause);
         }
         if report.learned() | self.inventory.hardware.habits.take_news() {
             self.remember();
         }
-        // Free the push before the new model is built: after a bring-up, it takes more memory.
+        // Free the push before the new model is built, to keep the peak of memory low.
         drop(push);
         self.conclude(pushed, &nodes, now);
         // The next plan needs the tables that this push has written. Collect them now, while no
-        // work waits for it; the result is kept.
+        // work waits.
         drop(self.plans.held_tables(&self.inventory));
     }
 
-    /// Plans again to bounce the next mismatched link, if the operator allows it and there is one.
-    fn bounce_on(&mut self) {
+    /// Plans again to bounce the next mismatched link, if there is one and the operator allows
+    /// bounces.
+    fn plan_next_bounce(&mut self) {
         let allowed = self.config.policy.ports.links.bounce;
         if allowed && self.writing.has_to_bounce(&self.inventory) {
             self.writing.leave_open();
@@ -228,9 +234,9 @@ impl Core {
     }
 
     /// Queues a reading of switches with ports that were just disabled. The answer to the Set may
-    /// still show the state before it, and the operator's command completes once the link is seen
-    /// down.
-    fn look_at_disabled(&mut self) {
+    /// still show the state before the Set, and the operator's command completes once a reading
+    /// shows the link down.
+    fn read_disabled_ports(&mut self) {
         let disabled = self.trials.detours.in_force().disabled();
         let answered = disabled.filter(|&port| {
             let port = self.inventory.hardware.port(port);
@@ -244,12 +250,12 @@ impl Core {
         });
         let switches: Vec<Guid> = answered.map(|port| port.node).collect();
         for switch in switches {
-            self.work.look_at(switch, "a port was disabled");
+            self.work.sweep_switch(switch, "a port was disabled");
         }
     }
 
     /// Plans again if orders to take links down or up waited for the tables of this push.
-    fn order_links(&mut self, wrote_tables: bool) {
+    fn plan_waiting_link_orders(&mut self, wrote_tables: bool) {
         let waits = {
             let is_up = |port| {
                 let state = self
@@ -269,13 +275,13 @@ impl Core {
         }
     }
 
-    /// Queues the waiting Sets of adaptive routing, and reads back the tables of switches on trial,
-    /// after a `complete` push or if there was nothing to write.
-    fn go_on_with_adaptive(&mut self, complete: bool, now: Time) {
+    /// After a `complete` push, or if there was nothing to write: queues the waiting Sets of
+    /// adaptive routing, and reads back the tables of switches on trial.
+    fn continue_adaptive(&mut self, complete: bool, now: Time) {
         if !complete {
             return;
         }
-        if self.writing.take_adaptive() {
+        if self.writing.take_adaptive_waits() {
             self.work.route_adaptively();
         }
         let Some(plan) = self.plans.in_force() else {
@@ -296,8 +302,8 @@ impl Core {
     }
 
     /// Lists the Sets of the push of a dry run, and ends the pass.
-    fn foresee(&mut self, plan: Arc<Plan>, changes: Changes, now: Time) {
-        self.writing.note_mismatches(&changes);
+    fn list_sets_of_dry_run(&mut self, plan: Arc<Plan>, changes: Changes, now: Time) {
+        self.writing.record_mismatches(&changes);
         let sets = rehearse(plan, changes, &self.inventory);
         self.outbox.push(Effect::Foreseen(sets));
         self.conclude(Pushed::default(), &[], now);
@@ -314,10 +320,10 @@ impl Core {
         let is_multicast = self.pass == Pass::Multicast;
         self.end_succession(now);
         if !is_multicast {
-            self.local_port.note_port_read();
+            self.local_port.record_reading();
             let fabric = self.model();
-            if self.first_sweep.goes_on() {
-                self.missing.meet(&self.fabric, &fabric, now);
+            if self.first_sweep.is_in_background() {
+                self.missing.record_partial(&self.fabric, &fabric, now);
             }
             self.fabric = fabric;
             if pushed.complete
@@ -327,43 +333,46 @@ impl Core {
                     .compare_written(&self.inventory, &self.fabric, plan);
             }
         }
-        // While the first sweep goes on, no repair is needed: the comparison at its end includes
+        // While the first sweep continues, no repair is needed: the comparison at its end includes
         // the failures of the early bring-up.
-        if !self.first_sweep.goes_on() {
+        if !self.first_sweep.is_in_background() {
             self.schedule_repair(failed, now);
         }
         self.announce_end_of_push();
         if !is_multicast {
             let plan = self.plans.in_force();
             let plan = plan.filter(|_| self.mastership.is_master());
-            let due = plan.and_then(|plan| rebalancing::due(plan, &self.config.rebalance, now));
+            let due =
+                plan.and_then(|plan| rebalancing::next_step(plan, &self.config.rebalance, now));
             self.work.rebalance_at(due);
             let came_up = pushed.ports_activated > 0;
-            if (self.missing.has_news() || came_up)
+            if (self.missing.differs_from_stored() || came_up)
                 && self.mastership.is_master()
-                && !self.first_sweep.goes_on()
+                && !self.first_sweep.is_in_background()
             {
-                self.missing.keep(&self.fabric);
+                self.missing.set_stored(&self.fabric);
                 self.remember();
             }
         }
-        self.recorder.note(self.inventory.take_searched());
+        self.recorder.record_whole(self.inventory.take_searched());
         if let Some(convergence) = self.recorder.finish(pushed, now, &self.client.stats()) {
             let convergence = Arc::new(convergence);
-            // There may be thousands of multicast passes, one for each join: they would fill the
-            // history.
+            // Thousands of joins cause as many multicast passes, which would fill the history.
             if !is_multicast {
                 self.recorder.record(convergence.clone());
             }
             self.publish(now);
             self.outbox.push(Effect::Converged(convergence.clone()));
-            self.keep_promises(&convergence);
+            self.complete_commands(&convergence);
         }
     }
 
-    /// Completes the waiting commands, unless urgent work or the rest of a full sweep follows.
-    pub(super) fn keep_promises(&mut self, convergence: &Arc<Convergence>) {
-        if self.work.is_urgent() || self.work.owes_full_sweep() || self.first_sweep.goes_on() {
+    /// Completes the waiting commands, unless urgent work or a full sweep follows.
+    pub(super) fn complete_commands(&mut self, convergence: &Arc<Convergence>) {
+        if self.work.is_urgent()
+            || self.work.owes_full_sweep()
+            || self.first_sweep.is_in_background()
+        {
             return;
         }
         for ticket in self.work.take_tickets() {
@@ -374,8 +383,8 @@ impl Core {
         }
     }
 
-    /// The ports that stand for missing answers: port 0 for its node, another port for the unknown
-    /// node behind it.
+    /// The missing answers, as ports: port 0 stands for its node, another port for the unknown node
+    /// behind it.
     fn unanswered_ports(&self) -> BTreeSet<PortKey> {
         let faults = &self.inventory.faults;
         let unasked = faults.owed().filter_map(|query| match query {
@@ -398,8 +407,8 @@ impl Core {
             .repair_pass(awaiting_answer, failed, has_failed_sets, now);
     }
 
-    /// Announces to the managers that share the store that hardware is being written. The caller
-    /// does so before the first Set.
+    /// Announces to the managers that share the store that hardware is being written. Called before
+    /// the first Set.
     pub(super) fn announce_push(&mut self) {
         if self.mastership.policy().shares_store
             && self.pass != Pass::Multicast
@@ -438,7 +447,7 @@ impl Core {
             // Only the master stores the state.
             return;
         }
-        self.links.note_stored();
+        self.links.record_stored();
         self.mastership.news_mut().tell(self.plans.generation());
         let generations = self.config.policy.ports.m_keys.generations;
         self.outbox.push(Effect::Remember(Box::new(SavedCoreState {
@@ -453,7 +462,7 @@ impl Core {
                 .or(self.inventory.local_before),
             gpus: Arc::default(),
             alias_guids: Arc::default(),
-            cabling: self.missing.kept().clone(),
+            cabling: self.missing.stored().clone(),
             avoid: self.trials.detours.in_force().clone(),
             health: Arc::new(self.links.saved_health(self.trials.detours.in_force())),
             overlay: self.trials.partitions.in_force().clone(),
@@ -469,7 +478,7 @@ impl Core {
 
     /// Whether a convergence is under way or waiting.
     pub(super) fn is_converging(&self) -> bool {
-        !self.stage.is_idle() || self.first_sweep.goes_on() || self.work.is_urgent()
+        !self.stage.is_idle() || self.first_sweep.is_in_background() || self.work.is_urgent()
     }
 
     /// The ports that a takeover writes besides the differences from the plan in force; `None` if
@@ -490,11 +499,13 @@ impl Core {
         snapshot::take(self, now)
     }
 
-    /// Publishes the present findings if it is time for that, and stores the health of ports if it
-    /// has changed.
+    /// Publishes the present findings unless the last snapshot is too recent, and stores the health
+    /// of ports if it has changed.
     pub(super) fn publish_findings(&mut self, now: Time) {
-        if self.reports.shows_now(now) {
-            if std::mem::take(&mut self.reports.owes_health) && self.mastership.is_master() {
+        if self.reports.may_publish_at(now) {
+            if std::mem::take(&mut self.reports.has_unpublished_health)
+                && self.mastership.is_master()
+            {
                 self.remember();
             }
             self.publish(now);
@@ -507,11 +518,11 @@ impl Core {
         let silences = &mut self.silence.silences;
         silences.follow(&self.inventory, is_sweeping, now);
         let avoid = self.trials.detours.in_force();
-        self.missing.note_disabled(avoid, &self.fabric);
+        self.missing.set_disabled(avoid, &self.fabric);
         let snapshot = Arc::new(self.snapshot(now));
-        (self.reports.shown_at, self.reports.show_at) = (Some(now), None);
-        self.reports.show_converging = snapshot.converging;
-        self.reports.serve = snapshot.role == Role::Master && snapshot.plan.is_some();
+        (self.reports.published_at, self.reports.publish_at) = (Some(now), None);
+        self.reports.shows_converging = snapshot.converging;
+        self.reports.sa_has_plan = snapshot.role == Role::Master && snapshot.plan.is_some();
         self.outbox.push(Effect::Publish(snapshot));
     }
 }

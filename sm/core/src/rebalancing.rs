@@ -1,9 +1,9 @@
 //! Rebalancing: reduces the load of the fullest links while a fault persists.
 //!
-//! A repair comes at once and moves as few paths as possible. If the subnet has not changed for a
+//! A repair begins at once and moves as few paths as possible. If the subnet has not changed for a
 //! while and parts of it are still missing, rebalancing reduces the load of the fullest links step
-//! by step. Other work comes first: urgent work discards a step that is being planned, and
-//! interrupts a step that is being written like any other push.
+//! by step. Other work comes first: urgent work discards a step that is being planned, and may
+//! interrupt the push of a step like any other push.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Time of the next step, at the end of a pass with `plan` in force. `None` if rebalancing is off,
 /// or no part of the topology is missing.
-pub(super) fn due(plan: &Plan, policy: &RebalancePolicy, now: Time) -> Option<Time> {
+pub(super) fn next_step(plan: &Plan, policy: &RebalancePolicy, now: Time) -> Option<Time> {
     let ranking = plan.routing.ranking.as_ref();
     let is_wanted = !policy.after.is_zero() && ranking.is_some_and(misses_parts);
     is_wanted.then(|| match plan.relieved {

@@ -9,9 +9,9 @@ use rsm_mastership::MastershipRequest;
 
 /// Maximum number of requests that wait in the client to be sent.
 ///
-/// This is several times the largest default window, which keeps the window full between two rounds
-/// of the event loop. The bound limits how many Sets a stopped push still sends.
-pub(super) const AHEAD: usize = 1024;
+/// The limit is several times the largest default window, which keeps the window full between two
+/// iterations of the event loop. The limit also bounds how many Sets a stopped push still sends.
+pub(super) const QUEUE_LIMIT: usize = 1024;
 
 /// Factor on the number of attempts of a request while packet loss alone explains its silence. If
 /// 50 % of SMPs are lost, one in eight requests stays unanswered after seven attempts, and one in
@@ -23,8 +23,8 @@ const LOSSY_ROUNDS: u8 = 4;
 pub(super) enum Context {
     Sweep(Query),
     Push(Task),
-    /// A Get to the manager's own switch, which shows whether the fabric answers at all.
-    Witness,
+    /// A Get to a switch next to the manager's node, which shows whether the fabric answers at all.
+    FabricProbe,
     /// A question or an order to another manager, or about one.
     Mastership(MastershipRequest),
 }

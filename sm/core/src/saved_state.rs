@@ -27,8 +27,8 @@ pub struct SavedCoreState {
     pub positions: Arc<HostPositions>,
     /// GPU inventories of hosts, which the core does not store itself.
     pub gpus: Arc<GpuInventory>,
-    /// Alias GUIDs of ports, when the epoch is granted. At a start they are empty here: the SA
-    /// stores them, and reports them to the core.
+    /// Alias GUIDs of ports, when the epoch is granted. Empty at a start: the SA stores the alias
+    /// GUIDs, and reports them to the core.
     pub alias_guids: Arc<AliasGuids>,
     /// Fields that kinds of devices do not keep.
     pub not_kept: NotKept,
@@ -44,9 +44,9 @@ pub struct SavedCoreState {
     pub local: Option<PortKey>,
     /// The cabling, and its missing parts.
     pub cabling: Cabling,
-    /// Nodes and cables that routes avoid; only the drained ones are stored.
+    /// Nodes and cables that routes avoid; only drained nodes and cables are stored.
     pub avoid: Arc<Avoid>,
-    /// The health of ports that were unhealthy.
+    /// The state of unhealthy ports.
     pub health: Arc<SavedHealth>,
     /// Partitions made through the API.
     pub overlay: Arc<Overlay>,

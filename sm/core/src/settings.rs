@@ -64,7 +64,7 @@ pub struct CoreConfig {
 
 impl CoreConfig {
     /// The policy of sweeps: the attributes that they read.
-    pub(super) fn sweep(&self) -> SweepPolicy {
+    pub(super) fn sweep_policy(&self) -> SweepPolicy {
         SweepPolicy {
             reads_sl2vl: self.policy.may_need_lanes(),
             asks_capabilities: self.asks_capabilities,

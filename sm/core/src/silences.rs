@@ -1,12 +1,12 @@
 //! Silences of nodes: when each began, and how severe it is.
 //!
 //! A switch with a busy processor, or a manager that got no processor time itself, causes silences
-//! of some hundred milliseconds. Operators therefore see a silence only after 1 s, as a warning; it
-//! becomes an error after 5 s.
+//! of some hundred milliseconds. Operators therefore see a silence only after 1 s, as a warning;
+//! after 5 s, the silence becomes an error.
 //!
 //! A node that does not answer while its link is up stays in the model, with a finding. The core
-//! asks it again after pauses that double from 0.25 s to 30 s (`work`). After four sweeps without
-//! an answer, routes avoid it.
+//! repeats its requests to the node after pauses that double from 0.25 s to 30 s (`work`). After
+//! four sweeps without an answer, routes avoid the node.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,14 +39,14 @@ fn severity(age: Duration) -> Option<Severity> {
 pub(super) struct Silences {
     /// Silent node or port → beginning of the silence.
     since: BTreeMap<Subject, Time>,
-    /// Time at which a silence next becomes more severe than it was last published.
+    /// Time at which a silence next becomes more severe than last published; `None` if none does.
     due: Option<Time>,
 }
 
 impl Silences {
-    /// Handles the end of a request. If it was a query of a sweep that timed out, the silence began
-    /// at the latest when the query was sent.
-    pub(super) fn note(&mut self, completion: &Completion<Context>, now: Time) {
+    /// Handles the end of a request. If a query of a sweep has timed out, records that the silence
+    /// began no later than the query was sent.
+    pub(super) fn record_completion(&mut self, completion: &Completion<Context>, now: Time) {
         let Context::Sweep(query) = completion.context else {
             return;
         };
@@ -58,8 +58,8 @@ impl Silences {
                 now.as_nanos()
                     .saturating_sub(completion.waited.as_nanos() as u64),
             );
-            let known = self.since.entry(subject).or_insert(since);
-            *known = since.min(*known);
+            let earliest = self.since.entry(subject).or_insert(since);
+            *earliest = since.min(*earliest);
         }
     }
 
@@ -75,8 +75,8 @@ impl Silences {
 }
 
 impl Silences {
-    /// Records new silences of `inventory`. Ends the others unless `is_sweeping`: a sweep asks
-    /// silent nodes again, so that their silence continues while it is under way.
+    /// Records new silences of `inventory`. Ends the silences of nodes that have answered, unless
+    /// `is_sweeping`: a sweep asks silent nodes again, and their silence continues until its end.
     pub(super) fn follow(&mut self, inventory: &Inventory, is_sweeping: bool, now: Time) {
         if !is_sweeping {
             self.end(inventory);
@@ -85,12 +85,12 @@ impl Silences {
         for &subject in &silent {
             self.since.entry(subject).or_insert(now);
         }
-        let steps = silent.iter().filter_map(|subject| self.since.get(subject));
-        let steps = steps.flat_map(|&since| [since + SHOWN, since + SERIOUS]);
-        self.due = steps.filter(|&due| due > now).min();
+        let begun = silent.iter().filter_map(|subject| self.since.get(subject));
+        let changes = begun.flat_map(|&since| [since + SHOWN, since + SERIOUS]);
+        self.due = changes.filter(|&due| due > now).min();
     }
 
-    /// Ends the silences of nodes that have answered. The caller does so at the end of a sweep.
+    /// Ends the silences of nodes that have answered. Called at the end of a sweep.
     pub(super) fn end(&mut self, inventory: &Inventory) {
         if !self.since.is_empty() {
             let silent = fault::silent(inventory);
@@ -99,7 +99,7 @@ impl Silences {
     }
 
     /// Whether a silence is more severe at `now` than when it was last published; true only once.
-    pub(super) fn take_news(&mut self, now: Time) -> bool {
+    pub(super) fn take_change_due(&mut self, now: Time) -> bool {
         self.due.take_if(|due| *due <= now).is_some()
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! When paths change, overdue Gets to other nodes are withdrawn and sent by the new paths: the old
 //! paths may have led through a dead switch, and each further attempt would wait twice as long.
-//! Once no cable leads to a switch, the core does not wait for it. A sweep that has found a change,
-//! and a push that delays urgent work, end without the answers of silent nodes.
+//! Once no cable leads to a switch, the core does not wait for that switch. A sweep that has found
+//! a change, and a push that delays urgent work, end without the answers of silent nodes.
 //!
-//! Packet loss alone makes some attempts fail. The core uses the loss rate measured before the
-//! fault: attempts through dead switches also time out, and would raise the present rate.
+//! Packet loss alone makes some attempts fail. To allow for it, the core uses the loss rate
+//! measured before the fault: attempts through dead switches also time out, and would raise the
+//! present rate.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -26,7 +27,7 @@ use super::silences::Silences;
 /// work waits.
 const ATTEMPTS_OF_URGENT_PUSH: u8 = 2;
 
-/// Value of [`ATTEMPTS_OF_URGENT_PUSH`] for a stopped push, lower because the next push repeats the
+/// Like [`ATTEMPTS_OF_URGENT_PUSH`], for a stopped push. Lower, because the next push repeats the
 /// Sets that this push leaves undone.
 const ATTEMPTS_OF_STOPPED_PUSH: u8 = 1;
 
@@ -34,19 +35,19 @@ const ATTEMPTS_OF_STOPPED_PUSH: u8 = 1;
 /// if a Set to it is overdue.
 const ANSWER_VALID_FOR: Duration = Duration::from_millis(300);
 
-/// If packet loss causes as many unanswered attempts with at most this probability, in permille,
-/// the silence counts against the node.
+/// Highest probability, in permille, that packet loss alone has caused a silence which counts
+/// against its node.
 const CHANCE_PERMILLE: u32 = 10;
 
-/// Time after the beginning of a convergence during which the loss rate from before it is used. The
-/// present rate also counts attempts through dead switches.
+/// Time after the beginning of a convergence during which the loss rate from before the
+/// convergence is used. The present rate also counts attempts through dead switches.
 const IDLE_LOSS_VALID_FOR: Duration = Duration::from_secs(1);
 
 /// State that decides how long the core waits for nodes that do not answer.
 #[derive(Default)]
 pub(super) struct Silence {
     losses: Losses,
-    /// Time of the last answer of each node to a Set of this push.
+    /// Node → time of its last answer to a Set of this push.
     answered: HashMap<Guid, Time>,
     pub(super) silences: Silences,
 }
@@ -59,30 +60,30 @@ pub(super) struct Situation {
     /// Whether no stage is under way.
     pub(super) is_idle: bool,
     /// Whether work waits for answers: a plan is in force, or this manager reads the subnet for its
-    /// first plan. No work waits for the readings of a standby.
+    /// first plan. False while a standby reads.
     pub(super) awaits_answers: bool,
 }
 
 /// Time-outs of the client's attempts, and the loss rate before a convergence.
 #[derive(Default)]
 struct Losses {
-    /// Number of time-outs at the last call of [`Silence::apply_silence`].
+    /// Number of time-outs at the last call of [`Silence::process_overdue`].
     timeouts: u64,
     /// Number of time-outs at the last call of [`Silence::abandon`].
     timeouts_of_push: u64,
-    /// Loss rate in permille when last no convergence was under way, and that time; `None` before
+    /// Loss rate in permille at the last time without a convergence, and that time; `None` before
     /// the first such time.
     idle_loss: Option<(u32, Time)>,
     /// Whether the whole fabric is silent.
     fabric: FabricSilence,
 }
 
-/// Whether only single nodes are silent, or the whole fabric. The [`witness`] decides: a switch
-/// next to the manager's node.
+/// Whether only single nodes are silent, or the whole fabric. A Get to the [`probe_target`], a
+/// switch next to the manager's node, decides.
 ///
 /// ```text
-///                an attempt becomes overdue          the witness's attempt is overdue as well,
-///                and there is a witness              and no node has answered
+///                an attempt becomes overdue          the probe is overdue as well,
+///                and there is a probe target         and no node has answered
 /// NotSuspected ─────────────────────────▶ Probing ──────────────────────────▶ Silent
 ///    ▲                                       │                                   │
 ///    └───────────────────────────────────────┴───────── any node answers ────────┘
@@ -90,17 +91,17 @@ struct Losses {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum FabricSilence {
-    /// No attempt is overdue, or all overdue ones have counted against their nodes.
+    /// No attempt is overdue, or all overdue attempts have counted against their nodes.
     #[default]
     NotSuspected,
-    /// Attempts are overdue, and the witness has been asked.
+    /// Attempts are overdue, and the probe has been sent.
     Probing {
-        /// Number of answers that had arrived when the witness was asked.
+        /// Number of answers that had arrived when the probe was sent.
         answers: u64,
     },
-    /// No node answers, not even the witness.
+    /// No node answers, not even the probe target.
     Silent {
-        /// Time at which the witness's attempt had become overdue.
+        /// Time at which the probe became overdue.
         since: Time,
         /// Number of answers that had arrived then.
         answers: u64,
@@ -134,9 +135,9 @@ fn explained_by_losses(loss_permille: u32) -> u8 {
     explained
 }
 
-/// Withdraws the queries of sweeps for which `unwanted` returns true from the MAD client, by
-/// `take`. A query that is under way twice is returned twice.
-fn pick<T>(
+/// Takes the queries of sweeps for which `unwanted` returns true out of the MAD client, by `take`.
+/// Returns a query twice if it is under way twice.
+fn take_queries<T>(
     unwanted: impl Fn(Query) -> bool,
     take: impl FnOnce(&mut dyn FnMut(&Context) -> bool) -> T,
 ) -> Vec<Query> {
@@ -158,16 +159,16 @@ impl Silence {
     }
 
     /// Records the end of a request.
-    pub(super) fn note(&mut self, completion: &Completion<Context>, now: Time) {
-        self.silences.note(completion, now);
+    pub(super) fn record_completion(&mut self, completion: &Completion<Context>, now: Time) {
+        self.silences.record_completion(completion, now);
         if let (Context::Push(task), Ok(_)) = (completion.context, &completion.outcome) {
             self.answered.insert(task.node(), now);
         }
     }
 
-    /// Passes overdue queries to the `sweep` under way, and withdraws the queries that it no longer
-    /// wants. Returns whether there are new suspects.
-    pub(super) fn apply_silence(
+    /// Passes overdue queries to the `sweep` under way, and withdraws the queries that the sweep no
+    /// longer wants. Returns whether there are new suspects.
+    pub(super) fn process_overdue(
         &mut self,
         sweep: Option<&mut Sweep>,
         client: &mut Client<Context>,
@@ -192,8 +193,8 @@ impl Silence {
         withdraw_unwanted(sweep, client, inventory);
         // A query sent before the paths changed may become overdue only now. Its silence must count
         // before it is sent again: otherwise its node would never become a suspect.
-        let may_follow_dead_path = overdue_counts && !inventory.suspects.is_empty();
-        if !sweep.is_outward() && (sweep.take_rerouted() || may_follow_dead_path) {
+        let may_use_dead_paths = overdue_counts && !inventory.suspects.is_empty();
+        if !sweep.is_outward() && (sweep.take_rerouted() || may_use_dead_paths) {
             reroute_overdue(sweep, client, inventory);
         }
         sweep.take_suspicion()
@@ -201,10 +202,10 @@ impl Silence {
 
     /// Advances [`FabricSilence`], and returns whether overdue attempts count against their nodes
     /// now. They count only once some node has answered after they became overdue: until then, the
-    /// whole fabric may be silent. Without a witness, they count immediately.
+    /// whole fabric may be silent. Without a probe target, they count immediately.
     ///
     /// `has_waited`: an attempt has become overdue since the last call. `may_ask`: in addition, a
-    /// stage is under way, so that the witness may be asked. `explained`: the number of successive
+    /// stage is under way, so that the probe may be sent. `explained`: the number of successive
     /// unanswered attempts that packet loss explains.
     fn update_fabric_silence(
         &mut self,
@@ -219,7 +220,7 @@ impl Silence {
         let arrived = stats.answered + stats.busy + stats.late + stats.duplicate;
         match self.losses.fabric {
             FabricSilence::NotSuspected if may_ask => {
-                if !ask_witness(client, inventory) {
+                if !send_fabric_probe(client, inventory) {
                     return true;
                 }
                 self.losses.fabric = FabricSilence::Probing { answers: arrived };
@@ -229,7 +230,7 @@ impl Silence {
             FabricSilence::Probing { answers } if answers == arrived => {
                 let mut pending = client.pending_requests();
                 if pending.any(|(context, attempts)| {
-                    matches!(context, Context::Witness) && attempts > explained
+                    matches!(context, Context::FabricProbe) && attempts > explained
                 }) {
                     self.losses.fabric = FabricSilence::Silent {
                         since: now,
@@ -253,14 +254,14 @@ impl Silence {
         }
     }
 
-    /// Records that a node has answered, and withdraws the Get to the witness.
+    /// Records that a node has answered, and withdraws the probe.
     fn end_fabric_silence(&mut self, client: &mut Client<Context>) {
         self.losses.fabric = FabricSilence::NotSuspected;
-        client.withdraw(|context| matches!(context, Context::Witness));
+        client.withdraw(|context| matches!(context, Context::FabricProbe));
     }
 
-    /// Makes a `push` continue without silent nodes, because urgent work waits. Returns the nodes
-    /// that it gave up.
+    /// Makes a `push` continue without silent nodes, because work waits for its end. Returns the
+    /// nodes that the push gives up.
     pub(super) fn abandon(
         &mut self,
         push: &mut Push,
@@ -322,11 +323,11 @@ fn withdraw_unwanted(sweep: &mut Sweep, client: &mut Client<Context>, inventory:
     while let Some(withdrawal) = sweep.next_withdrawal() {
         let covers = |query| withdrawal.covers(query);
         if let Withdrawal::Unsent(_) = withdrawal {
-            let unsent = pick(covers, |picks| client.cancel_queued(picks));
+            let unsent = take_queries(covers, |is_taken| client.cancel_queued(is_taken));
             unsent.into_iter().for_each(|query| sweep.postpone(query));
             continue;
         }
-        let taken = pick(covers, |picks| client.withdraw(picks));
+        let taken = take_queries(covers, |is_taken| client.withdraw(is_taken));
         for query in taken {
             match withdrawal {
                 Withdrawal::Everything | Withdrawal::ForLater(_) => sweep.park(inventory, query),
@@ -347,8 +348,8 @@ fn overdue_queries(client: &Client<Context>) -> impl Iterator<Item = (Query, u8)
         })
 }
 
-/// Sends overdue queries again by their present paths, except queries to suspects: one unanswered
-/// query to a suspect suffices, by any path.
+/// Sends overdue queries again by their present paths. Queries to suspects are left out: one
+/// unanswered query to a suspect suffices, by any path.
 fn reroute_overdue(sweep: &mut Sweep, client: &mut Client<Context>, inventory: &Inventory) {
     let suspects = &inventory.suspects;
     let overdue: BTreeSet<Query> = overdue_queries(client)
@@ -359,45 +360,45 @@ fn reroute_overdue(sweep: &mut Sweep, client: &mut Client<Context>, inventory: &
         .collect();
     // A query may be under way twice.
     let is_overdue = |query| overdue.contains(&query);
-    let taken = pick(is_overdue, |picks| client.withdraw(picks));
+    let taken = take_queries(is_overdue, |is_taken| client.withdraw(is_taken));
     taken.into_iter().for_each(|query| sweep.reroute(query));
 }
 
-/// Asks the [`witness`] for NodeInfo. Returns whether there is one.
-fn ask_witness(client: &mut Client<Context>, inventory: &Inventory) -> bool {
-    let Some(witness) = witness(inventory) else {
+/// Sends a Get of NodeInfo to the [`probe_target`]. Returns whether there is a probe target.
+fn send_fabric_probe(client: &mut Client<Context>, inventory: &Inventory) -> bool {
+    let Some(target) = probe_target(inventory) else {
         return false;
     };
-    let Some(node) = inventory.hardware.node(witness) else {
+    let Some(node) = inventory.hardware.node(target) else {
         return false;
     };
     let request = Request {
         priority: Priority::Urgent,
         // The target key differs from the switch's, so that other requests to it do not delay
         // this one.
-        ..Request::get(!witness.0, node.path, NodeInfo::ID, 0, Context::Witness)
+        ..Request::get(!target.0, node.path, NodeInfo::ID, 0, Context::FabricProbe)
     };
     client.submit(request).is_ok()
 }
 
 /// The first switch next to the manager's node that is not a suspect; `None` if there is none.
-fn witness(inventory: &Inventory) -> Option<Guid> {
+fn probe_target(inventory: &Inventory) -> Option<Guid> {
     let local = inventory.hardware.local?;
     let node = inventory.hardware.node(local.node)?;
-    let is_witness = |end: &PortKey| {
+    let is_suitable = |end: &PortKey| {
         inventory.hardware.is_switch(end.node) && !inventory.suspects.contains(&end.node)
     };
     let neighbour = match node.is_switch() {
         true => {
             let mut peers = node.external_ports().filter_map(|(_, port)| port.peer);
-            peers.find(is_witness)
+            peers.find(is_suitable)
         }
-        false => inventory.hardware.port(local)?.peer.filter(is_witness),
+        false => inventory.hardware.port(local)?.peer.filter(is_suitable),
     };
     neighbour.map(|end| end.node)
 }
 
-/// Completes `sweep` without the answers of silent nodes if it allows that
+/// Completes `sweep` without the answers of silent nodes, if the sweep allows that
 /// ([`Sweep::can_leave_out`]) and all outstanding queries are overdue. Returns whether any query
 /// was given up.
 pub(super) fn leave_silent_nodes_out(
@@ -417,7 +418,7 @@ pub(super) fn leave_silent_nodes_out(
     if !can_end {
         return false;
     }
-    let queries = pick(|_| true, |picks| client.withdraw(picks));
+    let queries = take_queries(|_| true, |is_taken| client.withdraw(is_taken));
     for &query in &queries {
         sweep.handle(inventory, query, AgentAnswer::Silence);
     }

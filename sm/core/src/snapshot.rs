@@ -1,4 +1,4 @@
-//! Takes the snapshot that the core publishes.
+//! Builds the snapshot that the core publishes.
 
 use std::sync::Arc;
 

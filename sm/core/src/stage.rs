@@ -10,7 +10,7 @@ use rsm_state::Activity;
 pub(super) enum Stage {
     Idle,
     Sweeping(Box<Sweep>),
-    /// A job is being planned outside the core; the number of its plan.
+    /// A job is being planned outside the core. `generation` is the number of its plan.
     Planning {
         generation: u64,
     },

@@ -1,10 +1,10 @@
 //! Pauses between the readings of switches that report repeatedly.
 //!
 //! A switch with a flapping link sends a trap for each change. The core must read all ports of the
-//! switch after a report, because the trap does not say which link changed. Repeated reports are
-//! therefore answered by one reading after a pause. The pause doubles while readings find no
-//! change. While readings find changes, the pause is just long enough for all such switches
-//! together to stay within [`READINGS_PER_S`].
+//! switch after a report, because the trap does not say which link changed. Repeated reports
+//! therefore cause one reading after a pause. The pause doubles while readings find no change.
+//! While readings find changes, the pause is just long enough to keep all reporting switches
+//! together within [`READINGS_PER_S`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,15 +15,15 @@ use rsm_mad::Time;
 /// Pause after a switch's first report.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 
-/// Shortest pause while readings find changes. Another fault at the same switch is not read before
+/// Shortest pause while readings find changes. Another fault at the same switch stays unread until
 /// the pause ends.
-const PAUSE_LEAST: Duration = Duration::from_millis(25);
+const PAUSE_SHORTEST: Duration = Duration::from_millis(25);
 
 /// Longest pause.
 const PAUSE_LAST: Duration = Duration::from_secs(2);
 
-/// Ports that may be read per second because of repeated reports. Readings of a switch with 64
-/// ports at the shortest pause take 2,560 of them.
+/// Number of ports that may be read per second because of repeated reports. A switch with 64 ports
+/// that is read at the shortest pause uses 2,560 of them.
 const READINGS_PER_S: u32 = 20_000;
 
 /// The switches that reported recently.
@@ -35,7 +35,7 @@ pub(super) struct TrapPauses {
 /// A switch that reported.
 #[derive(Clone, Copy, Debug)]
 struct Reporter {
-    /// Time from which on the switch may be read again.
+    /// Earliest time of the next reading.
     next: Time,
     /// Length of the pause that ends at `next`.
     pause: Duration,
@@ -58,7 +58,7 @@ impl TrapPauses {
     ///
     /// # Errors
     ///
-    /// The time from which the reading may begin.
+    /// The earliest time of the reading, if it may not begin now.
     pub(super) fn admit(&mut self, switch: Guid, ports: u32, now: Time) -> Result<(), Time> {
         let before = self.switches.get(&switch).copied();
         if let Some(before) = before
@@ -82,7 +82,7 @@ impl TrapPauses {
     }
 
     /// Records that a reading found changes at this node.
-    pub(super) fn note_change(&mut self, node: Guid) {
+    pub(super) fn record_change(&mut self, node: Guid) {
         if let Some(reporter) = self.switches.get_mut(&node) {
             reporter.has_changed = true;
         }
@@ -95,7 +95,7 @@ impl TrapPauses {
         let others = self.switches.iter().filter(|&(&guid, _)| guid != switch);
         let all = others.fold(ports, |sum, (_, other)| sum.saturating_add(other.ports));
         let share = Duration::from_secs(1) * all / READINGS_PER_S;
-        share.clamp(PAUSE_LEAST, PAUSE_LAST)
+        share.clamp(PAUSE_SHORTEST, PAUSE_LAST)
     }
 }
 
@@ -103,8 +103,8 @@ impl TrapPauses {
 mod tests {
     use super::*;
 
-    /// Number of readings of `switches` within a second, if all report every millisecond, with a
-    /// change for each reading or without any.
+    /// Number of readings of `switches` within a second, if all report every millisecond.
+    /// `with_changes` says whether each reading finds a change.
     fn readings(switches: u64, ports: u32, with_changes: bool) -> usize {
         let mut pauses = TrapPauses::default();
         let mut readings = 0;
@@ -115,7 +115,7 @@ mod tests {
                 // After nine seconds all pauses have reached their length.
                 readings += usize::from(is_read && millisecond >= 9_000);
                 if is_read && with_changes {
-                    pauses.note_change(Guid(switch));
+                    pauses.record_change(Guid(switch));
                 }
             }
         }

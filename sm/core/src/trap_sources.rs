@@ -1,9 +1,9 @@
-//! Sources of traps: each has a limited share of the main loop's time, and is believed only if it
-//! reports its own node.
+//! Sources of traps: each source has a limited share of the main loop's time, and rsm acts only on
+//! its reports about its own node.
 //!
 //! The source of a trap is the port with the source LID of the trap's packet. A sender can choose
-//! the subject and the issuer of a trap freely, but not this LID. An honest agent repeats a trap
-//! until it gets TrapRepress (IBA 13.4.9), so a trap that rsm drops is delayed, not lost.
+//! the subject and the issuer of a trap freely, but not the source LID. An honest agent repeats a
+//! trap until it gets TrapRepress (IBA 13.4.9), so a trap that rsm drops is delayed, not lost.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,15 +22,15 @@ const SHARE: Rate = Rate {
     pause: Duration::from_millis(200),
 };
 
-/// Weight of a port's forged traps that makes a finding, if no [`FORGED_PAUSE`] separates them. One
-/// is not enough: an honest port whose LID has changed repeats a trap with its former LID until the
-/// trap is repressed.
-const FORGED_WORTH_A_FINDING: u32 = 10;
+/// Total weight of a port's forged traps that makes a finding, if no [`FORGED_PAUSE`] separates
+/// the traps. One trap is not enough: an honest port whose LID has changed repeats a trap with its
+/// former LID until the trap is repressed.
+const FORGED_FINDING_WEIGHT: u32 = 10;
 
-/// Weight of a trap that no honest port sends; other forged traps weigh 1. Three such traps make a
-/// finding, one does not: a switch that comes back may send its first traps from its former LID,
-/// which a host has got meanwhile.
-const NEVER_HONEST: u32 = 4;
+/// Weight of a trap that no honest port sends; other forged traps weigh 1. Three traps of this kind
+/// make a finding, one does not: a switch that comes back may send its first traps from its former
+/// LID, which by then belongs to a host.
+const NEVER_HONEST_WEIGHT: u32 = 4;
 
 /// Time without a forged trap after which the count of a port starts again at 0.
 const FORGED_PAUSE: Duration = Duration::from_secs(60);
@@ -38,7 +38,7 @@ const FORGED_PAUSE: Duration = Duration::from_secs(60);
 /// Time without a forged trap after which the finding about a port ends.
 const FORGED_KEPT: Duration = Duration::from_secs(3600);
 
-/// Maximum number of sources that are counted: the number of unicast LIDs.
+/// Maximum number of sources with a share: the number of unicast LIDs.
 const SOURCES: usize = 0xC000;
 
 /// Traps of a port that were not about itself.
@@ -46,14 +46,14 @@ const SOURCES: usize = 0xC000;
 struct Forged {
     /// Sum of the traps' weights.
     count: u32,
-    /// Time of the last such trap.
+    /// Time of the last forged trap.
     last: Time,
 }
 
 impl Forged {
     /// Whether there is a finding about the port at `now`.
-    fn is_finding(self, now: Time) -> bool {
-        self.count >= FORGED_WORTH_A_FINDING && now.since(self.last) < FORGED_KEPT
+    fn has_finding(self, now: Time) -> bool {
+        self.count >= FORGED_FINDING_WEIGHT && now.since(self.last) < FORGED_KEPT
     }
 }
 
@@ -62,13 +62,13 @@ impl Forged {
 pub(super) struct TrapSources {
     /// The part of its [`SHARE`] that each port has used.
     shares: BTreeMap<PortKey, Allowance>,
-    /// The forged traps of each port that sent any.
+    /// Forged traps, by the port that sent them.
     forged: BTreeMap<PortKey, Forged>,
 }
 
 impl TrapSources {
-    /// Takes a trap of `port` from its share. Returns `false` if the share is used up: the caller
-    /// drops the trap.
+    /// Charges a trap of `port` to the port's share. Returns `false` if the share is used up: the
+    /// caller then drops the trap.
     pub(super) fn admit(&mut self, port: PortKey, now: Time) -> bool {
         if self.shares.len() >= SOURCES && !self.shares.contains_key(&port) {
             self.shares.retain(|_, share| !share.is_whole(now));
@@ -81,36 +81,36 @@ impl TrapSources {
     }
 
     /// Records a trap that `port` may not issue. Returns whether a finding about the port begins.
-    pub(super) fn note_forged(&mut self, port: PortKey, is_never_honest: bool, now: Time) -> bool {
+    pub(super) fn count_forged(&mut self, port: PortKey, is_never_honest: bool, now: Time) -> bool {
         if self.forged.len() >= SOURCES && !self.forged.contains_key(&port) {
-            self.forged.retain(|_, forged| forged.is_finding(now));
+            self.forged.retain(|_, forged| forged.has_finding(now));
         }
         if self.forged.len() >= SOURCES && !self.forged.contains_key(&port) {
             return false;
         }
-        let fresh = Forged {
+        let none_yet = Forged {
             count: 0,
             last: now,
         };
-        let forged = self.forged.entry(port).or_insert(fresh);
-        if now.since(forged.last) >= FORGED_PAUSE && !forged.is_finding(now) {
-            *forged = fresh;
+        let forged = self.forged.entry(port).or_insert(none_yet);
+        if now.since(forged.last) >= FORGED_PAUSE && !forged.has_finding(now) {
+            *forged = none_yet;
         }
-        let was_finding = forged.is_finding(now);
+        let was_finding = forged.has_finding(now);
         let weight = match is_never_honest {
-            true => NEVER_HONEST,
+            true => NEVER_HONEST_WEIGHT,
             false => 1,
         };
         forged.count = forged.count.saturating_add(weight);
         forged.last = now;
-        !was_finding && forged.is_finding(now)
+        !was_finding && forged.has_finding(now)
     }
 
-    /// Forgets forged traps that are too old. Returns whether a finding ends.
+    /// Forgets forged traps after [`FORGED_KEPT`]. Returns whether a finding ends.
     pub(crate) fn release(&mut self, now: Time) -> bool {
         let is_old = |forged: &Forged| now.since(forged.last) >= FORGED_KEPT;
         let mut old = self.forged.values().filter(|forged| is_old(forged));
-        let has_ended = old.any(|forged| forged.count >= FORGED_WORTH_A_FINDING);
+        let has_ended = old.any(|forged| forged.count >= FORGED_FINDING_WEIGHT);
         self.forged.retain(|_, forged| !is_old(forged));
         has_ended
     }
@@ -124,7 +124,7 @@ impl TrapSources {
     /// The ports with a finding, each with the time of its last forged trap.
     pub(super) fn forgers(&self, now: Time) -> impl Iterator<Item = (PortKey, Time)> {
         let forged = self.forged.iter();
-        let forged = forged.filter(move |(_, forged)| forged.is_finding(now));
+        let forged = forged.filter(move |(_, forged)| forged.has_finding(now));
         forged.map(|(&port, forged)| (port, forged.last))
     }
 
@@ -132,7 +132,7 @@ impl TrapSources {
     /// cable.
     pub(super) fn findings(&self, place: impl Fn(PortKey) -> String, now: Time) -> Vec<Finding> {
         let forged = self.forged.iter();
-        let forged = forged.filter(|(_, forged)| forged.is_finding(now));
+        let forged = forged.filter(|(_, forged)| forged.has_finding(now));
         let forged = forged.map(|(&port, _)| {
             let text = format!(
                 "{} sends notices and traps in the name of other ports: rsm acts on none, and no subscriber gets them; see \
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn source_beyond_its_share_is_dropped_and_others_are_not() {
+    fn traps_of_a_source_beyond_its_share_are_dropped_and_other_sources_are_admitted() {
         let mut sources = TrapSources::default();
         let admitted = (0..10_000).filter(|_| sources.admit(port(1), Time::ZERO));
         assert_eq!(admitted.count(), SHARE.burst as usize);
@@ -328,8 +328,8 @@ mod tests {
         let mut sources = TrapSources::default();
         for minute in 0..100 {
             let now = Time::ZERO + FORGED_PAUSE * minute;
-            assert!(!sources.note_forged(port(1), false, now));
-            assert!(!sources.note_forged(port(1), false, now));
+            assert!(!sources.count_forged(port(1), false, now));
+            assert!(!sources.count_forged(port(1), false, now));
             assert!(sources.findings(|_| String::new(), now).is_empty());
         }
     }
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn third_trap_that_no_honest_port_sends_makes_a_finding() {
         let mut sources = TrapSources::default();
-        let news = [(); 4].map(|()| sources.note_forged(port(1), true, Time::ZERO));
+        let news = [(); 4].map(|()| sources.count_forged(port(1), true, Time::ZERO));
         assert_eq!(news, [false, false, true, false]);
         let sender = |is_switch| TrapSender {
             source: HOST,
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn finding_about_forged_traps_begins_once_and_ends_after_an_hour_of_quiet() {
         let mut sources = TrapSources::default();
-        let named = (0..100).filter(|_| sources.note_forged(port(1), false, Time::ZERO));
+        let named = (0..100).filter(|_| sources.count_forged(port(1), false, Time::ZERO));
         assert_eq!(named.count(), 1);
         let place = |port: PortKey| format!("host {}", port.node.0);
         let ended = Time::ZERO + FORGED_KEPT;

@@ -1,5 +1,5 @@
-//! Traps: the core represses the traps of a source up to its share, does the work that each calls
-//! for, and merges storms.
+//! Traps: the core represses the traps of each source up to the source's share, does the work that
+//! each trap requires, and merges storms.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -22,18 +22,18 @@ use super::settings::CoreConfig;
 use super::trap_pauses::TrapPauses;
 use super::trap_sources::{TrapSender, TrapSources, is_credible, is_never_honest};
 
-/// Maximum number of ports whose error reports are counted per port; reports of further ports only
-/// add to the counts of traps.
+/// Maximum number of ports whose key violations are counted. Violations of further ports only add
+/// to the counts of traps.
 const PORTS_REMEMBERED: usize = 4096;
 
-/// Number of reported key violations that make a finding about a port. Fewer are normal, because
-/// hosts of tenants probe keys. One Set with a wrong M_Key suffices, except from a manager, which
-/// may still use the key from before a rotation.
-const VIOLATIONS_WORTH_A_FINDING: u32 = 10;
+/// Number of reported key violations that make a finding about a port. Fewer violations are normal,
+/// because hosts of tenants probe keys. One Set with a wrong M_Key suffices, unless a manager sent
+/// it, which may still use the key from before a rotation.
+const VIOLATIONS_FOR_FINDING: u32 = 10;
 
-/// Number of Sets with a wrong M_Key to switches from which the port counts as hostile: the tool of
-/// an operator tries only once or twice.
-const SETS_WORTH_ISOLATION: u32 = 3;
+/// Number of Sets with a wrong M_Key to switches that make a port count as hostile: an operator's
+/// tool tries only once or twice.
+const HOSTILE_SETS: u32 = 3;
 
 /// Time without a report after which the violations of a port are forgotten.
 const VIOLATIONS_KEPT: Duration = Duration::from_secs(3600);
@@ -60,7 +60,7 @@ struct Violations {
     count: u32,
     /// Whether one of the violations was a Set with a wrong M_Key.
     has_set: bool,
-    /// Number of such Sets that a switch reported.
+    /// Number of Sets with a wrong M_Key that a switch reported.
     sets_at_switches: u32,
     /// Port that reported the first violation.
     reporter: PortKey,
@@ -71,20 +71,20 @@ struct Violations {
 }
 
 impl Violations {
-    /// Whether the last report is not too old.
-    fn counts(&self, now: Time) -> bool {
+    /// Whether the last report is less than [`VIOLATIONS_KEPT`] old.
+    fn is_recent(&self, now: Time) -> bool {
         now.since(self.last) < VIOLATIONS_KEPT
     }
 
     /// Whether there are enough violations for a finding.
-    fn is_finding(&self) -> bool {
-        self.has_set || self.count >= VIOLATIONS_WORTH_A_FINDING
+    fn has_finding(&self) -> bool {
+        self.has_set || self.count >= VIOLATIONS_FOR_FINDING
     }
 
     /// Whether the violations are proved. The finding is then about the port that used wrong keys,
     /// otherwise about the port that reported them.
     fn is_proved(&self) -> bool {
-        self.sets_at_switches > 0 || self.is_confirmed && self.count >= VIOLATIONS_WORTH_A_FINDING
+        self.sets_at_switches > 0 || self.is_confirmed && self.count >= VIOLATIONS_FOR_FINDING
     }
 }
 
@@ -106,18 +106,18 @@ impl TrapContext<'_> {
     }
 }
 
-/// Work of the core that a trap calls for.
+/// Work of the core that a trap requires.
 #[derive(Debug)]
 pub(super) enum TrapWork {
     /// Send a TrapRepress.
     Repress(Box<Datagram>),
     /// Pass the notice on to the SA.
     Notify(Box<Notice>),
-    /// Ask every switch for SwitchInfo, because the switch that reported is unknown.
+    /// Ask every switch for SwitchInfo, because the reporting switch is unknown.
     AskSwitches,
     /// Sweep a switch.
     Read(Guid),
-    /// Sweep a switch at this time, unless the sweep under way reads it.
+    /// Sweep a switch at this time, unless the sweep under way reads the switch.
     ReadLater(Guid, Time),
     /// Read a port.
     ReadPort(PortKey),
@@ -129,7 +129,7 @@ pub(super) enum TrapWork {
     Publish,
 }
 
-/// The traps so far.
+/// Handles traps, and keeps what they have reported.
 #[derive(Default, Debug)]
 pub(super) struct TrapHandler {
     pauses: TrapPauses,
@@ -144,28 +144,29 @@ pub(super) struct TrapHandler {
 }
 
 impl TrapHandler {
-    /// Records the changes that a sweep found, for the pauses between readings.
-    pub(super) fn note_changes(&mut self, delta: &Delta) {
+    /// Records the changes that a sweep found, which shorten the pauses between readings.
+    pub(super) fn record_changes(&mut self, delta: &Delta) {
         let links = delta.links_vanished.iter().chain(&delta.links_appeared);
         let ends = links.flat_map(|&(a, b)| [a, b]);
         for port in ends.chain(delta.ports_changed.iter().copied()) {
-            self.pauses.note_change(port.node);
+            self.pauses.record_change(port.node);
         }
     }
 
-    /// Counts a report. Returns whether a finding about it begins or changes.
+    /// Counts a reported violation. Returns whether a finding begins or changes.
     fn count_report(&mut self, report: Violation, now: Time) -> bool {
         let Violation { port, reporter, .. } = report;
         let is_full = |all: &BTreeMap<PortKey, Violations>| {
             all.len() >= PORTS_REMEMBERED && !all.contains_key(&port)
         };
         if is_full(&self.violations) {
-            self.violations.retain(|_, reported| reported.counts(now));
+            self.violations
+                .retain(|_, reported| reported.is_recent(now));
         }
         if is_full(&self.violations) {
             return false;
         }
-        let fresh = Violations {
+        let none_yet = Violations {
             count: 0,
             has_set: false,
             sets_at_switches: 0,
@@ -173,11 +174,11 @@ impl TrapHandler {
             is_confirmed: false,
             last: now,
         };
-        let violations = self.violations.entry(port).or_insert(fresh);
-        if !violations.counts(now) {
-            *violations = fresh;
+        let violations = self.violations.entry(port).or_insert(none_yet);
+        if !violations.is_recent(now) {
+            *violations = none_yet;
         }
-        let before = (violations.is_finding(), violations.is_proved());
+        let before = (violations.has_finding(), violations.is_proved());
         violations.count = violations.count.saturating_add(1);
         violations.has_set |= report.is_set;
         let is_at_switch = report.is_set && report.is_by_switch;
@@ -186,16 +187,17 @@ impl TrapHandler {
             .saturating_add(u32::from(is_at_switch));
         violations.is_confirmed |= report.is_by_switch || violations.reporter.node != reporter.node;
         violations.last = now;
-        before != (violations.is_finding(), violations.is_proved())
+        before != (violations.has_finding(), violations.is_proved())
     }
 
-    /// Forgets ports that no longer babble at `now`, and reports that are too old. Returns whether
-    /// a finding ends.
+    /// Forgets ports that no longer send traps without an end, and old reports. Returns whether a
+    /// finding ends.
     pub(super) fn release(&mut self, now: Time) -> bool {
         let ended = self.violations.values();
-        let mut ended = ended.filter(|reported| !reported.counts(now));
-        let has_ended = ended.any(Violations::is_finding);
-        self.violations.retain(|_, reported| reported.counts(now));
+        let mut ended = ended.filter(|reported| !reported.is_recent(now));
+        let has_ended = ended.any(Violations::has_finding);
+        self.violations
+            .retain(|_, reported| reported.is_recent(now));
         has_ended | self.babbling.release(now) | self.sources.release(now)
     }
 
@@ -219,7 +221,7 @@ impl TrapHandler {
     ) -> impl Iterator<Item = (PortKey, Hostility, Time)> + '_ {
         let violations = self.violations.iter();
         let violations = violations.filter(move |(_, reported)| {
-            reported.counts(now) && reported.sets_at_switches >= SETS_WORTH_ISOLATION
+            reported.is_recent(now) && reported.sets_at_switches >= HOSTILE_SETS
         });
         let violations =
             violations.map(|(&port, reported)| (port, Hostility::WrongMKeys, reported.last));
@@ -248,7 +250,7 @@ impl TrapHandler {
     ) -> Vec<Finding> {
         let violations = self.violations.iter();
         let violations =
-            violations.filter(|(_, reported)| reported.is_finding() && reported.counts(now));
+            violations.filter(|(_, reported)| reported.has_finding() && reported.is_recent(now));
         let violations = violations.map(|(&port, reported)| {
             let Violations {
                 count, reporter, ..
@@ -301,14 +303,14 @@ impl TrapHandler {
 }
 
 impl TrapHandler {
-    /// The next work of the traps taken so far; `None` if there is none.
+    /// The next work that the traps handled so far require; `None` if there is none.
     pub(super) fn poll(&mut self) -> Option<TrapWork> {
         self.work.pop_front()
     }
 
-    /// Takes a trap; [`TrapHandler::poll`] returns the resulting work. A trap is only counted if no
-    /// port has its source LID, if it exceeds the share of its source, or if it is not about its
-    /// sender. Reports of link changes still make the core read the switch.
+    /// Handles a trap; [`TrapHandler::poll`] returns the resulting work. A trap is only counted if
+    /// no port has its source LID, if it exceeds the share of its source, or if it is not about its
+    /// sender. A report of a link change still makes the core read the switch.
     pub(super) fn handle(&mut self, datagram: &Datagram, context: &mut TrapContext<'_>, now: Time) {
         let smp = Smp::from_bytes(&datagram.mad);
         let mut notice = *Notice::from_data(smp.data());
@@ -327,9 +329,9 @@ impl TrapHandler {
             _ => context.holder(source),
         };
         let Some(sender) = sender else {
-            // Before the first plan, ports have no LIDs yet, so senders cannot be identified.
+            // Before the first plan, ports may have no LIDs, so senders cannot be identified.
             if context.plan.is_none() {
-                self.believe(datagram, &notice, source, context, now);
+                self.accept(datagram, &notice, source, context, now);
             }
             return;
         };
@@ -339,7 +341,7 @@ impl TrapHandler {
             is_within_share,
             is_of_others: is_of_others(&notice),
         };
-        self.listen_for_babbling(&notice, heard, sender, context, now);
+        self.count_for_babbling(&notice, heard, sender, context, now);
         let is_switch = context.inventory.hardware.is_switch(sender.node);
         let trap_sender = TrapSender { source, is_switch };
         let is_of_node = |lid| context.holder(lid).is_some_and(|at| at.node == sender.node);
@@ -357,19 +359,19 @@ impl TrapHandler {
             let is_sender = info.is_some_and(|info| info.lid() == source);
             let is_settled = is_sender && !context.is_pushing;
             let is_never_honest = is_settled && is_never_honest(&notice, trap_sender);
-            if self.sources.note_forged(sender, is_never_honest, now) {
+            if self.sources.count_forged(sender, is_never_honest, now) {
                 self.work.push_back(TrapWork::Publish);
             }
         } else if is_within_share {
-            self.believe(datagram, &notice, source, context, now);
+            self.accept(datagram, &notice, source, context, now);
         } else if let TrapDetails::LinkStateChange(change) = notice.details() {
-            // Pauses of their own limit the readings of a switch, so read it all the same.
+            // `TrapPauses` limits the readings of a switch, so the report may cause one.
             self.on_link_state_change(change.lid(), context, now);
         }
     }
 
-    /// Queues a reading of the sender of a trap about another port: the LID of an honest sender has
-    /// changed, and its trap must not be lost.
+    /// Queues a reading of the sender of a trap about another port. If the sender is honest, its
+    /// LID has changed, and the change that it reports must not be missed.
     fn read_sender(&mut self, source: Lid, is_switch: bool, context: &TrapContext<'_>, now: Time) {
         if is_switch {
             self.on_link_state_change(source, context, now);
@@ -378,8 +380,8 @@ impl TrapHandler {
         }
     }
 
-    /// Represses a trap, does its work and passes it on to the SA.
-    fn believe(
+    /// Represses a credible trap, does its work and passes the notice on to the SA.
+    fn accept(
         &mut self,
         datagram: &Datagram,
         notice: &Notice,
@@ -417,7 +419,7 @@ impl TrapHandler {
         self.work.push_back(TrapWork::Repress(Box::new(reply)));
     }
 
-    /// Does the work of a trap from the LID `source`.
+    /// Queues the work that a trap from the LID `source` requires.
     fn on_notice(
         &mut self,
         notice: &Notice,
@@ -488,7 +490,7 @@ impl TrapHandler {
 
     /// Counts the trap, to detect ports that send traps without an end. A trap about a threshold
     /// counts for the port that it names, any other trap for the sending port.
-    fn listen_for_babbling(
+    fn count_for_babbling(
         &mut self,
         notice: &Notice,
         heard: HeardTrap<'_>,
@@ -544,8 +546,8 @@ impl TrapHandler {
         }
     }
 
-    /// Handles the report of a wrong M_Key. Either another host used it, which is a violation; or
-    /// this manager did, so the reporting port holds another key and ignores this manager's Sets.
+    /// Handles the report of a wrong M_Key. If another host used the key, that is a violation. If
+    /// this manager did, the reporting port holds another key and ignores this manager's Sets.
     fn on_bad_m_key(
         &mut self,
         notice: &Notice,
@@ -559,8 +561,8 @@ impl TrapHandler {
             && (own_lid == Some(violation.lid()) || violation.dr_notice());
         if !is_own {
             let is_set = violation.method() == Method::SET;
-            let who = (violation.lid(), notice.issuer_lid());
-            return self.count_violation(who, is_set, context, now);
+            let lids = (violation.lid(), notice.issuer_lid());
+            return self.count_violation(lids, is_set, context, now);
         }
         let Some(port) = port else { return };
         if context.inventory.holds_m_key(port, violation.m_key()) {
@@ -596,8 +598,8 @@ impl TrapHandler {
     }
 }
 
-/// Whether the trap reports a wrong key of another port, or belongs to a virtual port. Other hosts
-/// and virtual machines can cause any number of such traps, so they are not the sender's fault.
+/// Whether other hosts or virtual machines caused the trap, so that any number of such traps is not
+/// the sender's fault: it reports a wrong key of another port, or belongs to a virtual port.
 fn is_of_others(notice: &Notice) -> bool {
     matches!(
         notice.details(),
@@ -618,7 +620,7 @@ fn source_of(trap: &Datagram, inventory: &Inventory) -> Lid {
     inventory.own_info().map_or(Lid::NONE, |info| info.lid())
 }
 
-/// The switch port to disable for a port that sends traps without an end. `None` if the link stays:
+/// The switch port to disable if `port` sends traps without an end. `None` if the link stays:
 /// `health.disable_babbling` is off, the port belongs to a switch or is this manager's port, or no
 /// switch is behind its cable.
 fn link_of_babbling(port: PortKey, inventory: &Inventory, config: &CoreConfig) -> Option<PortKey> {

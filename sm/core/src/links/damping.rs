@@ -1,9 +1,9 @@
 //! Keeps a flapping link out of the routes until it is quiet.
 //!
-//! A link that changes its state a given number of times within a window is suppressed: it is kept
-//! out of the routes until it has not changed for the hold time. The caller keeps only links
-//! between switches out of the routes, and only if other links join the same switches: a flapping
-//! link is better than none. Flapping links of hosts are only recorded for findings.
+//! A link that changes its state a given number of times within a window is suppressed until it has
+//! not changed for the hold time. The caller keeps a suppressed link out of the routes only if it
+//! joins two switches that other links join as well: a flapping link is better than none. Flapping
+//! links of hosts are only recorded for findings.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -25,7 +25,7 @@ pub(crate) struct Damping {
 /// Recent changes of one link.
 #[derive(Clone, Default, Debug)]
 struct Changes {
-    /// Times of the latest changes, at most as many as suppress a link.
+    /// Times of the latest changes, at most as many as suffice to suppress a link.
     recent: VecDeque<Time>,
     /// Number of changes since the link was last quiet.
     count: u32,
@@ -56,7 +56,7 @@ pub(crate) enum Released {
 }
 
 impl Damping {
-    /// State without any flapping link.
+    /// State without flapping links.
     pub(crate) fn new(policy: DampingPolicy) -> Damping {
         Damping {
             policy,
@@ -65,14 +65,14 @@ impl Damping {
         }
     }
 
-    /// Changes the policy.
+    /// Uses another policy from now on.
     pub(crate) fn configure(&mut self, policy: DampingPolicy) {
         self.policy = policy;
     }
 
     /// Records that the link changed its state at `now`, and suppresses it if it changes too often.
     /// A threshold of 0 turns damping off.
-    pub(crate) fn flapped(&mut self, link: PortKey, is_of_host: bool, now: Time) {
+    pub(crate) fn record_flap(&mut self, link: PortKey, is_of_host: bool, now: Time) {
         let DampingPolicy {
             threshold, window, ..
         } = self.policy;
@@ -95,7 +95,8 @@ impl Damping {
         }
     }
 
-    /// Forgets suppressed links that have been quiet for the hold time at `now`.
+    /// Forgets suppressed links that have been quiet for the hold time at `now`. Returns their
+    /// kind.
     pub(crate) fn release(&mut self, now: Time) -> Released {
         let mut released = Released::None;
         while let Some(&(last, link)) = self.suppressed.first()
@@ -113,7 +114,7 @@ impl Damping {
     }
 
     /// Forgets links that are not suppressed, once they have been quiet for the window.
-    fn forget_rare(&mut self, now: Time) {
+    fn forget_quiet(&mut self, now: Time) {
         let window = self.policy.window;
         self.links.retain(|&link, changes| {
             let last = changes.recent.back().copied().unwrap_or(Time::ZERO);
@@ -164,16 +165,16 @@ pub(super) fn count_flaps(
     if old.is_empty() {
         return;
     }
-    damping.forget_rare(now);
+    damping.forget_quiet(now);
     let vanished: BTreeSet<Guid> = delta.nodes_vanished.iter().copied().collect();
     for &(a, b) in &delta.links_vanished {
         if vanished.contains(&a.node) && vanished.contains(&b.node) {
-            // Both nodes were cut off, so the link between them may still be up.
+            // Both nodes are cut off, so the link between them may still be up.
             continue;
         }
         // The link of a host also vanishes when the host is switched off, which is no fault.
         let is_of_host = !(old.is_switch(a.node) && old.is_switch(b.node));
-        damping.flapped(a, is_of_host, now);
+        damping.record_flap(a, is_of_host, now);
     }
     for &key in &delta.ports_changed {
         let state = |fabric: &Fabric| {
@@ -189,7 +190,7 @@ pub(super) fn count_flaps(
         // Both ends fell back to Init; one flap is counted, for the lower end.
         if before == PortState::Active && key < peer {
             let is_of_host = !(new.is_switch(key.node) && new.is_switch(peer.node));
-            damping.flapped(key, is_of_host, now);
+            damping.record_flap(key, is_of_host, now);
         }
     }
 }
@@ -219,12 +220,12 @@ mod tests {
     #[test]
     fn flapping_link_is_suppressed_until_quiet_for_the_hold_time() {
         let mut damping = damping();
-        damping.flapped(LINK, false, at(0));
-        damping.flapped(LINK, false, at(1));
+        damping.record_flap(LINK, false, at(0));
+        damping.record_flap(LINK, false, at(1));
         assert_eq!(damping.suppressed(), BTreeSet::new());
-        damping.flapped(LINK, false, at(2));
+        damping.record_flap(LINK, false, at(2));
         assert_eq!(damping.suppressed(), BTreeSet::from([LINK]));
-        damping.flapped(LINK, false, at(20));
+        damping.record_flap(LINK, false, at(20));
         assert_eq!(damping.next_release(), Some(at(50)));
         assert_eq!(damping.release(at(49)), Released::None);
         assert_eq!(damping.release(at(50)), Released::OfRoutes);
@@ -232,9 +233,9 @@ mod tests {
     }
 
     #[test]
-    fn flapping_link_of_a_host_is_reported_and_not_suppressed() {
+    fn flapping_link_of_a_host_is_listed_and_not_suppressed() {
         let mut damping = damping();
-        (0..3).for_each(|second| damping.flapped(LINK, true, at(second)));
+        (0..3).for_each(|second| damping.record_flap(LINK, true, at(second)));
         assert_eq!(damping.suppressed(), BTreeSet::new());
         let flapping: Vec<FlappingLink> = damping.flapping().collect();
         assert_eq!(flapping.len(), 1);
@@ -248,11 +249,11 @@ mod tests {
     fn rare_changes_never_suppress_a_link() {
         let mut damping = damping();
         for minute in 0..100 {
-            damping.flapped(LINK, false, at(60 * minute));
+            damping.record_flap(LINK, false, at(60 * minute));
             assert!(damping.suppressed().is_empty());
         }
         assert_eq!(damping.release(at(60 * 200)), Released::None);
-        damping.forget_rare(at(60 * 200));
+        damping.forget_quiet(at(60 * 200));
         assert!(damping.links.is_empty());
     }
 }

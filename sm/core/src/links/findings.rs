@@ -10,11 +10,11 @@ use rsm_plan::avoid::{Avoid, NodeOrCable, Reason};
 
 use super::{Links, peer_switch};
 
-/// Maximum number of unhealthy ports with a finding each, worst first; one more finding counts the
-/// others.
+/// Maximum number of unhealthy ports that have a finding of their own, worst first; one finding
+/// counts the further ports.
 const NAMED: usize = 64;
 
-/// The subnet around the links that findings describe.
+/// State of the subnet that the findings about links depend on.
 pub(in super::super) struct LinkContext<'a> {
     pub(in super::super) fabric: &'a Fabric,
     pub(in super::super) inventory: &'a Inventory,
@@ -29,13 +29,13 @@ pub(in super::super) struct LinkContext<'a> {
 impl Links {
     /// Findings about unhealthy, slow and flapping links.
     pub(in super::super) fn findings(&self, context: &LinkContext) -> Vec<Finding> {
-        let mut ill: Vec<(PortKey, &str, f64)> = self.health.ill().collect();
-        ill.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
-        let named = ill.iter().take(NAMED);
+        let mut unhealthy: Vec<(PortKey, &str, f64)> = self.health.ill().collect();
+        unhealthy.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
+        let named = unhealthy.iter().take(NAMED);
         let mut findings: Vec<Finding> = named
             .map(|&(port, text, _)| self.finding_of_errors(port, text, context))
             .collect();
-        if let Some(more @ 1..) = ill.len().checked_sub(NAMED) {
+        if let Some(more @ 1..) = unhealthy.len().checked_sub(NAMED) {
             let text = format!(
                 "{more} more ports have errors of their links: `rsmctl top --errors` lists them"
             );

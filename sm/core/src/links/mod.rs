@@ -1,10 +1,10 @@
 //! Bad links, and which of them routes leave out.
 //!
 //! A link is bad if its error counters show that it is unhealthy, if it flaps, if it is slower than
-//! its siblings, or if it is up and does not become Active. A link must be Active before a table
-//! leads to it: if one end refuses or does not answer, every table that is planned to use the link
-//! would wait. Routes therefore leave such a link out. The core still tries to bring up its ports,
-//! as often as other repairs, and plans routes over it once it is Active.
+//! its siblings, or if it is up and does not become Active. A table may lead to a link only once
+//! the link is Active: if one end refused or did not answer, every table planned to use the link
+//! would wait. Routes therefore leave out links that do not become Active. The core still tries to
+//! bring up their ports, as often as other repairs, and routes over a link once it is Active.
 
 pub(super) mod damping;
 mod findings;
@@ -28,24 +28,24 @@ use super::settings::CoreConfig;
 use damping::{Damping, Released};
 pub(super) use findings::LinkContext;
 
-/// Number of cables that isolation may take out of the routes even in a small fabric.
-const LEAST_ISOLATED: usize = 10;
+/// Number of cables that isolation may take out of the routes in a small fabric.
+const MIN_ISOLATION_LIMIT: usize = 10;
 
 /// In a large fabric, isolation takes at most one in this many cables between switches out of the
 /// routes: health limits that are too low must not disconnect the fabric.
 const ISOLATED_ONE_IN: usize = 200;
 
-/// The recovery time of ports is stored again once it has moved by more than this: each further
-/// error moves it, and not every move must be stored.
+/// The recovery time of ports is stored again once it has moved by more than this duration: each
+/// further error moves the time, and not every move needs a write.
 const STORED_WITHIN: Duration = Duration::from_secs(60);
 
-/// Bad links.
+/// Bad links, and the links that routes leave out.
 pub(super) struct Links {
     health: Health,
     /// Value of [`Health::last_release`] when it was last stored.
     stored: Option<Time>,
     damping: Damping,
-    /// Links that are up, and that no push could make Active, each by one of its ends.
+    /// Links that are up and that no push could make Active, each by one of its ends.
     unopened: BTreeSet<PortKey>,
     /// Links that routes leave out, each by one or both of its ends.
     left_out: Arc<BTreeSet<PortKey>>,
@@ -107,7 +107,8 @@ impl Links {
         self.health.report(port, now)
     }
 
-    /// Makes ports healthy that have been quiet for long enough. Returns whether there were any.
+    /// Counts unhealthy ports as healthy again that have been quiet for long enough. Returns
+    /// whether there were any.
     pub(super) fn release_healthy(&mut self, now: Time) -> bool {
         self.health.release(now)
     }
@@ -124,7 +125,7 @@ impl Links {
         releases.into_iter().flatten().min()
     }
 
-    /// The health of ports for the store. Unhealthy ports in `avoid` are stored as isolated.
+    /// The health of ports, for the store. Stores the unhealthy ports in `avoid` as isolated.
     pub(super) fn saved_health(&self, avoid: &Avoid) -> SavedHealth {
         let isolated = avoid
             .parts()
@@ -136,7 +137,7 @@ impl Links {
     }
 
     /// Records that the state is being stored.
-    pub(super) fn note_stored(&mut self) {
+    pub(super) fn record_stored(&mut self) {
         self.stored = self.health.last_release();
     }
 
@@ -145,9 +146,9 @@ impl Links {
         if self.health.policy().isolate != Isolate::On {
             return;
         }
-        let ill = self.health.ill();
-        let ill = ill.filter(|(port, ..)| saved.isolated.contains(port));
-        let parts: BTreeMap<NodeOrCable, String> = ill
+        let unhealthy = self.health.ill();
+        let isolated = unhealthy.filter(|(port, ..)| saved.isolated.contains(port));
+        let parts: BTreeMap<NodeOrCable, String> = isolated
             .map(|(port, text, _)| (NodeOrCable::Port(port), text.to_owned()))
             .collect();
         if !parts.is_empty() {
@@ -156,7 +157,7 @@ impl Links {
     }
 
     /// The cables to isolate, by their unhealthy port, each with a description of its errors.
-    /// Cables that `avoid` already isolates come first, then the worst ones, up to the limit.
+    /// Prefers cables that `avoid` already isolates, then the worst cables, up to the limit.
     pub(super) fn to_isolate(
         &self,
         fabric: &Fabric,
@@ -165,29 +166,32 @@ impl Links {
         if self.health.policy().isolate != Isolate::On || self.health.ill().next().is_none() {
             return BTreeMap::new();
         }
-        let is_out = |port| {
+        let is_isolated = |port| {
             let reason = avoid.reason(NodeOrCable::Port(port));
             matches!(reason, Some(Reason::Unhealthy(_)))
         };
-        let mut ill: Vec<(PortKey, PortKey, &str, f64)> = self
+        let mut unhealthy: Vec<(PortKey, PortKey, &str, f64)> = self
             .health
             .ill()
             .filter_map(|(port, text, excess)| {
                 Some((port, peer_switch(fabric, port)?, text, excess))
             })
             .collect();
-        ill.sort_by(|a, b| is_out(b.0).cmp(&is_out(a.0)).then(b.3.total_cmp(&a.3)));
+        unhealthy.sort_by(|a, b| {
+            let isolated_first = is_isolated(b.0).cmp(&is_isolated(a.0));
+            isolated_first.then(b.3.total_cmp(&a.3))
+        });
         let cables = fabric.links().filter(|&(a, b)| {
             let is_switch = |at: rsm_model::fabric::PortRef| fabric.node(at.node).is_switch();
             is_switch(a) && is_switch(b)
         });
-        let most = (cables.count() / ISOLATED_ONE_IN).max(LEAST_ISOLATED);
-        let mut out = BTreeSet::new();
+        let limit = (cables.count() / ISOLATED_ONE_IN).max(MIN_ISOLATION_LIMIT);
+        let mut isolated = BTreeSet::new();
         let mut parts = BTreeMap::new();
-        for (port, peer, text, _) in ill {
+        for (port, peer, text, _) in unhealthy {
             let cable = port.min(peer);
-            if out.len() < most || out.contains(&cable) {
-                out.insert(cable);
+            if isolated.len() < limit || isolated.contains(&cable) {
+                isolated.insert(cable);
                 parts.insert(NodeOrCable::Port(port), text.to_owned());
             }
         }
@@ -200,13 +204,14 @@ impl Links {
         self.slow.follow(before, new);
     }
 
-    /// Takes the cables that are slower than parallel ones from a plan that comes into force.
-    pub(super) fn note_plan(&mut self, plan: &Plan) {
+    /// Takes over the slow cables of a plan that comes into force: cables slower than parallel
+    /// cables.
+    pub(super) fn set_slow_siblings(&mut self, plan: &Plan) {
         self.slow.set_siblings(&plan.slow_cables);
     }
 
-    /// The slow links. Links that are only slower than their siblings are included if a plan of
-    /// this manager is in force (`manages`).
+    /// The slow links. Includes links that are only slower than their siblings if a plan of this
+    /// manager is in force (`manages`).
     pub(super) fn slow(&self, manages: bool) -> SlowLinks {
         match manages {
             true => self.slow.clone(),
@@ -229,19 +234,19 @@ impl Links {
 
     /// Leaves out links that a push could not make Active, and readmits links that are Active now.
     /// Returns the reason for a new plan; `None` if no plan is needed.
-    pub(super) fn note_push(
+    pub(super) fn update_unopened(
         &mut self,
         push: &Push,
         inventory: &Inventory,
         fabric: &Fabric,
     ) -> Option<&'static str> {
-        let known = self.unopened.len();
+        let before_push = self.unopened.len();
         self.unopened.extend(push.report().unopened());
-        let before = self.unopened.len();
+        let after_push = self.unopened.len();
         self.left_out = Arc::new(self.bad_for_routes(inventory, fabric));
-        if self.unopened.len() < before {
+        if self.unopened.len() < after_push {
             Some("links that routes were kept off became Active, or went")
-        } else if before > known {
+        } else if after_push > before_push {
             Some("routes are kept off links that do not become Active")
         } else {
             None
@@ -278,7 +283,7 @@ fn is_up_and_not_active(inventory: &Inventory, port: PortKey) -> bool {
     one.is_up() && other.is_up() && !(one.is_active() && other.is_active())
 }
 
-/// Other end of a cable between two switches; `None` for other cables.
+/// The other end of the cable at `port`; `None` unless the cable joins two switches.
 fn peer_switch(fabric: &Fabric, port: PortKey) -> Option<PortKey> {
     let peer = fabric.port(fabric.find_port(port)?).peer?;
     (fabric.is_switch(port.node) && fabric.is_switch(peer.node)).then_some(peer)

@@ -7,7 +7,7 @@ use rsm_model::Mark;
 use rsm_model::mft_image::HeldMasks;
 
 /// Multicast tables of all switches, kept from job to job: each job collects only the tables of
-/// switches written since the one before.
+/// switches that were written since the previous job.
 #[derive(Default)]
 pub(super) struct KeptMasks {
     held: Arc<HeldMasks>,
@@ -16,8 +16,8 @@ pub(super) struct KeptMasks {
 }
 
 impl KeptMasks {
-    /// The tables in `inventory` now.
-    pub(super) fn of(&mut self, inventory: &Inventory) -> Arc<HeldMasks> {
+    /// Brings the kept tables up to date with `inventory`, and returns them.
+    pub(super) fn collect(&mut self, inventory: &Inventory) -> Arc<HeldMasks> {
         for guid in inventory.hardware.written_since(self.mark) {
             let switch = inventory
                 .hardware
@@ -36,12 +36,12 @@ impl KeptMasks {
             };
         }
         self.mark = inventory.hardware.mark();
-        debug_assert!(self.is_of(inventory));
+        debug_assert!(self.equals(inventory));
         self.held.clone()
     }
 
     /// Whether the kept tables equal those in `inventory`.
-    fn is_of(&self, inventory: &Inventory) -> bool {
+    fn equals(&self, inventory: &Inventory) -> bool {
         let all = inventory.hardware.switches();
         let all = all.map(|(guid, _, switch)| (guid, &**switch.mft.content()));
         let held = self.held.by_switch.iter();

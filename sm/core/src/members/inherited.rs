@@ -1,10 +1,10 @@
-//! Inherited multicast members: group members that only the hardware shows.
+//! Inherited multicast members: group members that only the switches' multicast tables show.
 //!
 //! A manager may take over a running subnet without the registrations: the store is lost, or
 //! another manager was master. Such a manager learns about members only as they join again. Until
 //! then, the receivers in the switches' multicast tables stay members: otherwise the first port to
-//! join would cut off all others. An inherited member counts until it has joined again, at most for
-//! [`INHERITED_FOR`].
+//! join would cut off all other members. A member is inherited until it has joined again, at most
+//! for [`INHERITED_FOR`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,14 +50,14 @@ type MembersByLid = BTreeMap<Lid, BTreeMap<Guid, bool>>;
 type Merged = BTreeMap<Lid, (Option<Arc<GroupMembers>>, Arc<GroupMembers>)>;
 
 impl Inherited {
-    /// Makes the members be read from the multicast tables again. Called at a takeover, because
-    /// another master may have written the tables.
-    pub(super) fn read_again(&mut self) {
+    /// Makes the next plan read the members from the multicast tables again. Called at a takeover,
+    /// because another master may have written the tables.
+    pub(super) fn inherit_again(&mut self) {
         *self = Inherited::Due;
     }
 
-    /// Reads the inherited members from the switches' tables, if that is due. `groups` are the
-    /// registered members.
+    /// Reads the inherited members from the switches' tables `masks`, if a reading is due. `groups`
+    /// are the registered members.
     pub(super) fn read_if_due(
         &mut self,
         fabric: &Fabric,
@@ -143,20 +143,19 @@ impl Inherited {
         }
     }
 
-    /// Drops the inherited members if they expire at `now` or before. Returns whether it drops
-    /// them.
+    /// Drops the inherited members if they have expired at `now`. Returns whether they have.
     pub(super) fn expire(&mut self, now: Time) -> bool {
-        let is_over = self.deadline().is_some_and(|until| until <= now);
-        if is_over {
+        let has_expired = self.deadline().is_some_and(|until| until <= now);
+        if has_expired {
             *self = Inherited::Over;
         }
-        is_over
+        has_expired
     }
 }
 
-/// The receivers that the switches' multicast tables show. Send-only members do not show there: so
-/// for each switch with end ports that has an entry but no registered member, port 0 of the switch
-/// is added as a send-only member, which keeps the switch in the tree.
+/// The receivers that the switches' multicast tables show. The tables do not show send-only
+/// members. Therefore, if a switch with end ports has an entry of a group but no registered member,
+/// port 0 of the switch is added as a send-only member, which keeps the switch in the tree.
 fn members_in_tables(fabric: &Fabric, masks: &HeldMasks, groups: &GroupSet) -> MembersByLid {
     let mut members = MembersByLid::new();
     for (&guid, held) in &masks.by_switch {

@@ -1,7 +1,7 @@
 //! The members of multicast groups, as input of plans.
 //!
 //! ```text
-//! registered members ─▶ and inherited ones ─▶ physical ports instead of virtual ports ─▶ plan
+//! registered members ─▶ inherited members added ─▶ virtual ports replaced by physical ports ─▶ plan
 //! ```
 
 mod held_masks;
@@ -33,7 +33,7 @@ pub(super) struct Members {
 
 impl Members {
     /// Records the members registered with the SA now.
-    pub(super) fn note(&mut self, registered: Arc<GroupSet>) {
+    pub(super) fn set_registered(&mut self, registered: Arc<GroupSet>) {
         self.inherited.on_registrations(&registered);
         self.registered = Some(registered);
     }
@@ -43,10 +43,10 @@ impl Members {
         self.registered = None;
     }
 
-    /// Makes members be inherited from the switches' tables again, because another master may have
-    /// written them.
+    /// Makes the next plan inherit members from the switches' tables again, because another master
+    /// may have written the tables.
     pub(super) fn inherit_again(&mut self) {
-        self.inherited.read_again();
+        self.inherited.inherit_again();
     }
 
     /// Time at which inherited members expire; `None` if there are none.
@@ -54,14 +54,13 @@ impl Members {
         self.inherited.deadline()
     }
 
-    /// Drops the inherited members if they expire at `now` or before. Returns whether it drops
-    /// them.
+    /// Drops the inherited members if they have expired at `now`. Returns whether they have.
     pub(super) fn expire(&mut self, now: Time) -> bool {
         self.inherited.expire(now)
     }
 
-    /// The members for a plan at `now`, and the masks in the multicast tables of switches. The
-    /// members are `None` before the SA's first report, or if multicast is not routed.
+    /// The group members for a plan at `now`, and the port masks in the switches' multicast tables.
+    /// The members are `None` before the SA's first report, or if multicast is not routed.
     pub(super) fn for_plan(
         &mut self,
         fabric: &Arc<Fabric>,
@@ -69,7 +68,7 @@ impl Members {
         config: &CoreConfig,
         now: Time,
     ) -> (Option<Arc<GroupSet>>, Arc<HeldMasks>) {
-        let masks = self.held.of(inventory);
+        let masks = self.held.collect(inventory);
         let registered = self.registered.as_ref();
         let Some(registered) = registered.filter(|_| config.policy.routes_multicast) else {
             return (None, masks);

@@ -19,7 +19,7 @@ pub(super) struct VPortOwners {
 
 impl VPortOwners {
     /// Replaces virtual ports in `groups` by their physical ports. A group without virtual ports
-    /// keeps its `Arc`; so does `groups`, if no group has any.
+    /// keeps its `Arc`; without virtual ports in any group, `groups` is returned as it is.
     pub(super) fn replaced(
         &mut self,
         fabric: &Arc<Fabric>,
@@ -42,7 +42,7 @@ impl VPortOwners {
         }
         let by_mlid = groups.by_mlid.iter().map(|(&mlid, members)| {
             let members = match has_any(members) {
-                true => Arc::new(self.at_ports(members)),
+                true => Arc::new(self.by_physical_ports(members)),
                 false => members.clone(),
             };
             (mlid, members)
@@ -55,8 +55,8 @@ impl VPortOwners {
     }
 
     /// The members with virtual ports replaced. A physical port receives if one of its virtual
-    /// ports does, and sends only otherwise.
-    fn at_ports(&self, members: &GroupMembers) -> GroupMembers {
+    /// ports receives; otherwise it is a send-only member.
+    fn by_physical_ports(&self, members: &GroupMembers) -> GroupMembers {
         let mut ports: BTreeMap<Guid, bool> = BTreeMap::new();
         for (guid, &receives) in &members.ports {
             let port = self.ports.get(guid).unwrap_or(guid);

@@ -1,5 +1,5 @@
-//! LIDs, positions and groups that plans have assigned. Later plans keep them, and the core stores
-//! them.
+//! Assignments of plans: LIDs, host-order positions and group numbers. Later plans keep the
+//! assignments, and the core stores them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,40 +21,40 @@ pub(crate) struct Assigned {
     pub(crate) group_ids: GroupIds,
 }
 
-/// The result of [`Assigned::take`].
+/// The result of [`Assigned::adopt_plan`].
 #[derive(Default, Debug)]
-pub(crate) struct Taken {
+pub(crate) struct AssignmentChanges {
     /// Whether an assignment is new and must be stored.
-    pub(crate) is_news: bool,
-    /// GUIDs of ports that hold another LID than the plan assigns to them.
+    pub(crate) has_new: bool,
+    /// GUIDs of ports whose LID differs from the one that the plan assigns.
     pub(crate) moved: Vec<Guid>,
 }
 
 impl Assigned {
-    /// Takes the assignments of `plan` that differ from those of `before`, the plan before it.
-    pub(crate) fn take(&mut self, plan: &Plan, before: Option<&Plan>) -> Taken {
-        let mut taken = self.take_claims(plan, before);
-        taken.is_news |= self.take_vport_claims(plan, before);
+    /// Adopts the assignments of `plan` that differ from those of `before`, the previous plan.
+    pub(crate) fn adopt_plan(&mut self, plan: &Plan, before: Option<&Plan>) -> AssignmentChanges {
+        let mut changes = self.adopt_claims(plan, before);
+        changes.has_new |= self.adopt_vport_claims(plan, before);
         if let Some(adaptive) = plan.adaptive.as_deref()
             && adaptive.ids != self.group_ids
         {
             self.group_ids = adaptive.ids.clone();
-            taken.is_news = true;
+            changes.has_new = true;
         }
         if self.positions != plan.order.positions {
             self.positions = plan.order.positions.clone();
-            taken.is_news = true;
+            changes.has_new = true;
         }
-        taken
+        changes
     }
 
-    /// Takes the LIDs of ports.
-    fn take_claims(&mut self, plan: &Plan, before: Option<&Plan>) -> Taken {
+    /// Adopts the LIDs of ports.
+    fn adopt_claims(&mut self, plan: &Plan, before: Option<&Plan>) -> AssignmentChanges {
         let given = match before {
             Some(before) => plan.lids.differing(&before.lids),
             None => plan.lids.lids.keys().copied().collect(),
         };
-        let mut taken = Taken::default();
+        let mut changes = AssignmentChanges::default();
         for port in given {
             let at = plan.fabric.find_port(port);
             let (Some(at), Some(claim)) = (at, plan.claim(port)) else {
@@ -63,18 +63,19 @@ impl Assigned {
             let port = plan.fabric.port(at);
             if self.claims.get(&port.guid) != Some(&claim) {
                 Arc::make_mut(&mut self.claims).insert(port.guid, claim);
-                taken.is_news = true;
+                changes.has_new = true;
                 if port.lid() != claim.base {
-                    taken.moved.push(port.guid);
+                    changes.moved.push(port.guid);
                 }
             }
         }
-        taken
+        changes
     }
 
-    /// Takes the LIDs of virtual ports. Returns whether any is new. A claim ends when another GUID
-    /// gets its LID, so claims of virtual machines that never come back cannot outnumber the LIDs.
-    fn take_vport_claims(&mut self, plan: &Plan, before: Option<&Plan>) -> bool {
+    /// Adopts the LIDs of virtual ports. Returns whether there is a new claim. A claim ends when
+    /// another GUID gets its LID, so claims of virtual machines that never come back cannot
+    /// outnumber the LIDs.
+    fn adopt_vport_claims(&mut self, plan: &Plan, before: Option<&Plan>) -> bool {
         if before.is_some_and(|before| Arc::ptr_eq(&before.lids, &plan.lids)) {
             return false;
         }
@@ -92,9 +93,9 @@ impl Assigned {
         true
     }
 
-    /// Takes the LIDs that the holder of the epoch, another manager, has stored. A master adds the
-    /// claims that it lacks; a standby replaces its own claims.
-    pub(crate) fn take_stored(&mut self, claims: Arc<Claims>, is_master: bool) {
+    /// Adopts the LIDs that the holder of the epoch, another manager, has stored. A master adds
+    /// the claims that it lacks; a standby replaces its own claims.
+    pub(crate) fn adopt_stored(&mut self, claims: Arc<Claims>, is_master: bool) {
         match is_master {
             true => self.add_claims(&claims),
             // The standby's own claims may be older than those of the master.
@@ -102,8 +103,8 @@ impl Assigned {
         }
     }
 
-    /// Adds the stored claims that this master lacks: their ports have been absent. A claim of this
-    /// master to one of these LIDs ends, unless its port has a claim in the store as well.
+    /// Adds the stored claims that this master lacks, because their ports have been absent. A claim
+    /// of this master to one of these LIDs ends, unless its port has a stored claim as well.
     pub(crate) fn add_claims(&mut self, stored: &Claims) {
         let missing: BTreeMap<u32, Claim> = stored
             .iter()

@@ -9,7 +9,7 @@ use rsm_model::Mark;
 use rsm_plan::HeldTable;
 
 /// Forwarding tables of all switches, kept from job to job: each job collects only the tables of
-/// switches written since the one before.
+/// switches that were written since the previous job.
 #[derive(Default)]
 pub(super) struct HeldTables {
     /// Tables in the order of GUIDs. A job under way shares them.
@@ -21,8 +21,8 @@ pub(super) struct HeldTables {
 }
 
 impl HeldTables {
-    /// The tables in `inventory` now.
-    pub(super) fn of(&mut self, inventory: &Inventory) -> Arc<Vec<HeldTable>> {
+    /// Brings the kept tables up to date with `inventory`, and returns them.
+    pub(super) fn collect(&mut self, inventory: &Inventory) -> Arc<Vec<HeldTable>> {
         let mut changed: BTreeSet<Guid> = inventory.hardware.written_since(self.mark).collect();
         changed.extend(self.suspects.symmetric_difference(&inventory.suspects));
         if !changed.is_empty() {
@@ -41,12 +41,12 @@ impl HeldTables {
         }
         self.mark = inventory.hardware.mark();
         self.suspects.clone_from(&inventory.suspects);
-        debug_assert!(self.is_of(inventory));
+        debug_assert!(self.equals(inventory));
         self.held.clone()
     }
 
     /// Whether the kept tables equal those in `inventory`.
-    fn is_of(&self, inventory: &Inventory) -> bool {
+    fn equals(&self, inventory: &Inventory) -> bool {
         let all = inventory.hardware.switches();
         let all = all.filter_map(|(guid, ..)| held_by(inventory, guid));
         self.held.iter().eq(all.collect::<Vec<_>>().iter())

@@ -23,7 +23,7 @@ pub(super) struct Plans {
     /// GPU inventories that hosts reported.
     gpus: Arc<GpuInventory>,
     held: HeldTables,
-    /// Assignments of plans, which later ones keep.
+    /// Assignments of earlier plans, which later plans keep.
     pub(super) assigned: Assigned,
 }
 
@@ -67,7 +67,7 @@ impl Plans {
         self.generation
     }
 
-    /// Raises the number to at least `generation`, so that later plans have higher numbers.
+    /// Raises the generation to at least `generation`, so that later plans have higher numbers.
     pub(super) fn advance_to(&mut self, generation: u64) {
         self.generation = self.generation.max(generation);
     }
@@ -108,7 +108,7 @@ impl Plans {
     }
 
     /// Records GPU inventories that hosts reported.
-    pub(super) fn note_gpus(&mut self, gpus: Arc<GpuInventory>) {
+    pub(super) fn set_gpus(&mut self, gpus: Arc<GpuInventory>) {
         if self.gpus != gpus {
             self.gpus = gpus;
         }
@@ -116,6 +116,6 @@ impl Plans {
 
     /// The tables that switches hold now.
     pub(super) fn held_tables(&mut self, inventory: &Inventory) -> Arc<Vec<HeldTable>> {
-        self.held.of(inventory)
+        self.held.collect(inventory)
     }
 }

@@ -1,5 +1,6 @@
-//! Nodes and cables that routes avoid: drained by an operator, or unhealthy. A drain is on trial
-//! until its first plan; if that plan would cut ports off, the parts are used again.
+//! Nodes and cables that routes avoid, because an operator drained them or they are unhealthy. A
+//! drain is on trial until its first plan. If that plan would cut ports off, routes use the drained
+//! parts again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use rsm_state::Ticket;
 
 use super::{Answers, Trial};
 
-/// Maximum number of drained parts with a finding each; the others share one.
+/// Maximum number of drained parts that have a finding of their own; one finding counts the others.
 const FINDINGS: usize = 64;
 
 /// The parts to avoid, including those on trial.
@@ -20,13 +21,13 @@ const FINDINGS: usize = 64;
 pub(in super::super) struct Detours {
     /// The parts to avoid in the next job, including those of `trial`.
     avoid: Arc<Avoid>,
-    /// The drain on trial; `None` if every drain has a plan.
+    /// The drain on trial; `None` if every drain was in an accepted plan.
     trial: Option<Trial<BeforeDrain>>,
     /// Drains that begin after the one on trial, in the order of their requests.
     waiting: VecDeque<WaitingDrain>,
 }
 
-/// A drain that waits for the one on trial.
+/// A drain that waits for the end of another drain's trial.
 #[derive(Debug)]
 struct WaitingDrain {
     parts: BTreeMap<NodeOrCable, Reason>,
@@ -63,8 +64,8 @@ impl Detours {
         trial.map_or(&self.avoid, |trial| &trial.before.avoid)
     }
 
-    /// The parts before the drain on trial: the next job is refused if it cuts off ports that these
-    /// parts do not cut off. `None` if there is no drain on trial, or it is forced.
+    /// The parts to avoid before the drain on trial: the next job is refused if it cuts off ports
+    /// that these parts do not cut off. `None` without a drain on trial, or if it is forced.
     pub(in super::super) fn refusable(&self) -> Option<Arc<Avoid>> {
         let before = self.trial.as_ref().map(|trial| &trial.before);
         let refusable = before.filter(|before| !before.forced);
@@ -77,8 +78,8 @@ impl Detours {
         self.avoid = avoid;
     }
 
-    /// Drains `parts`: makes the next plan avoid them, and keeps them drained if that cuts no port
-    /// off, or if the drain is `forced`. Waits while another drain is on trial.
+    /// Drains `parts`: makes the next plan avoid them. They stay drained if that plan cuts no port
+    /// off, or if the drain is `forced`. The drain waits while another drain is on trial.
     pub(in super::super) fn drain(
         &mut self,
         parts: BTreeMap<NodeOrCable, Reason>,
@@ -94,7 +95,7 @@ impl Detours {
         self.begin_next(answers);
     }
 
-    /// Begins the next waiting drain that is possible, unless one is on trial.
+    /// Begins the next possible drain that waits, unless a drain is on trial.
     fn begin_next(&mut self, answers: &mut Answers) {
         while self.trial.is_none()
             && let Some(drain) = self.waiting.pop_front()
@@ -111,7 +112,7 @@ impl Detours {
             }
             let avoid = std::mem::replace(&mut self.avoid, Arc::new(next));
             self.trial = Some(Trial::new(ticket, BeforeDrain { avoid, forced }));
-            answers.promise(ticket, "parts are drained");
+            answers.queue_plan(ticket, "parts are drained");
         }
     }
 
@@ -127,10 +128,10 @@ impl Detours {
             Arc::make_mut(&mut trial.before.avoid).undrain(parts);
         }
         Arc::make_mut(&mut self.avoid).undrain(parts);
-        answers.promise(ticket, "drained parts are used again");
+        answers.queue_plan(ticket, "drained parts are used again");
     }
 
-    /// Replaces the unhealthy parts to avoid. Returns whether that needs a plan.
+    /// Replaces the unhealthy parts to avoid. Returns whether a new plan is needed.
     pub(in super::super) fn isolate(&mut self, parts: &BTreeMap<NodeOrCable, String>) -> bool {
         let is_unhealthy =
             |(_, reason): (NodeOrCable, &Reason)| matches!(reason, Reason::Unhealthy(_));
@@ -147,11 +148,11 @@ impl Detours {
     /// Records that a job with the drain on trial begins.
     pub(super) fn begin(&mut self, generation: u64) {
         if let Some(trial) = &mut self.trial {
-            trial.note(generation);
+            trial.record_job(generation);
         }
     }
 
-    /// Keeps the drain on trial if the accepted job has it, and begins the next one. Returns
+    /// Keeps the drain on trial if the accepted job includes it, and begins the next drain. Returns
     /// whether a trial has passed, so that the parts must be stored.
     pub(super) fn pass(&mut self, generation: u64, answers: &mut Answers) -> bool {
         let has_passed = Trial::end(&mut self.trial, generation).is_some();
@@ -159,8 +160,8 @@ impl Detours {
         has_passed
     }
 
-    /// Ends the drain on trial if the refused job has it: restores the former parts, and refuses
-    /// the request. Returns whether the job has a drain on trial.
+    /// Ends the drain on trial if the refused job includes it: restores the former parts, and
+    /// refuses the request. Returns whether the job includes a drain on trial.
     pub(super) fn fail(
         &mut self,
         generation: u64,
@@ -176,7 +177,7 @@ impl Detours {
         true
     }
 
-    /// Drops the drain of `ticket` if it is in no job yet.
+    /// Drops the drain of `ticket` if no job includes it yet.
     pub(super) fn withdraw(&mut self, ticket: Ticket, answers: &mut Answers) {
         self.waiting.retain(|drain| drain.ticket != ticket);
         if let Some(trial) = Trial::withdraw(&mut self.trial, ticket) {
@@ -251,7 +252,7 @@ mod tests {
     use crate::outbox::Outbox;
     use crate::work::Work;
 
-    /// Detours with the parts of the core that they use.
+    /// Detours, with the queues of the core that they write to.
     struct Bench {
         detours: Detours,
         work: Work,
@@ -332,7 +333,7 @@ mod tests {
         let mut bench = Bench::new();
         bench.drain(1, 1);
         bench.detours.begin(10);
-        // Mastership was in doubt: the job of generation 10 has no end.
+        // The job of generation 10 was dropped, because mastership was in doubt.
         bench.detours.begin(11);
         assert!(bench.with(|detours, answers| detours.pass(11, answers)));
         assert_eq!(bench.drained(), switches(&[1]));

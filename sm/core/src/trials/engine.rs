@@ -46,7 +46,7 @@ impl EngineTrial {
             when_cut_off,
         };
         self.0 = Some(Trial::new(ticket, before));
-        answers.promise(ticket, format!("engine {engine} requested"));
+        answers.queue_plan(ticket, format!("engine {engine} requested"));
     }
 
     /// Whether the next job is refused if packets are dropped while its tables are written.
@@ -58,16 +58,17 @@ impl EngineTrial {
     /// Records that a job with the engine on trial begins.
     pub(super) fn begin(&mut self, generation: u64) {
         if let Some(trial) = &mut self.0 {
-            trial.note(generation);
+            trial.record_job(generation);
         }
     }
 
-    /// Keeps the engine on trial if the accepted job has it.
+    /// Keeps the engine on trial if the accepted job uses it.
     pub(super) fn pass(&mut self, generation: u64) {
         Trial::end(&mut self.0, generation);
     }
 
-    /// Restores the former engine if the refused job has the one on trial. Returns whether it has.
+    /// Restores the former engine if the refused job uses the engine on trial. Returns whether it
+    /// uses that engine.
     pub(super) fn fail(
         &mut self,
         generation: u64,
@@ -83,14 +84,14 @@ impl EngineTrial {
         true
     }
 
-    /// Restores the former engine if `ticket` requested the one on trial and no job has it yet.
+    /// Restores the former engine if `ticket` requested the engine on trial and no job uses it yet.
     pub(super) fn withdraw(&mut self, ticket: Ticket, policy: &mut Arc<Policy>) {
         if let Some(trial) = Trial::withdraw(&mut self.0, ticket) {
             Arc::make_mut(policy).engine = trial.before.engine;
         }
     }
 
-    /// Ends the trial, declines its request for `reason`, and restores the engine before it. Returns
+    /// Ends the trial, declines its request for `reason`, and restores the former engine. Returns
     /// whether there was a trial.
     pub(in super::super) fn abandon(
         &mut self,
@@ -116,7 +117,7 @@ mod tests {
     /// Another manager becomes master before the plan of the trial: this manager must not plan with
     /// the untried engine when it is master again.
     #[test]
-    fn abandoned_trial_restores_the_engine_before_it() {
+    fn abandoned_trial_restores_the_former_engine() {
         let (mut work, mut outbox) = (Work::default(), Outbox::default());
         let mut answers = Answers::to(&mut work, &mut outbox);
         let mut policy = Arc::new(Policy::default());

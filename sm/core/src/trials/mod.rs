@@ -24,7 +24,7 @@ pub(super) use detours::Detours;
 use engine::EngineTrial;
 pub(super) use partitions::PartitionChanges;
 
-/// The settings on trial, and the settings in force that they change.
+/// The settings on trial, and the settings in force that trials change.
 pub(super) struct Trials {
     pub(super) engine: EngineTrial,
     pub(super) detours: Detours,
@@ -50,7 +50,7 @@ struct Trial<T> {
 }
 
 impl<T> Trial<T> {
-    /// A trial that is in no job yet.
+    /// A trial whose setting no job has yet.
     fn new(ticket: Ticket, before: T) -> Trial<T> {
         Trial {
             ticket,
@@ -60,13 +60,13 @@ impl<T> Trial<T> {
     }
 
     /// Records the generation of the first job with the requested setting.
-    fn note(&mut self, generation: u64) {
+    fn record_job(&mut self, generation: u64) {
         self.generation.get_or_insert(generation);
     }
 
-    /// Takes the trial if the job of this generation has the requested setting. This may be a later
-    /// job than the first one, which may have been discarded, for example because mastership was in
-    /// doubt.
+    /// Takes the trial if the job of this generation has the requested setting. The job may be a
+    /// later one than the first: the first may have been discarded, for example because mastership
+    /// was in doubt.
     fn end(trial: &mut Option<Trial<T>>, generation: u64) -> Option<Trial<T>> {
         trial.take_if(|trial| trial.generation.is_some_and(|first| first <= generation))
     }
@@ -124,8 +124,8 @@ impl Trials {
                 .end(&ChangeError::Plan { reason }, policy, fabric, answers)
     }
 
-    /// Handles that the issuer of `ticket` no longer waits. A setting that is in no job yet is
-    /// dropped; the plan still decides about a setting that is in a job.
+    /// Handles that the issuer of `ticket` no longer waits. Drops the setting if no job has it yet;
+    /// otherwise the plan of that job still decides about it.
     pub(super) fn withdraw(
         &mut self,
         ticket: Ticket,
@@ -158,9 +158,9 @@ impl<'a> Answers<'a> {
     }
 
     /// Queues a plan, which completes `ticket`.
-    fn promise(&mut self, ticket: Ticket, cause: impl Into<String>) {
+    fn queue_plan(&mut self, ticket: Ticket, cause: impl Into<String>) {
         self.work.plan_again(cause);
-        self.work.promise(ticket);
+        self.work.add_ticket(ticket);
     }
 
     /// Reports that the plan with the request of `ticket` was refused.

@@ -1,8 +1,8 @@
-//! Changes of the partition overlay, which are first waiting, then on trial, and then in force.
+//! Changes of the partition overlay, which first wait, are then on trial, and then in force.
 //!
 //! A change is checked when it arrives, and waits for the next plan. All waiting changes go into
-//! one plan. If the plan is refused, none of them comes into force. If it is accepted, the changes
-//! are stored, and their callers are informed when the hardware holds the plan.
+//! one plan. If the plan is refused, none of the changes comes into force. If the plan is accepted,
+//! the changes are stored, and their callers are informed when the hardware holds the plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(in super::super) struct PartitionChanges {
     conflicts: Vec<Finding>,
     /// The changes on trial; `None` if there are none.
     trial: Option<ChangesOnTrial>,
-    /// Changes that are in no job yet; at most one for each waiting caller.
+    /// Changes that no job includes yet; at most one for each waiting caller.
     waiting: Vec<(Ticket, Change)>,
     /// `current` with the waiting changes applied.
     next: Arc<Overlay>,
@@ -39,14 +39,14 @@ pub(in super::super) struct PartitionChanges {
     after_drops: AfterDrops,
 }
 
-/// The steps that are still due because waiting changes were dropped.
+/// The work that remains because waiting changes were dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AfterDrops {
-    /// No step: all waiting changes were checked since.
+    /// None: all waiting changes have been checked since.
     Checked,
-    /// The waiting changes must be checked without the dropped ones; `next` already lacks these.
+    /// `next` lacks the dropped changes; the waiting changes must still be checked without them.
     Applied,
-    /// Both: `next` still has the dropped changes, and the waiting ones must be checked.
+    /// `next` still has the dropped changes; it must be computed, and the waiting changes checked.
     Behind,
 }
 
@@ -62,8 +62,8 @@ struct ChangesOnTrial {
 }
 
 impl PartitionChanges {
-    /// State with `overlay` and the partitions of `policy`, which are those of the file. Puts both
-    /// combined into `policy`.
+    /// State with `overlay` and the partitions of `policy`, which come from the file. Puts the
+    /// combination of both into `policy`.
     pub(in super::super) fn new(
         overlay: Arc<Overlay>,
         policy: &mut Arc<Policy>,
@@ -96,7 +96,8 @@ impl PartitionChanges {
         trial.map_or(&self.current, |trial| &trial.before)
     }
 
-    /// Checks a change after the waiting ones, and makes it wait for the next plan or refuses it.
+    /// Checks a change together with the waiting changes. Makes it wait for the next plan, or
+    /// refuses it.
     pub(in super::super) fn change(
         &mut self,
         change: Change,
@@ -104,11 +105,11 @@ impl PartitionChanges {
         fabric: &Fabric,
         answers: &mut Answers,
     ) {
-        self.catch_up();
-        match self.changed(&change, fabric) {
+        self.update_next();
+        match self.check(&change, fabric) {
             Ok((next, effect)) => {
-                self.take(next, effect, change, ticket, answers);
-                answers.promise(ticket, "partitions were changed through the API");
+                self.queue(next, effect, change, ticket, answers);
+                answers.queue_plan(ticket, "partitions were changed through the API");
             }
             Err(error) => answers
                 .outbox
@@ -116,8 +117,8 @@ impl PartitionChanges {
         }
     }
 
-    /// Adds a checked change to the waiting ones; `next` is the overlay with it.
-    fn take(
+    /// Adds a checked change to the waiting changes. `next` is the overlay with this change.
+    fn queue(
         &mut self,
         next: Overlay,
         effect: ChangeEffect,
@@ -133,9 +134,13 @@ impl PartitionChanges {
             .push(Effect::PartitionTaken { ticket, effect });
     }
 
-    /// Checks a change. Returns the overlay with the waiting changes and this one, and the effect
-    /// of this one.
-    fn changed(
+    /// Checks a change. Returns the overlay with the waiting changes and this change, and the
+    /// effect of this change.
+    ///
+    /// # Errors
+    ///
+    /// Why the change is refused.
+    fn check(
         &self,
         change: &Change,
         fabric: &Fabric,
@@ -173,7 +178,7 @@ impl PartitionChanges {
         let waiting = std::mem::take(&mut self.waiting);
         let mut tickets: Vec<Ticket> = waiting.into_iter().map(|(ticket, _)| ticket).collect();
         if let Some(trial) = self.trial.take() {
-            // The former job was discarded: its changes are in this one.
+            // The former job was discarded: its changes go into this job.
             tickets.extend(trial.tickets);
         }
         self.current = self.next.clone();
@@ -185,15 +190,15 @@ impl PartitionChanges {
         });
     }
 
-    /// Keeps the changes on trial if the accepted plan, of the job with this `generation`, has
-    /// them. Returns whether it has any.
+    /// Keeps the changes on trial if the accepted job, of this `generation`, includes them. Returns
+    /// whether it includes any.
     pub(super) fn pass(&mut self, generation: u64) -> bool {
         let ended = self.trial.take_if(|trial| trial.generation <= generation);
         ended.is_some()
     }
 
-    /// Ends the trial: restores the overlay before it, and refuses the changes on trial with
-    /// `error`. Returns whether there were any.
+    /// Ends the trial: restores the overlay in force before, and refuses the changes on trial with
+    /// `error`. Returns whether changes were on trial.
     pub(super) fn end(
         &mut self,
         error: &ChangeError,
@@ -213,20 +218,20 @@ impl PartitionChanges {
         true
     }
 
-    /// Checks the waiting changes again, applied to the current overlay, and refuses those that no
+    /// Checks the waiting changes again on top of the current overlay, and refuses changes that no
     /// longer pass.
     fn recheck(&mut self, fabric: &Fabric, answers: &mut Answers) {
         self.after_drops = AfterDrops::Checked;
         self.next = self.current.clone();
         for (ticket, change) in std::mem::take(&mut self.waiting) {
-            match self.changed(&change, fabric) {
-                Ok((next, effect)) => self.take(next, effect, change, ticket, answers),
+            match self.check(&change, fabric) {
+                Ok((next, effect)) => self.queue(next, effect, change, ticket, answers),
                 Err(error) => answers.refuse_change(ticket, error),
             }
         }
     }
 
-    /// Drops the change of `ticket`, whose issuer no longer waits, if it is in no job yet. The
+    /// Drops the change of `ticket`, whose issuer no longer waits, if no job includes it yet. The
     /// other waiting changes are checked again only before the next job, because each check
     /// examines the whole fabric.
     pub(super) fn withdraw(&mut self, ticket: Ticket) {
@@ -238,9 +243,9 @@ impl PartitionChanges {
         self.after_drops = AfterDrops::Behind;
     }
 
-    /// Computes `next` again if waiting changes were dropped. A waiting change that can no longer
-    /// be applied is left out, and refused by the next check.
-    fn catch_up(&mut self) {
+    /// Computes `next` again if waiting changes were dropped. Leaves out a waiting change that can
+    /// no longer be applied; the next check refuses it.
+    fn update_next(&mut self) {
         if self.after_drops != AfterDrops::Behind {
             return;
         }
@@ -254,8 +259,8 @@ impl PartitionChanges {
         self.next = Arc::new(next);
     }
 
-    /// Checks the waiting changes again if others were dropped. Called before a job takes them.
-    pub(in super::super) fn settle(&mut self, fabric: &Fabric, answers: &mut Answers) {
+    /// Checks the waiting changes again if some were dropped. Called before a job includes them.
+    pub(in super::super) fn recheck_after_drops(&mut self, fabric: &Fabric, answers: &mut Answers) {
         if self.after_drops != AfterDrops::Checked {
             self.recheck(fabric, answers);
         }
@@ -345,14 +350,14 @@ fn check_room(
         return Ok(());
     };
     let guids: BTreeSet<Guid> = members.keys().copied().collect();
-    let Some(found) = overfull(fabric, before, after, &guids) else {
+    let Some(overfull) = overfull(fabric, before, after, &guids) else {
         return Ok(());
     };
     Err(ChangeError::TableFull {
-        guid: fabric.port(found.at).guid,
-        place: fabric.port_name(fabric.key(found.at)),
-        wanted: found.wanted,
-        capacity: found.capacity,
+        guid: fabric.port(overfull.at).guid,
+        place: fabric.port_name(fabric.key(overfull.at)),
+        wanted: overfull.wanted,
+        capacity: overfull.capacity,
     })
 }
 
@@ -380,8 +385,8 @@ mod tests {
         }
     }
 
-    /// Number of reports that a change was accepted, including repeated ones, and the refused
-    /// tickets.
+    /// Empties the outbox. Returns the number of reports that a change was accepted, including
+    /// repeated reports, and the refused tickets.
     fn drain(outbox: &mut Outbox) -> (usize, Vec<Ticket>) {
         let (mut taken, mut refused) = (0, Vec::new());
         while let Some(effect) = outbox.pop() {
@@ -423,7 +428,7 @@ mod tests {
         );
         for _ in 0..2 {
             let mut answers = Answers::to(&mut work, &mut outbox);
-            changes.settle(&fabric, &mut answers);
+            changes.recheck_after_drops(&fabric, &mut answers);
         }
         assert_eq!(drain(&mut outbox), (11, Vec::new()));
         changes.begin(1, &mut policy);

@@ -1,4 +1,4 @@
-//! The queue of work for the stages: sweeps, plans and repairs that wait.
+//! The queue of waiting work for the stages: sweeps, plans and repairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 use rsm_state::Ticket;
 
-/// Maximum number of causes that an operator sees by name; the others are only counted.
+/// Maximum number of causes that an operator sees by name; further causes are only counted.
 const CAUSES_SHOWN: usize = 3;
 
 /// Pause before the first repair.
@@ -16,8 +16,8 @@ const REPAIR_FIRST: Duration = Duration::from_millis(250);
 /// Longest pause between repairs: a port that stays silent costs a few SMPs in this time.
 const REPAIR_LAST: Duration = Duration::from_secs(30);
 
-/// Number of times that a full sweep gives way to reports of changes. With more, flapping links
-/// could keep it from ever ending.
+/// Maximum number of times that a full sweep gives way to reports of changes. Without a limit,
+/// flapping links could keep the sweep from ever ending.
 const GIVES_WAY: u8 = 4;
 
 /// `first`, doubled this number of `times`, but at most `last`.
@@ -28,7 +28,7 @@ pub(super) fn doubled(first: Duration, times: u32, last: Duration) -> Duration {
 /// Work that waits until the core is idle, or joins the sweep under way.
 #[derive(Default, Debug)]
 pub struct Work {
-    /// The full sweep that waits.
+    /// The full sweep that waits; `None` if none waits.
     everything: Option<FullSweep>,
     /// The full sweep under way; `None` in other passes.
     under_way: Option<FullSweep>,
@@ -44,7 +44,7 @@ pub struct Work {
     route_adaptively: bool,
     /// Switches that reported a change.
     switches: BTreeSet<Guid>,
-    /// Whether `switches` and `ports` were offered to the sweep under way. Reporters that it
+    /// Whether `switches` and `ports` were offered to the sweep under way. Reporters that the sweep
     /// refused, perhaps thousands, are not offered to it again.
     is_offered: bool,
     /// Ports that reported a change.
@@ -57,11 +57,11 @@ pub struct Work {
     more_causes: usize,
     /// Tickets that complete with the work that waits.
     tickets: Vec<Ticket>,
-    /// Switches to sweep later, each with the time from which it is due.
+    /// Switches to sweep later, each with its time.
     later: BTreeMap<Guid, Time>,
     /// Time of the next light sweep, or of the next poll of the master.
     light_at: Option<Time>,
-    /// Time of the next rebalancing step, unless the subnet changes before.
+    /// Time of the next rebalancing step; `None` if none is scheduled.
     rebalance_at: Option<Time>,
     repairs: Repairs,
     /// Time before which no work starts, after a failure.
@@ -73,14 +73,14 @@ pub struct Work {
     uncovered: Option<bool>,
 }
 
-/// A sweep of everything that is to be done.
+/// A full sweep, waiting or under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FullSweep {
     /// Whether to read known tables back as well.
     audit: bool,
-    /// Number of passes for reported changes that still go before the sweep; 0 if none may.
+    /// Number of passes for reported changes that may still precede the sweep.
     gives_way: u8,
-    /// Whether a pass for reported changes has gone before the sweep, or goes before it now.
+    /// Whether a pass for reported changes has preceded the sweep, or precedes it now.
     has_given_way: bool,
 }
 
@@ -95,7 +95,7 @@ impl FullSweep {
         }
     }
 
-    /// A sweep whose end the first Set waits for.
+    /// A sweep that must end before the first Set. Reported changes wait for its end.
     pub(crate) fn before_writing(audit: bool) -> FullSweep {
         FullSweep {
             audit,
@@ -104,8 +104,8 @@ impl FullSweep {
         }
     }
 
-    /// The one sweep that replaces this sweep and another one.
-    fn and(self, other: Option<FullSweep>) -> FullSweep {
+    /// The sweep that replaces this sweep and `other`.
+    fn merged_with(self, other: Option<FullSweep>) -> FullSweep {
         let Some(other) = other else { return self };
         FullSweep {
             audit: self.audit | other.audit,
@@ -123,8 +123,8 @@ struct Repairs {
     at: Option<Time>,
     /// Number of successive repairs that left something to repair.
     in_a_row: u32,
-    /// State when the last repair was scheduled: nodes (by port 0) that had not answered or were
-    /// not written as planned, and ports behind which no node answered.
+    /// Faults at the time when the last repair was scheduled: nodes (by port 0) that had not
+    /// answered or were not written as planned, and ports behind which no node answered.
     awaiting_answer: BTreeSet<PortKey>,
 }
 
@@ -154,8 +154,8 @@ pub enum Next {
         /// Whether to repeat unanswered queries.
         repair: bool,
     },
-    /// Take over: read the parts of the subnet that the first push needs. This standby has read the
-    /// rest before.
+    /// Take over: read the parts of the subnet that the first push needs. This standby has read all
+    /// other parts before.
     Succession,
     /// Read the parts that a takeover would need, while the master is silent.
     ReadAhead,
@@ -176,9 +176,9 @@ pub enum Next {
 }
 
 impl Work {
-    /// Queues a full sweep; a waiting one is merged with it.
+    /// Queues a full sweep, merged with a waiting full sweep.
     pub(crate) fn sweep_everything(&mut self, sweep: FullSweep, cause: impl Into<String>) {
-        self.everything = Some(sweep.and(self.everything));
+        self.everything = Some(sweep.merged_with(self.everything));
         self.add_cause(cause);
     }
 
@@ -196,7 +196,7 @@ impl Work {
                 has_given_way: true,
                 ..sweep
             };
-            self.everything = Some(sweep.and(self.everything));
+            self.everything = Some(sweep.merged_with(self.everything));
         }
     }
 
@@ -206,7 +206,7 @@ impl Work {
     }
 
     /// Queues the reading of [`Next::Succession`].
-    pub(crate) fn succeed(&mut self, cause: impl Into<String>) {
+    pub(crate) fn queue_succession(&mut self, cause: impl Into<String>) {
         self.succession = true;
         self.add_cause(cause);
     }
@@ -232,7 +232,7 @@ impl Work {
     }
 
     /// Queues a switch that reported a change.
-    pub(crate) fn look_at(&mut self, switch: Guid, cause: impl Into<String>) {
+    pub(crate) fn sweep_switch(&mut self, switch: Guid, cause: impl Into<String>) {
         self.later.remove(&switch);
         self.is_offered = false;
         if self.switches.insert(switch) {
@@ -240,13 +240,13 @@ impl Work {
         }
     }
 
-    /// Queues a switch to be swept from `when` on; an earlier call for the same switch counts.
-    pub(crate) fn look_at_later(&mut self, switch: Guid, when: Time) {
+    /// Queues a switch to be swept at `when`, unless it is already queued for a certain time.
+    pub(crate) fn sweep_switch_at(&mut self, switch: Guid, when: Time) {
         self.later.entry(switch).or_insert(when);
     }
 
     /// Queues a port that reported a change.
-    pub(crate) fn look_at_port(&mut self, port: PortKey) {
+    pub(crate) fn read_port(&mut self, port: PortKey) {
         self.is_offered = false;
         if self.ports.insert(port) {
             self.add_cause(format!("{port} changed"));
@@ -257,7 +257,7 @@ impl Work {
     pub fn read_again(&mut self, ports: impl IntoIterator<Item = PortKey>) {
         self.unread.extend(ports);
         if !self.unread.is_empty() {
-            self.add_cause("ports read again that could not report");
+            self.add_cause("ports that could not report a change are read again");
         }
     }
 
@@ -283,13 +283,13 @@ impl Work {
         self.route_adaptively = true;
     }
 
-    /// Records that a plan with the latest multicast groups is being made.
-    pub fn regrouped(&mut self) {
+    /// Records that a plan with the latest multicast groups begins.
+    pub fn record_multicast_plan(&mut self) {
         self.groups = false;
     }
 
-    /// Makes `ticket` complete with the work that waits now.
-    pub fn promise(&mut self, ticket: Ticket) {
+    /// Adds a ticket, which completes with the work that waits now.
+    pub fn add_ticket(&mut self, ticket: Ticket) {
         self.tickets.push(ticket);
     }
 
@@ -298,8 +298,8 @@ impl Work {
         self.tickets.retain(|&waiting| waiting != ticket);
     }
 
-    /// Schedules the repair of a pass's failures. `awaiting_answer` has the missing answers: of
-    /// a known node by its port 0, of an unknown node by the port before it. Nodes in `failed` are
+    /// Schedules the repair of a pass's failures. `awaiting_answer` has the missing answers: port 0
+    /// stands for its node, another port for the unknown node behind it. Nodes in `failed` are
     /// swept as a whole. `has_failed_sets` says whether Sets have failed, perhaps on nodes that
     /// have answered all Gets.
     pub(crate) fn repair_pass(
@@ -310,46 +310,46 @@ impl Work {
         now: Time,
     ) {
         if !awaiting_answer.is_subset(&self.repairs.awaiting_answer) {
-            // The pauses have grown because of other nodes: start again for the new ones.
-            self.repaired();
+            // The pauses have grown because of other faults: start again for the new faults.
+            self.end_repairs();
         }
         if awaiting_answer.is_empty() {
             if has_failed_sets {
-                // The failed Sets are tried again when their repair is due.
+                // Keep the scheduled repair, which repeats the failed Sets.
                 return;
             }
-            self.repaired();
+            self.end_repairs();
         } else {
             self.repair(failed.iter().copied(), now);
         }
         self.repairs.awaiting_answer = awaiting_answer;
     }
 
-    /// Schedules a repair after a pause: a sweep of the missing answers and of `nodes`.
+    /// Schedules a repair after a pause: a sweep for the missing answers and of `nodes`.
     pub fn repair(&mut self, nodes: impl IntoIterator<Item = Guid>, now: Time) {
         let due = now + self.next_pause();
         self.repairs.at = Some(self.repairs.at.map_or(due, |earlier| earlier.min(due)));
         for node in nodes {
-            // A node that is due earlier stays due then.
+            // A node that is queued for an earlier time keeps that time.
             let when = self.later.entry(node).or_insert(due);
             *when = (*when).min(due);
         }
     }
 
-    /// Makes all waiting work wait for the pause of a repair.
+    /// Makes all waiting work wait for the next pause of repairs.
     pub fn postpone(&mut self, now: Time) {
         self.not_before = Some(now + self.next_pause());
     }
 
-    /// The pause before the next repair, twice as long as the last one. Counts a repair.
+    /// The pause before the next repair, twice as long as the last pause. Counts a repair.
     fn next_pause(&mut self) -> Duration {
         let pause = doubled(REPAIR_FIRST, self.repairs.in_a_row, REPAIR_LAST);
         self.repairs.in_a_row = self.repairs.in_a_row.saturating_add(1);
         pause
     }
 
-    /// Ends the pause of [`Work::postpone`]: the cause of the failure is gone.
-    pub fn go_on(&mut self) {
+    /// Ends the pause of [`Work::postpone`], because the cause of the failure is gone.
+    pub fn end_postponement(&mut self) {
         self.not_before = None;
     }
 
@@ -359,7 +359,7 @@ impl Work {
     }
 
     /// Records that nothing is left to repair.
-    pub fn repaired(&mut self) {
+    pub fn end_repairs(&mut self) {
         (self.repairs.in_a_row, self.repairs.at) = (0, None);
     }
 
@@ -368,7 +368,7 @@ impl Work {
         self.repairs.in_a_row
     }
 
-    /// Makes work due whose time has come at `now`.
+    /// Queues the work that was scheduled for `now` or earlier.
     pub fn wake(&mut self, now: Time) {
         let due: Vec<Guid> = self
             .later
@@ -378,7 +378,7 @@ impl Work {
             .collect();
         for guid in due {
             self.later.remove(&guid);
-            self.look_at(guid, format!("{guid} looked at again"));
+            self.sweep_switch(guid, format!("{guid} is read again"));
         }
         if self.not_before.is_some_and(|when| when <= now) {
             self.not_before = None;
@@ -425,8 +425,8 @@ impl Work {
             || self.is_urgent()
     }
 
-    /// Whether work waits that should not wait for the end of a push. Reports of ports can wait,
-    /// because most of them are caused by the push itself, which changes LIDs.
+    /// Whether work waits that should not wait for the end of a push. Reports of ports can wait:
+    /// the push itself, which changes LIDs, causes most of them.
     pub(crate) fn is_urgent(&self) -> bool {
         self.plan
             || self.repairs.is_due
@@ -440,14 +440,14 @@ impl Work {
         self.plan
     }
 
-    /// Records that a plan of the latest state is being made.
-    pub fn planned(&mut self) {
+    /// Records that a plan of the latest state begins.
+    pub fn record_plan(&mut self) {
         (self.plan, self.rebalance) = (false, false);
     }
 
-    /// Takes the next work; `None` if none may start now. Other work that it includes no longer
-    /// waits.
-    pub fn take(&mut self) -> Option<Next> {
+    /// Takes the next work, together with the waiting work that it includes. `None` if no work may
+    /// start now.
+    pub fn take_next(&mut self) -> Option<Next> {
         if self.not_before.is_some() {
             return None;
         }
@@ -489,7 +489,7 @@ impl Work {
             });
         }
         if self.wants_plan() {
-            self.planned();
+            self.record_plan();
             return Some(Next::Plan);
         }
         if std::mem::take(&mut self.groups) {
@@ -511,7 +511,7 @@ impl Work {
     /// parts.
     fn begin_everything(&mut self, sweep: FullSweep) -> Next {
         if sweep.has_given_way {
-            // Behind the causes of many reports it would not be shown.
+            // The first place, so that the causes of many reports do not hide it.
             let cause = "the full sweep that gave way to reported changes";
             self.causes.insert(0, cause.to_owned());
             if self.causes.len() > CAUSES_SHOWN {
@@ -530,17 +530,17 @@ impl Work {
         Next::Everything { audit: sweep.audit }
     }
 
-    /// Offers the switches and ports that reported a change to the sweep under way; the others wait
-    /// for its end. `takes` says whether the sweep accepts a reporter. Returns whether it accepted
-    /// any.
-    pub(crate) fn offer(&mut self, mut takes: impl FnMut(Reporter) -> bool) -> bool {
+    /// Offers the switches and ports that reported a change to the sweep under way. `accepts` says
+    /// whether the sweep accepts a reporter; refused reporters wait for the end of the sweep.
+    /// Returns whether any was accepted.
+    pub(crate) fn offer(&mut self, mut accepts: impl FnMut(Reporter) -> bool) -> bool {
         if std::mem::replace(&mut self.is_offered, true) {
             return false;
         }
         let waiting = self.switches.len() + self.ports.len();
         self.switches
-            .retain(|&switch| !takes(Reporter::Switch(switch)));
-        self.ports.retain(|&port| !takes(Reporter::Port(port)));
+            .retain(|&switch| !accepts(Reporter::Switch(switch)));
+        self.ports.retain(|&port| !accepts(Reporter::Port(port)));
         self.switches.len() + self.ports.len() < waiting
     }
 
@@ -573,7 +573,7 @@ impl Work {
     pub(crate) fn rewrite(&mut self) {
         self.rewrites = true;
         let cause = "every forwarding table is to be written";
-        // A pass in between would write all tables in place of the reported change alone.
+        // Give way to no reports: the pass for a report would already write all tables.
         self.sweep_everything(FullSweep::before_writing(true), cause);
     }
 
@@ -582,9 +582,9 @@ impl Work {
         std::mem::take(&mut self.rewrites)
     }
 
-    /// Records the end of a full sweep. If it did not reach all known nodes (`is_incomplete`), it
-    /// is repeated when they answer again.
-    pub(crate) fn note_coverage(&mut self, audit: bool, is_incomplete: bool) {
+    /// Records the end of a full sweep. If the sweep did not reach all known nodes
+    /// (`is_incomplete`), it is repeated when the missing nodes answer again.
+    pub(crate) fn record_coverage(&mut self, audit: bool, is_incomplete: bool) {
         self.uncovered = is_incomplete.then_some(audit);
     }
 
@@ -593,11 +593,11 @@ impl Work {
         self.uncovered.is_none()
     }
 
-    /// Repeats the last full sweep if it did not reach all known nodes. The caller has got answers
-    /// of nodes that were silent before.
-    pub(crate) fn cover(&mut self) {
+    /// Repeats the last full sweep if it did not reach all known nodes. Called when nodes answer
+    /// that were silent before.
+    pub(crate) fn repeat_uncovered_sweep(&mut self) {
         if let Some(audit) = self.uncovered.take() {
-            let cause = "nodes answer that a full sweep could not pass";
+            let cause = "nodes answer that were silent in a full sweep";
             self.sweep_everything(FullSweep::in_use(audit), cause);
         }
     }
@@ -611,7 +611,7 @@ impl Work {
         text
     }
 
-    /// Time before which no work starts, after a failure; else `None`.
+    /// Time before which no work starts, because of a failure; `None` if work may start now.
     pub fn not_before(&self) -> Option<Time> {
         self.not_before
     }
@@ -624,12 +624,12 @@ impl Work {
         text
     }
 
-    /// Tickets of the work that is being done.
+    /// Takes the tickets of the work that is being done.
     pub(crate) fn take_tickets(&mut self) -> Vec<Ticket> {
         std::mem::take(&mut self.tickets)
     }
 
-    /// Adds a cause of the work that waits, unless it is named already.
+    /// Adds a cause of the waiting work, unless the list has it already.
     fn add_cause(&mut self, cause: impl Into<String>) {
         let cause = cause.into();
         if self.causes.contains(&cause) {

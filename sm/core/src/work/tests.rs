@@ -19,44 +19,48 @@ fn targets(switches: &[Guid], ports: &[PortKey], unread: &[PortKey], repair: boo
 }
 
 #[test]
-fn sweep_of_everything_covers_other_sweeps() {
+fn full_sweep_replaces_all_other_waiting_sweeps() {
     let mut work = Work::default();
-    work.look_at(SWITCH, "trap");
-    work.look_at_port(PORT);
+    work.sweep_switch(SWITCH, "trap");
+    work.read_port(PORT);
     work.read_again([PORT]);
     work.sweep_lightly();
     work.sweep_everything(FullSweep::before_writing(false), "requested");
     work.sweep_everything(FullSweep::in_use(true), "requested");
-    assert_eq!(work.take(), Some(Next::Everything { audit: true }));
-    assert_eq!(work.take(), None);
+    assert_eq!(work.take_next(), Some(Next::Everything { audit: true }));
+    assert_eq!(work.take_next(), None);
     assert!(work.is_empty());
 }
 
 #[test]
 fn reported_changes_go_before_a_full_sweep_four_times() {
     let mut work = Work::default();
-    work.look_at(SWITCH, "trap");
+    work.sweep_switch(SWITCH, "trap");
     work.sweep_everything(FullSweep::in_use(true), "requested");
     for round in 0..GIVES_WAY {
-        assert_eq!(work.take(), targets(&[SWITCH], &[], &[], false), "{round}");
+        assert_eq!(
+            work.take_next(),
+            targets(&[SWITCH], &[], &[], false),
+            "{round}"
+        );
         assert!(work.owes_full_sweep());
         assert!(!work.is_urgent(), "the push for the change goes on");
         if round % 2 == 0 {
-            assert_eq!(work.take(), Some(Next::Everything { audit: true }));
+            assert_eq!(work.take_next(), Some(Next::Everything { audit: true }));
             assert!(
                 work.take_cause()
                     .starts_with("the full sweep that gave way")
             );
             assert!(!work.full_sweep_gives_way(), "nothing is reported");
-            work.look_at(SWITCH, "trap");
+            work.sweep_switch(SWITCH, "trap");
             assert!(work.full_sweep_gives_way(), "{round}");
             work.sweep_everything_after_reports();
         } else {
-            work.look_at(SWITCH, "trap");
+            work.sweep_switch(SWITCH, "trap");
         }
     }
-    assert_eq!(work.take(), Some(Next::Everything { audit: true }));
-    work.look_at(SWITCH, "trap");
+    assert_eq!(work.take_next(), Some(Next::Everything { audit: true }));
+    work.sweep_switch(SWITCH, "trap");
     assert!(!work.full_sweep_gives_way());
     assert!(!work.owes_full_sweep());
 }
@@ -65,32 +69,32 @@ fn reported_changes_go_before_a_full_sweep_four_times() {
 fn sweep_before_writing_never_gives_way_and_replaces_a_sweep_that_gave_way() {
     let mut work = Work::default();
     work.sweep_everything(FullSweep::in_use(true), "requested");
-    work.take();
-    work.look_at(SWITCH, "trap");
+    work.take_next();
+    work.sweep_switch(SWITCH, "trap");
     work.sweep_everything_after_reports();
     work.sweep_everything(FullSweep::before_writing(false), "the local port came up");
     assert!(work.is_urgent());
-    assert_eq!(work.take(), Some(Next::Everything { audit: true }));
-    work.look_at(SWITCH, "trap");
+    assert_eq!(work.take_next(), Some(Next::Everything { audit: true }));
+    work.sweep_switch(SWITCH, "trap");
     assert!(!work.full_sweep_gives_way());
-    assert_eq!(work.take(), targets(&[SWITCH], &[], &[], false));
-    assert_eq!(work.take(), None);
+    assert_eq!(work.take_next(), targets(&[SWITCH], &[], &[], false));
+    assert_eq!(work.take_next(), None);
 }
 
-/// A sweep that finds no change is not followed by a plan, so the wanted plan must stay queued.
+/// No plan follows a sweep that finds no change, so the wanted plan must stay queued.
 #[test]
 fn sweep_leaves_a_wanted_plan_waiting() {
     let mut work = Work::default();
     work.plan_again("a flapping link is quiet");
     work.sweep_everything(FullSweep::in_use(false), "requested");
-    assert_eq!(work.take(), Some(Next::Everything { audit: false }));
-    work.look_at(SWITCH, "trap");
-    assert_eq!(work.take(), targets(&[SWITCH], &[], &[], false));
+    assert_eq!(work.take_next(), Some(Next::Everything { audit: false }));
+    work.sweep_switch(SWITCH, "trap");
+    assert_eq!(work.take_next(), targets(&[SWITCH], &[], &[], false));
     assert!(work.wants_plan());
-    work.planned();
-    assert_eq!(work.take(), None);
+    work.record_plan();
+    assert_eq!(work.take_next(), None);
     work.plan_again("a flapping link is quiet");
-    assert_eq!(work.take(), Some(Next::Plan));
+    assert_eq!(work.take_next(), Some(Next::Plan));
     assert!(work.is_empty());
 }
 
@@ -99,25 +103,25 @@ fn targets_precede_light_sweep_and_master_poll() {
     let mut work = Work::default();
     work.sweep_lightly();
     work.read_again([PORT]);
-    work.look_at(SWITCH, "trap");
-    assert_eq!(work.take(), targets(&[SWITCH], &[], &[PORT], false));
-    assert_eq!(work.take(), Some(Next::Lightly));
+    work.sweep_switch(SWITCH, "trap");
+    assert_eq!(work.take_next(), targets(&[SWITCH], &[], &[PORT], false));
+    assert_eq!(work.take_next(), Some(Next::Lightly));
     work.poll_master();
-    assert_eq!(work.take(), Some(Next::Master));
-    assert_eq!(work.take(), None);
+    assert_eq!(work.take_next(), Some(Next::Master));
+    assert_eq!(work.take_next(), None);
 }
 
 #[test]
 fn switch_queued_twice_for_later_is_swept_at_the_first_time() {
     let mut work = Work::default();
-    work.look_at_later(SWITCH, at(50));
-    work.look_at_later(SWITCH, at(90));
+    work.sweep_switch_at(SWITCH, at(50));
+    work.sweep_switch_at(SWITCH, at(90));
     assert!(!work.is_due() && !work.is_empty());
-    assert_eq!(work.next_wake(), Some(at(50)), "the first time counts");
+    assert_eq!(work.next_wake(), Some(at(50)), "the earlier time applies");
     work.wake(at(49));
-    assert_eq!(work.take(), None);
+    assert_eq!(work.take_next(), None);
     work.wake(at(50));
-    assert_eq!(work.take(), targets(&[SWITCH], &[], &[], false));
+    assert_eq!(work.take_next(), targets(&[SWITCH], &[], &[], false));
     assert!(work.is_empty());
 }
 
@@ -132,12 +136,12 @@ fn repair_pause_grows_until_a_repair_succeeds() {
         pauses.push(due.since(now));
         now = due;
         work.wake(now);
-        assert_eq!(work.take(), targets(&[SWITCH], &[], &[], true));
+        assert_eq!(work.take_next(), targets(&[SWITCH], &[], &[], true));
     }
     assert_eq!(pauses[0], REPAIR_FIRST);
     assert!(pauses.is_sorted());
     assert_eq!(pauses.last(), Some(&REPAIR_LAST));
-    work.repaired();
+    work.end_repairs();
     work.repair([], now);
     assert_eq!(work.next_wake(), Some(now + REPAIR_FIRST));
 }
@@ -151,7 +155,7 @@ fn second_failure_does_not_delay_a_repair() {
     work.repair([SWITCH], at(100));
     assert_eq!(work.next_wake(), Some(at(250)));
     work.wake(at(250));
-    assert_eq!(work.take(), targets(&[SWITCH], &[], &[], true));
+    assert_eq!(work.take_next(), targets(&[SWITCH], &[], &[], true));
 }
 
 #[test]
@@ -159,19 +163,19 @@ fn postponed_work_waits_despite_new_work() {
     let mut work = Work::default();
     work.sweep_everything(FullSweep::before_writing(false), "start");
     work.postpone(at(0));
-    work.look_at(SWITCH, "trap");
-    assert_eq!(work.take(), None);
+    work.sweep_switch(SWITCH, "trap");
+    assert_eq!(work.take_next(), None);
     let due = work.next_wake().unwrap();
     work.wake(due);
-    assert_eq!(work.take(), Some(Next::Everything { audit: false }));
+    assert_eq!(work.take_next(), Some(Next::Everything { audit: false }));
 }
 
 #[test]
 fn causes_of_a_trap_storm_are_cut_to_three() {
     let mut work = Work::default();
     for switch in 0..100 {
-        work.look_at(Guid(switch), format!("trap 128 from {switch}"));
-        work.look_at(Guid(switch), "again");
+        work.sweep_switch(Guid(switch), format!("trap 128 from {switch}"));
+        work.sweep_switch(Guid(switch), "again");
     }
     assert_eq!(
         work.take_cause(),
@@ -183,25 +187,25 @@ fn causes_of_a_trap_storm_are_cut_to_three() {
 #[test]
 fn changed_switch_is_urgent_and_changed_port_is_not() {
     let mut work = Work::default();
-    work.look_at_port(PORT);
+    work.read_port(PORT);
     work.read_again([PORT]);
     assert!(work.is_due() && !work.is_urgent());
-    work.look_at(SWITCH, "trap");
+    work.sweep_switch(SWITCH, "trap");
     assert!(work.is_urgent());
 }
 
 #[test]
-fn succession_precedes_reports_and_is_covered_by_a_full_sweep() {
+fn succession_precedes_reports_and_a_full_sweep_replaces_it() {
     let mut work = Work::default();
-    work.look_at(Guid(1), "trap");
-    work.succeed("the master is gone");
+    work.sweep_switch(Guid(1), "trap");
+    work.queue_succession("the master is gone");
     assert!(work.is_urgent());
-    assert_eq!(work.take(), Some(Next::Succession));
-    assert!(matches!(work.take(), Some(Next::Targets { .. })));
-    work.succeed("the master is gone");
+    assert_eq!(work.take_next(), Some(Next::Succession));
+    assert!(matches!(work.take_next(), Some(Next::Targets { .. })));
+    work.queue_succession("the master is gone");
     work.sweep_everything(FullSweep::in_use(false), "the local port came up");
-    assert_eq!(work.take(), Some(Next::Everything { audit: false }));
-    assert_eq!(work.take(), None);
+    assert_eq!(work.take_next(), Some(Next::Everything { audit: false }));
+    assert_eq!(work.take_next(), None);
 }
 
 #[test]
@@ -209,7 +213,7 @@ fn refused_reporters_are_offered_again_only_after_a_new_report_or_to_another_swe
     let [a, b] = [1, 2].map(|guid| Reporter::Switch(Guid(guid)));
     let port = PortKey::new(Guid(3), PortNum(1));
     let mut work = Work::default();
-    work.look_at(Guid(1), "a trap");
+    work.sweep_switch(Guid(1), "a trap");
     let mut offered = Vec::new();
     let mut offer = |work: &mut Work| {
         work.offer(|reporter| {
@@ -220,15 +224,18 @@ fn refused_reporters_are_offered_again_only_after_a_new_report_or_to_another_swe
     };
     assert_eq!(offer(&mut work), [a]);
     assert_eq!(offer(&mut work), []);
-    work.look_at(Guid(2), "a trap");
+    work.sweep_switch(Guid(2), "a trap");
     assert_eq!(offer(&mut work), [a, b]);
     assert_eq!(offer(&mut work), []);
-    work.look_at_port(port);
+    work.read_port(port);
     assert_eq!(offer(&mut work), [a, b, Reporter::Port(port)]);
-    work.look_at_port(port);
+    work.read_port(port);
     assert_eq!(offer(&mut work).len(), 3);
     assert_eq!(offer(&mut work), []);
-    assert!(work.take().is_some(), "they wait for a sweep of their own");
-    work.look_at(Guid(1), "a trap");
+    assert!(
+        work.take_next().is_some(),
+        "they wait for a sweep of their own"
+    );
+    work.sweep_switch(Guid(1), "a trap");
     assert_eq!(offer(&mut work), [a]);
 }

@@ -1,4 +1,4 @@
-//! Failed Sets of a push: counts the misses of their nodes, and makes findings.
+//! Failed Sets of a push: counts the misses of their nodes, and reports the Sets as findings.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -21,12 +21,13 @@ pub(in super::super) fn count_misses(inventory: &mut Inventory, failures: &[Fail
     }
 }
 
-/// Findings about failed Sets. Sets of several blocks of one table with one cause share a finding.
+/// Findings about failed Sets. Sets of blocks of the same table that failed for the same cause
+/// share a finding.
 pub(in super::super) fn findings(inventory: &Inventory, failures: &[FailedSet]) -> Vec<Finding> {
     // A silent switch has hundreds of blocks with the same finding.
-    let mut known = HashSet::new();
+    let mut reported = HashSet::new();
     let is_first =
-        |failure: &&FailedSet| known.insert((failure.task.of_first_block(), failure.cause));
+        |failure: &&FailedSet| reported.insert((failure.task.of_first_block(), failure.cause));
     let mut findings: Vec<Finding> = failures
         .iter()
         .filter(is_first)

@@ -1,5 +1,5 @@
-//! State of writing plans to the hardware, from push to push: the last comparison, fields that
-//! devices do not keep, hosts that must register again, and whether the last push left work undone.
+//! State of writing that lasts from push to push: the last comparison, fields that devices do not
+//! keep, hosts that must register again, and whether the last push left work undone.
 
 pub(super) mod failures;
 mod unverified;
@@ -37,7 +37,7 @@ pub(super) struct Writing {
     /// See [`Writing::tables_decided`].
     tables_decided: Mark,
     /// Whether Sets of adaptive routing wait for the end of the push.
-    puts_adaptive_off: bool,
+    adaptive_sets_wait: bool,
     /// Whether planned changes were not written, so that the hardware differs from the plan
     /// although no sweep finds a change.
     is_open: bool,
@@ -60,11 +60,11 @@ impl Writing {
         }
     }
 
-    /// Continues after another manager: nothing was compared with the tables that it wrote.
+    /// Continues after another manager was master: the tables that it wrote were not compared yet.
     pub(super) fn adopt(&mut self, not_kept: NotKept, everybody: bool) {
         *self = Writing {
             mismatches: std::mem::take(&mut self.mismatches),
-            puts_adaptive_off: self.puts_adaptive_off,
+            adaptive_sets_wait: self.adaptive_sets_wait,
             is_open: self.is_open,
             was_interrupted: self.was_interrupted,
             ..Writing::new(not_kept, everybody)
@@ -72,7 +72,7 @@ impl Writing {
     }
 
     /// Forgets the fields that devices did not keep, so that each is tried once more: settings or
-    /// firmware may have changed. All written tables are decided about again.
+    /// firmware may have changed. Also makes the core decide again which tables count as held.
     pub(super) fn forget_learnt(&mut self) {
         self.not_kept = NotKept::default();
         self.tables_decided = Mark::default();
@@ -105,7 +105,7 @@ impl Writing {
         !self.reregister.is_empty()
     }
 
-    /// The hardware in `inventory` and `plan`, to be compared.
+    /// The comparison of the hardware in `inventory` with `plan`.
     pub(super) fn comparison<'a>(
         &'a self,
         inventory: &'a Inventory,
@@ -124,7 +124,8 @@ impl Writing {
     }
 
     /// Compares the hardware with `plan`, as far as it may differ since the last comparison.
-    /// Returns the differences, and, if everything was compared, why.
+    /// Returns the differences, and the reason for comparing everything; `None` if only parts were
+    /// compared.
     pub(super) fn compare(
         &mut self,
         inventory: &Inventory,
@@ -144,8 +145,8 @@ impl Writing {
         (changes, whole)
     }
 
-    /// Adds the differences between the held multicast tables and `plan` to `changes`. Returns why
-    /// all tables were compared; `None` if only some were.
+    /// Adds the differences between the held multicast tables and `plan` to `changes`. Returns the
+    /// reason for comparing all tables; `None` if only some were compared.
     pub(super) fn compare_multicast(
         &mut self,
         inventory: &Inventory,
@@ -159,7 +160,8 @@ impl Writing {
     }
 
     /// Compares the parts that a push has written with the plan, at the end of the push. A bring-up
-    /// writes every port and switch; the first repair afterwards must not wait for this comparison.
+    /// writes every port and switch: without this call, the first repair would have to compare
+    /// all of them.
     pub(super) fn compare_written(
         &mut self,
         inventory: &Inventory,
@@ -182,34 +184,34 @@ impl Writing {
     }
 
     /// Makes the next comparison start from `last_comparison`, which was made with a plan ahead.
-    pub(super) fn go_on_from(&mut self, last_comparison: LastComparison) {
+    pub(super) fn start_comparison_from(&mut self, last_comparison: LastComparison) {
         self.last_comparison = Some(last_comparison);
     }
 
-    /// Removes Sets of adaptive routing from `changes` that must wait for forwarding tables.
+    /// Removes the Sets of adaptive routing from `changes` that must wait for forwarding tables.
     pub(super) fn fit_adaptive(
         &mut self,
         changes: &mut Changes,
         plan: &Plan,
         inventory: &Inventory,
     ) {
-        self.puts_adaptive_off = changes.fit_adaptive(plan, inventory);
+        self.adaptive_sets_wait = changes.fit_adaptive(plan, inventory);
     }
 
     /// Whether Sets of adaptive routing wait; true only once.
-    pub(super) fn take_adaptive(&mut self) -> bool {
-        std::mem::take(&mut self.puts_adaptive_off)
+    pub(super) fn take_adaptive_waits(&mut self) -> bool {
+        std::mem::take(&mut self.adaptive_sets_wait)
     }
 
-    /// Records that a push of these changes begins. The caller does so unless the push concerns
-    /// only multicast tables.
+    /// Records that a push of these changes begins. Not called for pushes of multicast tables
+    /// alone.
     pub(super) fn begin(&mut self, changes: &Changes) {
         self.reregister.begin(changes);
-        self.note_mismatches(changes);
+        self.record_mismatches(changes);
     }
 
     /// Records the links whose MTU or VLs are not as planned.
-    pub(super) fn note_mismatches(&mut self, changes: &Changes) {
+    pub(super) fn record_mismatches(&mut self, changes: &Changes) {
         self.mismatches.clone_from(&changes.mismatches);
     }
 
@@ -218,8 +220,8 @@ impl Writing {
         &self.mismatches
     }
 
-    /// Records that there is nothing to write.
-    pub(super) fn settle(&mut self) {
+    /// Records that the hardware holds the plan.
+    pub(super) fn record_nothing_to_write(&mut self) {
         (self.is_open, self.was_interrupted) = (false, false);
     }
 
@@ -260,8 +262,8 @@ impl Writing {
         self.tables_decided
     }
 
-    /// Records that the core has decided for all writes up to `mark`.
-    pub(super) fn note_decided(&mut self, mark: Mark) {
+    /// Sets the position to which [`Writing::tables_decided`] refers.
+    pub(super) fn set_tables_decided(&mut self, mark: Mark) {
         self.tables_decided = mark;
     }
 }

@@ -16,19 +16,22 @@ use super::Writing;
 /// Maximum number of mismatched links with a finding each: a wrong setting causes thousands.
 const MISMATCHES_SHOWN: usize = 16;
 
-/// The result of [`Writing::settle_readings`].
+/// The result of [`Writing::verify_readings`].
 #[derive(Clone, Copy, Default, Debug)]
-pub(in super::super) struct Settled {
-    /// Ports with unverified Sets were read: the difference must be computed again.
+pub(in super::super) struct VerifiedReadings {
+    /// Whether ports with unverified Sets were read, so that the difference must be computed again.
     pub(in super::super) were_read: bool,
-    /// Whether devices turned out not to keep a field, which must be stored.
+    /// Whether devices turned out not to keep a field; that must be stored.
     pub(in super::super) learned: bool,
 }
 
 impl Writing {
     /// Compares the unverified Sets of ports with the PortInfo that the last sweep read. Fields
     /// that a device did not keep are recorded for its kind.
-    pub(in super::super) fn settle_readings(&mut self, inventory: &mut Inventory) -> Settled {
+    pub(in super::super) fn verify_readings(
+        &mut self,
+        inventory: &mut Inventory,
+    ) -> VerifiedReadings {
         let unverified = inventory.unverified.iter();
         let read: Vec<(PortKey, UnverifiedSet)> = unverified
             .filter(|(_, set)| set.reading == Reading::New)
@@ -44,10 +47,10 @@ impl Writing {
                 continue;
             };
             let open = set.fields.differing(&set.asked, info);
-            let is_reached = reached(&set.asked, info);
+            let is_reached = has_reached(&set.asked, info);
             let essential = open.and(FieldMask::ESSENTIAL);
-            // A port that was reset since the Set holds none of its fields, and says nothing about
-            // its kind of device.
+            // A port that was reset after the Set holds none of the fields, which shows nothing
+            // about its kind of device.
             let was_reset = info.lid() != set.asked.lid() || is_below_armed(key, info);
             if !was_reset {
                 learned |= self.not_kept.learn(kind, open);
@@ -58,20 +61,20 @@ impl Writing {
                 inventory.unverified.contradict(key);
             }
         }
-        Settled {
+        VerifiedReadings {
             were_read: !read.is_empty(),
             learned,
         }
     }
 
-    /// Whether a link is to be bounced next, to change its MTU or VLs.
+    /// Whether a link must be bounced to change its MTU or VLs.
     pub(in super::super) fn has_to_bounce(&self, inventory: &Inventory) -> bool {
         next_bounce(inventory, &self.mismatches).is_some()
     }
 }
 
-/// Ports to read because of unverified Sets: one of each kind of device, and every port with
-/// essential fields that are not verified.
+/// Ports to read because of unverified Sets: one port of each kind of device, and every port with
+/// unverified essential fields.
 pub(in super::super) fn unverified_ports(inventory: &Inventory) -> Vec<PortKey> {
     let mut kinds = BTreeSet::new();
     let unverified = inventory.unverified.iter();
@@ -152,8 +155,8 @@ fn kind_of(inventory: &Inventory, key: PortKey) -> Option<DeviceKind> {
     Some(DeviceKind::of(&node.info, key.port))
 }
 
-/// Whether a port is in the state that a Set asked for, or beyond.
-fn reached(asked: &PortInfo, info: &PortInfo) -> bool {
+/// Whether a port is in the state that a Set asked for, or in a higher state.
+fn has_reached(asked: &PortInfo, info: &PortInfo) -> bool {
     match asked.port_state() {
         PortState::Armed => matches!(info.port_state(), PortState::Armed | PortState::Active),
         PortState::Active => info.port_state() == PortState::Active,
