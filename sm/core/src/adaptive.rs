@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_hardware::push::{Cause, FailedSet, Task};
-use rsm_hardware::sweep::adaptive::{can_route_adaptively, fail, pass, to_read_back};
+use rsm_hardware::sweep::adaptive::{can_route_adaptively, fail, pass, read_back_queries};
 use rsm_hardware::sweep::adaptive_trials::TrialFault;
 use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::Guid;
@@ -100,7 +100,7 @@ pub(super) fn read_back(
             continue;
         };
         if holds_tables(plan, adaptive, guid, switch) {
-            let questions = to_read_back(guid, switch, adaptive.group_top);
+            let questions = read_back_queries(guid, switch, adaptive.group_top);
             inventory.adaptive_trials.begin(guid, questions);
             work.sweep_switch(guid, "tables of adaptive routing are read back");
         }

@@ -323,7 +323,7 @@ impl Core {
         }
         self.decide_tables();
         self.note_foreign_writes(&mut sweep, now);
-        self.plan_by_adaptive_news();
+        self.plan_for_adaptive_switches();
         let verified = self.writing.verify_readings(&mut self.inventory);
         if verified.learned {
             self.remember();
@@ -358,13 +358,13 @@ impl Core {
             self.recorder.join(&cause);
         }
         sweep.finish(&mut self.inventory);
-        self.inventory.rights.date(now);
+        self.inventory.rights.stamp_and_expire(now);
         self.follow_generations();
         let new_capabilities = self.inventory.hardware.take_new_capabilities();
         if new_capabilities && self.config.policy.adaptive.is_on() {
             // The capabilities of hosts matter as well: they show which hosts accept packets out
             // of order.
-            self.inventory.adaptive_trials.note_news();
+            self.inventory.adaptive_trials.record_capable_switch();
         }
         if self.inventory.hardware.habits.take_news() | new_capabilities {
             self.remember();

@@ -169,7 +169,7 @@ impl Core {
     /// these links could come up later.
     fn disable_down_ports(&mut self) {
         let disabled = self.trials.detours.in_force().disabled();
-        let down = disabled.filter(|&port| self.inventory.is_dark(port));
+        let down = disabled.filter(|&port| self.inventory.may_come_up(port));
         for port in down.collect::<Vec<PortKey>>() {
             self.inventory.link_orders.insert(port, LinkStep::Disable);
         }

@@ -198,7 +198,7 @@ impl Core {
         failures::count_misses(&mut self.inventory, failures);
         let nodes: Vec<Guid> = nodes.into_iter().collect();
         adaptive::count_failures(&mut self.inventory, failures);
-        self.plan_by_adaptive_news();
+        self.plan_for_adaptive_switches();
         self.continue_adaptive(push.is_complete(), now);
         self.work.read_again(report.unread());
         self.work.read_again(unverified_ports(&self.inventory));
@@ -289,13 +289,13 @@ impl Core {
         };
         if let Some(planned) = plan.adaptive.as_deref() {
             adaptive::read_back(plan, planned, &mut self.inventory, &mut self.work, now);
-            self.plan_by_adaptive_news();
+            self.plan_for_adaptive_switches();
         }
     }
 
     /// Plans again if the set of switches that can route adaptively has changed.
-    pub(super) fn plan_by_adaptive_news(&mut self) {
-        if self.inventory.adaptive_trials.take_news() && self.plans.in_force().is_some() {
+    pub(super) fn plan_for_adaptive_switches(&mut self) {
+        if self.inventory.adaptive_trials.take_plan_outdated() && self.plans.in_force().is_some() {
             self.work
                 .plan_again("other switches can route adaptively than before");
         }
@@ -354,7 +354,8 @@ impl Core {
                 self.remember();
             }
         }
-        self.recorder.record_whole(self.inventory.take_searched());
+        self.recorder
+            .record_whole(self.inventory.take_full_search_reason());
         if let Some(convergence) = self.recorder.finish(pushed, now, &self.client.stats()) {
             let convergence = Arc::new(convergence);
             // Thousands of joins cause as many multicast passes, which would fill the history.

@@ -1,7 +1,7 @@
 //! The members of multicast groups, as input of plans.
 //!
 //! ```text
-//! registered members ─▶ inherited members added ─▶ virtual ports replaced by physical ports ─▶ plan
+//! registered members ─▶ and inherited members ─▶ virtual ports become physical ports ─▶ plan
 //! ```
 
 mod held_masks;

@@ -257,7 +257,7 @@ impl Work {
     pub fn read_again(&mut self, ports: impl IntoIterator<Item = PortKey>) {
         self.unread.extend(ports);
         if !self.unread.is_empty() {
-            self.add_cause("ports that could not report a change are read again");
+            self.add_cause("ports read again that could not report");
         }
     }
 

@@ -1,10 +1,10 @@
 //! Compares the planned groups and entries of adaptive routing with the groups and entries that a
 //! switch holds.
 //!
-//! A switch whose tables change first returns to its forwarding table. Then it gets groups and
-//! entries, which have no effect meanwhile. Finally it forwards by them again. No packet is
-//! therefore forwarded by a half-written table, even if a Set of the forwarding table changes other
-//! tables of the switch as well.
+//! A switch whose tables change first returns to its linear forwarding table. Then it gets groups
+//! and entries, which have no effect at that time. Finally it forwards by groups again. Therefore
+//! no packet is forwarded by a half-written table, even if a Set of the forwarding table changes
+//! other tables of the switch as well.
 
 use std::collections::BTreeSet;
 
@@ -24,18 +24,18 @@ use crate::sweep::inventory::Inventory;
 /// The adaptive routing Sets of one switch, in the order in which they are sent.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct AdaptiveChange {
-    /// ARInfo with groups out of force; `None` if the switch holds it already.
+    /// ARInfo with groups out of force; `None` if the switch already holds this content.
     pub prepare: Option<ArInfo>,
     /// Whether `prepare` takes groups out of force that are in force at present.
     pub leaves: bool,
-    /// Blocks with groups that differ and do not become empty, lowest first.
+    /// Blocks with groups that differ from the plan and do not become empty, lowest first.
     pub groups: Vec<u16>,
-    /// Blocks of entries whose content differs, lowest first.
+    /// Blocks of entries whose content differs from the plan, lowest first.
     pub entries: Vec<u16>,
     /// Blocks with groups that become empty, lowest first. They are written after the entries, so
     /// that no entry names an empty group.
     pub emptied: Vec<u16>,
-    /// ARInfo with groups in force; `None` if the switch holds it already.
+    /// ARInfo with groups in force; `None` if the switch already holds this content.
     pub enable: Option<ArInfo>,
 }
 
@@ -56,7 +56,7 @@ impl AdaptiveChange {
     }
 
     /// Drops every Set except the one that takes groups out of force.
-    fn only_leave(&mut self) {
+    fn keep_only_leaving(&mut self) {
         *self = match self.leaves {
             true => AdaptiveChange {
                 prepare: self.prepare,
@@ -68,7 +68,7 @@ impl AdaptiveChange {
     }
 
     /// The change that takes groups out of force.
-    fn leave(info: ArInfo) -> AdaptiveChange {
+    fn leaving(info: ArInfo) -> AdaptiveChange {
         AdaptiveChange {
             prepare: Some(info),
             leaves: true,
@@ -77,8 +77,8 @@ impl AdaptiveChange {
     }
 }
 
-/// The content to write to a block of groups. If `keeps` is true, groups that become empty keep the
-/// ports that the switch holds; otherwise the content is as planned.
+/// The content to write to a block of groups: the planned content, except that groups that become
+/// empty keep the ports that the switch holds if `keeps` is true.
 pub(crate) fn planned_groups(
     table: &AdaptiveTable,
     switch: &InventorySwitch,
@@ -93,8 +93,8 @@ pub(crate) fn planned_groups(
         let ports: PortMask = match (keeps && own.is_empty() && !is_no_group, is_known) {
             (false, _) => own,
             (true, true) => held,
-            // An entry from an earlier run may name this group. Until the entries are written, it
-            // gets the ports of the block's other group.
+            // An entry from an earlier run may name this group. Until the entries are written, the
+            // group gets the ports of the block's other group.
             (true, false) => wanted[1 - index],
         };
         content.set_ports(index, ports.ports());
@@ -120,14 +120,14 @@ pub(super) fn of_switch(
     };
     let is_on = info.uses_groups();
     if is_on && !switch.adaptive.is_own() {
-        // The groups are of another manager: see `taken_over_tables`.
+        // `taken_over_tables` decides about groups of another manager.
         return none;
     }
     let adaptive = plan.adaptive.as_deref();
     match adaptive.filter(|adaptive| adaptive.switches.contains(&guid)) {
         None if is_on => {
             let mut info = info;
-            AdaptiveChange::leave(*info.disable())
+            AdaptiveChange::leaving(*info.disable())
         }
         None => none,
         Some(adaptive) => of_adaptive(
@@ -211,29 +211,29 @@ impl Changes {
     /// together with the forwarding tables that they were proved with. Returns whether Sets must
     /// wait for a later push.
     ///
-    /// A push that changes forwarding tables takes groups out of force, except those that the plan
-    /// proved to be safe meanwhile, and puts none in force. Groups come into force once all
-    /// switches hold their forwarding tables.
+    /// A push that changes forwarding tables takes groups out of force, except groups that the plan
+    /// proved to be safe during the push. It puts no groups in force: that waits until all switches
+    /// hold their forwarding tables.
     pub fn fit_adaptive(&mut self, plan: &Plan, inventory: &Inventory) -> bool {
         let mute = &plan.transition.mute;
         let writes_tables = self.blocks() > 0;
-        let mut put_off = false;
+        let mut must_wait = false;
         if writes_tables {
-            put_off |= self.leave_groups(plan, inventory);
+            must_wait |= self.leave_groups(plan, inventory);
         }
         let is_foreign = |guid: &Guid| {
             let node = inventory.hardware.node(*guid);
             let switch = node.and_then(|node| node.switch.as_ref());
             switch.is_some_and(|switch| switch.keeps_adaptive_routing || !switch.adaptive.is_own())
         };
-        let ends = |guid: &Guid| {
+        let ends_foreign = |guid: &Guid| {
             let change = self.switches.get(guid);
             change.is_some_and(|change| change.ar_info.is_some())
         };
         let foreign: Vec<Guid> = inventory.hardware.adaptive().filter(is_foreign).collect();
         // A switch that does not answer, or keeps groups of another manager, may send packets to
         // any port.
-        let waits = !mute.is_empty() || !foreign.iter().all(ends);
+        let waits = !mute.is_empty() || !foreign.iter().all(ends_foreign);
         let writes_tables = writes_tables || !foreign.is_empty();
         let opening: BTreeSet<Guid> = self
             .ports
@@ -245,23 +245,23 @@ impl Changes {
             let is_opening = opening.contains(&guid);
             if writes_tables || waits || is_opening {
                 let had_more = !change.adaptive.is_empty();
-                change.adaptive.only_leave();
-                put_off |= had_more && !waits;
+                change.adaptive.keep_only_leaving();
+                must_wait |= had_more && !waits;
             }
             if mute.contains(&guid) {
                 change.adaptive = AdaptiveChange::default();
             }
         }
         self.switches.retain(|_, change| !change.is_empty());
-        put_off
+        must_wait
     }
 
-    /// Adds Sets that take groups out of force on switches where they may not stay while forwarding
-    /// tables change. Returns whether there are any such switches.
+    /// Adds Sets that take groups out of force on switches where groups may not stay in force while
+    /// forwarding tables change. Returns whether there are such switches.
     fn leave_groups(&mut self, plan: &Plan, inventory: &Inventory) -> bool {
         let adaptive = plan.adaptive.as_deref();
         let stays = |guid: &Guid| adaptive.is_some_and(|adaptive| adaptive.kept.contains(guid));
-        let mut any = false;
+        let mut has_any = false;
         for guid in inventory.hardware.adaptive().filter(|guid| !stays(guid)) {
             let node = inventory.hardware.node(guid);
             let switch = node.and_then(|node| node.switch.as_ref());
@@ -272,10 +272,10 @@ impl Changes {
             };
             let change = self.switches.entry(guid).or_default();
             if !change.adaptive.leaves {
-                change.adaptive = AdaptiveChange::leave(*info.disable());
+                change.adaptive = AdaptiveChange::leaving(*info.disable());
             }
-            any = true;
+            has_any = true;
         }
-        any
+        has_any
     }
 }

@@ -1,4 +1,5 @@
-//! Selects links to set to Down for a moment: MTU and VLs do not change while a link carries data.
+//! Selects links to set to Down for a moment: the MTU and the number of VLs of a link do not change
+//! while it is up.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +8,10 @@ use rsm_model::port_info::LinkMismatch;
 
 use crate::sweep::inventory::Inventory;
 
-/// The near and far end of the link at port `key`. A push sets the near end to Down: it is closer
-/// to the subnet manager, so the answer still arrives. `None` for a port without a cable, for the
-/// subnet manager's own link, and for a link that was bounced before without effect.
-fn near_end(inventory: &Inventory, key: PortKey) -> Option<(PortKey, PortKey)> {
+/// The near and far end of the link at port `key`. A push sets the near end to Down: that end is
+/// closer to the subnet manager, so its answer still arrives. `None` for a port without a cable,
+/// for the subnet manager's own link, and for a link that was bounced before without effect.
+fn near_and_far_end(inventory: &Inventory, key: PortKey) -> Option<(PortKey, PortKey)> {
     let peer = inventory.hardware.port(key)?.peer?;
     if inventory
         .hardware
@@ -28,8 +29,8 @@ fn near_end(inventory: &Inventory, key: PortKey) -> Option<(PortKey, PortKey)> {
     (inventory.bounced.get(&near) != Some(&far)).then_some((near, far))
 }
 
-/// The next link to bounce, as (near end, far end). `None` until both ends of every bounced link
-/// are Active again.
+/// The next link to bounce, as (near end, far end). `None` if there is none, and until both ends of
+/// every bounced link are Active again.
 pub fn next(
     inventory: &Inventory,
     mismatches: &BTreeMap<PortKey, LinkMismatch>,
@@ -44,5 +45,7 @@ pub fn next(
     if bounced.any(|(near, far)| !is_active(near) || !is_active(far)) {
         return None;
     }
-    mismatches.keys().find_map(|&key| near_end(inventory, key))
+    mismatches
+        .keys()
+        .find_map(|&key| near_and_far_end(inventory, key))
 }

@@ -31,7 +31,7 @@ pub struct LastComparison {
     managed_mark: Mark,
 }
 
-/// Ports and switches that may differ from the plan, and that a comparison looks at.
+/// Ports and switches that may differ from the plan; a comparison is limited to them.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct ComparisonScope {
     /// Ports whose PortInfo, P_KeyTable, managed attributes or virtual ports may differ.
@@ -41,7 +41,7 @@ pub struct ComparisonScope {
 }
 
 impl ComparisonScope {
-    /// Everything in the subnet; `fabric` is the model of `inventory`.
+    /// All ports and switches of the subnet; `fabric` is the model of `inventory`.
     pub(super) fn everything(inventory: &Inventory, fabric: &Fabric) -> ComparisonScope {
         ComparisonScope {
             ports: fabric.nodes().flat_map(ports_of).collect(),
@@ -83,7 +83,10 @@ impl LastComparison {
         })
     }
 
-    /// The ports that may differ now; fails if all of them may.
+    /// The ports that may differ now.
+    ///
+    /// # Errors
+    /// The reason why every port may differ.
     fn ports(&self, now: &Comparison<'_>) -> Result<BTreeSet<PortKey>, &'static str> {
         let (fabric, plan) = (now.fabric, now.plan);
         let (policy, before) = (&plan.policy, &self.plan.policy);
@@ -128,7 +131,10 @@ impl LastComparison {
         Ok(ports)
     }
 
-    /// The switches whose tables or SwitchInfo may differ now; fails if all of them may.
+    /// The switches whose tables or SwitchInfo may differ now.
+    ///
+    /// # Errors
+    /// The reason why every switch may differ.
     fn switches(&self, now: &Comparison<'_>) -> Result<BTreeSet<Guid>, &'static str> {
         let (inventory, plan, interim) = (now.inventory, now.plan, now.interim);
         if self.plan.top() != plan.top() {

@@ -8,14 +8,17 @@ use rsm_mad::wire::attr::PortState;
 use crate::link_step::LinkStep;
 use crate::sweep::inventory::Inventory;
 
-/// The links to take down or up now, by the port whose PortInfo is set. A port that must stay
-/// disabled is set whenever its link is up. A port whose link is down is set by an order alone, and
-/// so once, because a device may forget that it is disabled: repeated Sets would never end. Only a
-/// port whose link is up is bounced. Only a port whose link is down is enabled, even if it was not
-/// disabled when it was read. An operator's order replaces a pending disablement of the same port,
-/// which the operator may just have revoked; if the port must be disabled all the same, the next
-/// push does so.
-pub(super) fn due(inventory: &Inventory) -> BTreeMap<PortKey, LinkStep> {
+/// The links to take down or up now, by the port whose PortInfo is set.
+///
+/// * Disable: a port that must stay disabled, whenever its link is up. If its link is down, only an
+///   order sets the port, and so once: some devices forget that they are disabled, and repeated
+///   Sets would never end.
+/// * Bounce: only a port whose link is up.
+/// * Enable: only a port whose link is down, even if it was not disabled when it was read.
+///
+/// An operator's order replaces a pending disablement of the same port, because the operator may
+/// just have revoked that. If the port must still be disabled, the next push disables it.
+pub(super) fn due_steps(inventory: &Inventory) -> BTreeMap<PortKey, LinkStep> {
     let orders = inventory.link_orders.iter();
     let orders = orders.map(|(&port, &step)| (port, step));
     let is_up = |port| {
@@ -31,7 +34,7 @@ pub(super) fn due(inventory: &Inventory) -> BTreeMap<PortKey, LinkStep> {
     let disabling = disabling.map(|port| (port, LinkStep::Disable));
     let wanted: BTreeMap<PortKey, LinkStep> = disabling.chain(orders).collect();
     let is_due = |port: PortKey, step| match step {
-        LinkStep::Disable => is_up(port) || inventory.is_dark(port),
+        LinkStep::Disable => is_up(port) || inventory.may_come_up(port),
         LinkStep::Bounce => is_up(port),
         LinkStep::Enable => !is_up(port),
     };

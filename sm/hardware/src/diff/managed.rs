@@ -15,7 +15,7 @@ pub struct BlockChange {
     pub content: Content,
 }
 
-/// The blocks of `origin` at a port whose content differs from the plan.
+/// The blocks of `origin` at the port `key` whose content differs from the plan.
 pub fn differing(source: &Source<'_>, key: PortKey, origin: Origin) -> Vec<BlockChange> {
     let Some(port) = source.hardware.port(key) else {
         return Vec::new();
@@ -40,8 +40,8 @@ impl Comparison<'_> {
         )
     }
 
-    /// Adds the alias GUIDs that differ, at ports with a LID. The comparison covers all ports,
-    /// because few have alias GUIDs.
+    /// Adds the alias GUIDs that differ, at ports with a LID. Compares all ports, because few of
+    /// them have alias GUIDs.
     pub(super) fn compare_alias_guids(&self, changes: &mut Changes) {
         if !self.inventory.named {
             return;
@@ -68,7 +68,7 @@ impl Comparison<'_> {
             let Some(at) = self.fabric.find_port(key) else {
                 continue;
             };
-            if super::wanted(self.fabric, self.plan, at).is_none() {
+            if super::planned_port(self.fabric, self.plan, at).is_none() {
                 continue;
             }
             let blocks = differing(&source, key, Origin::Qos);
@@ -86,7 +86,7 @@ impl Comparison<'_> {
         let source = self.planned_blocks();
         for &key in &scope.ports {
             let at = self.fabric.find_port(key);
-            if at.is_none_or(|at| super::wanted(self.fabric, self.plan, at).is_none()) {
+            if at.is_none_or(|at| super::planned_port(self.fabric, self.plan, at).is_none()) {
                 continue;
             }
             let blocks = differing(&source, key, Origin::RateLimits);
@@ -96,7 +96,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Adds ExtendedPortInfo that differs at the ports of `scope`.
+    /// Adds the planned blocks of ExtendedPortInfo at the ports of `scope`.
     pub(super) fn compare_extended_ports(&self, scope: &ComparisonScope, changes: &mut Changes) {
         let source = self.planned_blocks();
         for &key in &scope.ports {
@@ -105,7 +105,7 @@ impl Comparison<'_> {
                 continue;
             }
             let at = self.fabric.find_port(key);
-            if at.is_none_or(|at| super::wanted(self.fabric, self.plan, at).is_none()) {
+            if at.is_none_or(|at| super::planned_port(self.fabric, self.plan, at).is_none()) {
                 continue;
             }
             let wanted = source.blocks(key, Origin::Extended).into_iter();

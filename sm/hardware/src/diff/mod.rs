@@ -42,24 +42,24 @@ use crate::sweep::inventory::Inventory;
 pub struct SwitchChange {
     /// SwitchInfo, if it differs.
     pub info: Option<SwitchInfo>,
-    /// ARInfo with adaptive routing off, if the switch has it on and its tables are not valid.
+    /// ARInfo with adaptive routing off, if adaptive routing is on with tables that are not valid.
     pub ar_info: Option<ArInfo>,
     /// Sets of this manager's own adaptive routing.
     pub adaptive: AdaptiveChange,
     /// Blocks to write for each of the plan's interim tables: one list per stage, lowest block
-    /// first. A push writes blocks of the next stage only after all switches hold the tables of the
-    /// stage before.
+    /// first. A push writes the blocks of a stage only after all switches hold the tables of the
+    /// previous stage.
     pub interim: Vec<Vec<u16>>,
     /// SLtoVLMappingTables that differ. A push writes them after all switches hold the first
     /// interim tables, and before the next stage.
     pub sl2vl: Vec<SlToVlRow>,
-    /// Blocks in which the planned table differs from the last interim table, or, if there is none,
-    /// from the table that the switch holds; lowest first.
+    /// Blocks in which the planned table differs from the last interim table, lowest first. Without
+    /// interim tables: from the table that the switch holds.
     pub blocks: Vec<u16>,
 }
 
 impl SwitchChange {
-    /// Whether there are blocks to write, for interim tables or the planned one.
+    /// Whether there are blocks to write, for interim tables or for the planned table.
     pub(crate) fn has_blocks(&self) -> bool {
         !self.blocks.is_empty() || self.has_interim()
     }
@@ -86,7 +86,7 @@ pub struct PortChange {
     pub settings: PortSettings,
     /// Fields that this kind of device does not keep, which the comparison ignores.
     pub ignored: FieldMask,
-    /// Whether to bring the link to Active: rsm manages the nodes at both ends.
+    /// Whether to bring the link to Active, because rsm manages the nodes at both ends.
     pub(crate) activate: bool,
     /// Other end of the cable.
     pub peer: Option<PortKey>,
@@ -146,8 +146,8 @@ impl PKeyBlock {
 pub struct Changes {
     /// Changes by switch.
     pub switches: BTreeMap<Guid, SwitchChange>,
-    /// Changes by port. A bring-up changes every port, so that the changes are boxed and passed on
-    /// to the push without a copy.
+    /// Changes by port. Boxed, because a bring-up changes every port and passes the changes on to
+    /// the push without a copy.
     pub ports: BTreeMap<PortKey, Box<PortChange>>,
     /// Changes of multicast tables, by switch.
     pub multicast: BTreeMap<Guid, MulticastChange>,
@@ -175,7 +175,7 @@ impl Changes {
             && self.links.is_empty()
     }
 
-    /// Approximate number of Sets: adaptive routing and devices with habits need more, and a
+    /// Approximate number of Sets. Adaptive routing and devices with habits need more Sets; a
     /// stopped push sends fewer.
     pub fn sets(&self) -> usize {
         let switches = self.switches.values().map(|change| {
@@ -225,9 +225,9 @@ pub struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// Finds the changes that make the hardware equal the plan, except those of multicast tables,
-    /// which [`LastMulticastComparison::diff`] adds. `scope` limits the comparison; alias GUIDs are
-    /// compared everywhere.
+    /// Finds the changes that make the hardware equal to the plan, without changes of multicast
+    /// tables, which [`LastMulticastComparison::diff`] adds. `scope` limits the comparison, except
+    /// that alias GUIDs are compared everywhere; `None` compares everything.
     pub fn changes(&self, scope: Option<&ComparisonScope>) -> Changes {
         let mut changes = match scope {
             Some(scope) => self.changes_in(scope),
@@ -236,7 +236,7 @@ impl Comparison<'_> {
         if self.plan.policy.ports.links.bounce {
             changes.bounce = bounce::next(self.inventory, &changes.mismatches);
         }
-        changes.links = links::due(self.inventory);
+        changes.links = links::due_steps(self.inventory);
         self.compare_alias_guids(&mut changes);
         changes
     }
@@ -254,7 +254,7 @@ impl Comparison<'_> {
             let Some(at) = self.fabric.find_port(key) else {
                 continue;
             };
-            let Some(wanted) = wanted(self.fabric, self.plan, at) else {
+            let Some(wanted) = planned_port(self.fabric, self.plan, at) else {
                 continue;
             };
             if let Some(mismatch) = wanted.settings.link_mismatch(wanted.info) {
@@ -273,10 +273,11 @@ impl Comparison<'_> {
         changes
     }
 
-    /// The fields of a port that agreed with the plan in `before`, and differ now.
+    /// The fields of PortInfo that agreed with the plan in `before`, the port's former PortInfo,
+    /// and differ from the plan now.
     pub fn diverged(&self, node: Guid, port: PortNum, before: &PortInfo) -> FieldMask {
         let at = self.fabric.find_port(PortKey::new(node, port));
-        let wanted = at.and_then(|at| Some((at, wanted(self.fabric, self.plan, at)?)));
+        let wanted = at.and_then(|at| Some((at, planned_port(self.fabric, self.plan, at)?)));
         let Some((at, wanted)) = wanted else {
             return FieldMask::default();
         };
@@ -305,8 +306,8 @@ impl Comparison<'_> {
             .iter()
             .map(|tables| plan.table_of(tables, guid).unwrap_or(table));
         let mut before: Option<&Lft> = None;
-        for (step, next) in interim.chain([table]).enumerate() {
-            let blocks = change.interim.get_mut(step).unwrap_or(&mut change.blocks);
+        for (stage, next) in interim.chain([table]).enumerate() {
+            let blocks = change.interim.get_mut(stage).unwrap_or(&mut change.blocks);
             match before.replace(next) {
                 Some(before) => {
                     let differing = next.differing_blocks(before);
@@ -323,7 +324,7 @@ impl Comparison<'_> {
     }
 }
 
-/// ARInfo with adaptive routing off, if the switch has it on and its tables are not valid.
+/// ARInfo with adaptive routing off, if adaptive routing is on with tables that are not valid.
 fn without_adaptive_routing(switch: &InventorySwitch) -> Option<ArInfo> {
     let is_foreign = switch.lft.is_distrusted() && !switch.adaptive.is_own();
     let ends = is_foreign && !switch.keeps_adaptive_routing;
@@ -339,14 +340,14 @@ fn needs_switch_info(current: &SwitchInfo, wanted: &SwitchInfo) -> bool {
 }
 
 /// The present PortInfo of a port, and its planned values.
-struct Wanted<'a> {
+struct PlannedPort<'a> {
     info: &'a PortInfo,
     settings: PortSettings,
     is_end_port: bool,
 }
 
 /// The present PortInfo and planned values of a port; `None` if rsm does not set the port.
-fn wanted<'a>(fabric: &'a Fabric, plan: &Plan, at: PortRef) -> Option<Wanted<'a>> {
+fn planned_port<'a>(fabric: &'a Fabric, plan: &Plan, at: PortRef) -> Option<PlannedPort<'a>> {
     let node = fabric.node(at.node);
     let port = fabric.port(at);
     let info = port.info.as_ref()?;
@@ -368,7 +369,7 @@ fn wanted<'a>(fabric: &'a Fabric, plan: &Plan, at: PortRef) -> Option<Wanted<'a>
     }
     let enforced = plan.partitions.enforced(fabric.key(at));
     let settings = ports::desired(fabric, at, claim, plan.sm_lid, enforced, &plan.policy)?;
-    Some(Wanted {
+    Some(PlannedPort {
         info,
         settings,
         is_end_port,
@@ -377,9 +378,9 @@ fn wanted<'a>(fabric: &'a Fabric, plan: &Plan, at: PortRef) -> Option<Wanted<'a>
 
 impl Comparison<'_> {
     /// The change of a port's PortInfo and P_KeyTable; `None` if neither differs from the plan.
-    fn of_port(&self, at: PortRef, wanted: Wanted<'_>) -> Option<PortChange> {
+    fn of_port(&self, at: PortRef, wanted: PlannedPort<'_>) -> Option<PortChange> {
         let (fabric, plan) = (self.fabric, self.plan);
-        let Wanted {
+        let PlannedPort {
             info,
             settings,
             is_end_port,
@@ -404,8 +405,8 @@ impl Comparison<'_> {
             });
         let differs = !settings.differing(info, ignored).is_empty();
         let inactive = activate && info.port_state() != PortState::Active;
-        // Before arming a port, write its keys again: a reset since they were read has cleared
-        // them, and nothing would show it.
+        // Before arming a port, write its keys again: a reset since the last reading would have
+        // cleared them without a sign.
         let arms = is_end_port && activate && info.port_state() == PortState::Init;
         let p_keys = match plan.partitions.table(key) {
             Some(table) => diff_p_keys(fabric, at, table, arms),
@@ -428,8 +429,8 @@ impl Comparison<'_> {
     }
 }
 
-/// The blocks in which the P_KeyTable of a port differs from `wanted`. If the push arms the port
-/// (`armed`), the blocks that would differ after a reset are included.
+/// The blocks in which the P_KeyTable of a port differs from `wanted`. Includes the blocks that
+/// would differ after a reset if the push arms the port (`armed`).
 fn diff_p_keys(fabric: &Fabric, at: PortRef, wanted: &[PKey], armed: bool) -> Vec<PKeyBlock> {
     let again = armed && wanted != [PKey::DEFAULT_FULL];
     let held = fabric.port(at).p_keys.as_deref();

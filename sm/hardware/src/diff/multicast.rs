@@ -17,8 +17,8 @@ use crate::sweep::inventory::Inventory;
 /// The changes of one switch's multicast forwarding table.
 ///
 /// A mixture of old and new masks must not form a cycle. Therefore every switch removes the ports
-/// that it must lose, and unknown ports, before any switch adds a port. Packets always follow a
-/// part of the old tree, or of the new one.
+/// that it must lose, and unknown ports, before any switch adds a port. Packets then always follow
+/// a part of the old tree or of the new tree.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct MulticastChange {
     /// Blocks that lose ports, in order, with the masks of [`kept`].
@@ -40,8 +40,8 @@ impl MulticastChange {
     }
 }
 
-/// The masks that a block keeps until it gets `wanted`: the ports that the switch holds and that
-/// are also in `wanted`; none if the block is unknown.
+/// The masks that a block keeps until it gets `wanted`: the ports of the held masks that are also
+/// in `wanted`. Empty masks if the held block is unknown.
 pub fn kept(image: &MftImage, at: MftBlock, wanted: &[u16; BLOCK_MLIDS]) -> [u16; BLOCK_MLIDS] {
     if !image.is_known(at) {
         return [0; BLOCK_MLIDS];
@@ -60,18 +60,17 @@ pub struct LastMulticastComparison {
     mark: Mark,
     /// Switches that differed from the plan.
     open: BTreeSet<Guid>,
-    /// Switches that forward by their whole table. The plan's highest multicast LID limits the
-    /// blocks that a push writes to them.
+    /// Switches that forward by their whole table, without a limit in MulticastFDBTop. The plan's
+    /// highest multicast LID limits the blocks that a push writes to them.
     unlimited: BTreeSet<Guid>,
 }
 
 impl LastMulticastComparison {
     /// Adds to `changes` the differences between the multicast tables in `inventory` and in `plan`.
-    /// Returns why all switches were compared; `None` if only some were, or the plan has no
-    /// multicast.
+    /// Returns the reason for comparing all switches; `None` if only some were compared, or the
+    /// plan has no multicast.
     ///
-    /// If SwitchInfo of a switch changes anyway, the change includes a new limit in
-    /// MulticastFDBTop.
+    /// If SwitchInfo of a switch changes anyway, that change includes a new MulticastFDBTop.
     pub fn diff(
         &mut self,
         inventory: &Inventory,
@@ -104,7 +103,7 @@ impl LastMulticastComparison {
         whole
     }
 
-    /// The switches that may differ now; `None` if all of them may.
+    /// The switches that may differ now; `None` if every switch may.
     fn switches(&self, inventory: &Inventory, multicast: &Multicast) -> Option<BTreeSet<Guid>> {
         let before = self.wanted.as_ref()?;
         let mut switches: BTreeSet<Guid> = inventory.hardware.written_since(self.mark).collect();
@@ -166,17 +165,20 @@ fn with_other_tables(before: &Multicast, after: &Multicast) -> Vec<Guid> {
         let switches = of.topology.switches().iter();
         switches.map(|switch| switch.guid).zip(&of.tables)
     }
-    let mut known = tables(before).peekable();
-    let mut is_other = |guid: Guid, table: &Arc<Mft>| {
-        while known.next_if(|&(earlier, _)| earlier < guid).is_some() {}
-        let known = known.next_if(|&(earlier, _)| earlier == guid);
-        !known.is_some_and(|(_, known)| Arc::ptr_eq(known, table))
+    let mut former_tables = tables(before).peekable();
+    let mut is_changed = |guid: Guid, table: &Arc<Mft>| {
+        while former_tables
+            .next_if(|&(former, _)| former < guid)
+            .is_some()
+        {}
+        let former = former_tables.next_if(|&(former, _)| former == guid);
+        !former.is_some_and(|(_, former)| Arc::ptr_eq(former, table))
     };
-    let others = tables(after).filter(|&(guid, table)| is_other(guid, table));
-    others.map(|(guid, _)| guid).collect()
+    let changed = tables(after).filter(|&(guid, table)| is_changed(guid, table));
+    changed.map(|(guid, _)| guid).collect()
 }
 
-/// The SwitchInfo that a push writes to a switch anyway.
+/// The SwitchInfo that a push writes to a switch anyway; `None` if it writes none.
 fn pending_info(changes: &mut Changes, guid: Guid) -> Option<&mut SwitchInfo> {
     changes.switches.get_mut(&guid)?.info.as_mut()
 }
@@ -191,7 +193,7 @@ fn knows_top(node: &InventoryNode, record: &InventorySwitch) -> bool {
         })
 }
 
-/// The part of its table by which a switch forwards multicast packets now.
+/// The part of its multicast table by which a switch forwards now.
 fn extent(node: &InventoryNode, record: &InventorySwitch) -> Extent {
     match mft_image::extent(&record.info) {
         _ if !knows_top(node, record) => Extent::Everything,

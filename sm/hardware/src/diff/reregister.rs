@@ -1,7 +1,7 @@
 //! Hosts that must register again with the SA (ClientReregister, IBA 14.4.11).
 //!
-//! A host must register again once after each of these events: its port changed to this manager,
-//! its earlier registrations became unknown, or its registrations ended while its port was cut off.
+//! A host must register again once after each of these events: its port changed to this manager;
+//! its earlier registrations became unknown; its registrations ended while its port was cut off.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,13 @@ use rsm_mad::wire::attr::{CapabilityMask, PortInfo};
 
 use super::Changes;
 
-/// The ports whose hosts must get ClientReregister. A comparison cannot decide this, because the
-/// bit always reads as 0. A port stays due until a Set with the bit was acknowledged.
+/// The ports whose hosts must get ClientReregister. This cannot follow from a comparison, because
+/// the bit always reads as 0. A port stays due until a Set with the bit is acknowledged.
 #[derive(Clone, Default, Debug)]
 pub struct Reregister {
     /// Ports that are due for a reason of their own.
     due: BTreeSet<PortKey>,
-    /// If every host is due once, the ports that already got the bit; else `None`.
+    /// Ports that already got the bit, if every host is due once; else `None`.
     reregistered: Option<BTreeSet<PortKey>>,
 }
 
@@ -44,7 +44,7 @@ impl Reregister {
         self.due.insert(port);
     }
 
-    /// Limits the due ports to those of `changes`. A host that is absent, or ignores
+    /// Limits the due ports to the ports of `changes`. A host that is absent, or ignores
     /// ClientReregister, does not get the bit later: it registers again after its own reset.
     pub fn begin(&mut self, changes: &Changes) {
         let asked = changes.ports.iter().filter(|(_, change)| change.reregister);

@@ -18,7 +18,7 @@ pub struct SlToVlRow {
     pub row: Row,
 }
 
-/// The tables of a switch that differ from `plan`; empty if the routes need only one VL.
+/// The tables of a switch that differ from `plan`. Empty if the routes need only one VL.
 pub(super) fn diff(plan: &Plan, node: &InventoryNode) -> Vec<SlToVlRow> {
     let sl2vl = &plan.routing.lanes;
     let Some(record) = node.switch.as_ref().filter(|_| !sl2vl.is_single()) else {

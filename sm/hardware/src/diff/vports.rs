@@ -60,8 +60,8 @@ impl Comparison<'_> {
         (!changes.is_empty()).then_some(changes)
     }
 
-    /// The change of a virtual port; `None` if there is none, or the plan omits the virtual port. A
-    /// virtual port that waits for its rate limits does not become Active yet.
+    /// The change of a virtual port; `None` if the virtual port is as planned, or the plan omits
+    /// it. A virtual port does not become Active while it waits for its rate limits.
     fn of_vport(&self, vports: &PortVPorts, key: VPortKey, vport: &VPort) -> Option<VPortChange> {
         self.plan.lids.of_vport(vports, key)?;
         let own = self.plan.lids.vports.get(&key).copied();
@@ -83,8 +83,8 @@ impl Comparison<'_> {
     }
 }
 
-/// VirtualizationInfo with virtual ports enabled and VPortStateChange cleared; `None` if `held` has
-/// that content.
+/// VirtualizationInfo with virtual ports enabled and VPortStateChange cleared; `None` if `held`
+/// already has this content.
 fn enabled(held: &VirtualizationInfo) -> Option<VirtualizationInfo> {
     if held.enabled() && !held.vport_state_change() {
         return None;

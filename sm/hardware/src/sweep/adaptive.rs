@@ -1,5 +1,5 @@
-//! Reads adaptive routing. ARInfo shows whether a former manager left adaptive routing on: the
-//! switch then does not forward by its linear forwarding table. If this manager routes adaptively,
+//! Reads adaptive routing. ARInfo shows whether a former manager left adaptive routing on, so that
+//! the switch does not forward by its linear forwarding table. If this manager routes adaptively,
 //! the sweep also reads the groups and entries of switches that have adaptive routing on.
 
 use std::collections::BTreeSet;
@@ -16,8 +16,8 @@ use super::adaptive_trials::TrialFault;
 use super::inventory::Inventory;
 use super::reading::Reading;
 
-/// Number of blocks of groups, and of entries, that are read back from a switch before its type
-/// forwards by them.
+/// Number of blocks of groups, and of entries, that are read back from a switch before switches of
+/// its type forward by them.
 const READ_BACK: usize = 16;
 
 /// VendorID of the switches with ARInfo.
@@ -35,8 +35,8 @@ fn has_ar_info(info: &NodeInfo) -> bool {
     info.vendor_id() == NVIDIA && DEVICES.contains(&info.device_id())
 }
 
-/// Asks a switch for ARInfo, if its type has the attribute and it may hold tables of another
-/// manager.
+/// Asks a switch for ARInfo, if its type has the attribute and the switch may hold tables of
+/// another manager.
 pub(super) fn ask_ar_info(reading: &mut Reading, inventory: &Inventory, guid: Guid) {
     let Some(node) = inventory.hardware.node(guid) else {
         return;
@@ -48,9 +48,14 @@ pub(super) fn ask_ar_info(reading: &mut Reading, inventory: &Inventory, guid: Gu
     }
 }
 
-/// Asks a switch that can route adaptively for ARInfo, if the recorded ARInfo is unverified or
-/// `again` is true, and for the tables that must be read back.
-pub(super) fn see_adaptive(reading: &mut Reading, inventory: &Inventory, guid: Guid, again: bool) {
+/// Asks a switch that can route adaptively for the tables that must be read back; also for ARInfo,
+/// if the recorded ARInfo is unverified or `again` is true.
+pub(super) fn check_adaptive(
+    reading: &mut Reading,
+    inventory: &Inventory,
+    guid: Guid,
+    again: bool,
+) {
     let node = inventory.hardware.node(guid);
     let Some((node, switch)) = node.and_then(|node| Some((node, node.switch.as_ref()?))) else {
         return;
@@ -85,7 +90,7 @@ pub(super) fn on_ar_info(
     inventory.hardware.put_ar_info(guid, Some(info));
     let routes_adaptively = reading.policy.routes_adaptively;
     if routes_adaptively && before.is_none() {
-        inventory.adaptive_trials.note_news();
+        inventory.adaptive_trials.record_capable_switch();
     }
     let Some(switch) = inventory.hardware.switch_mut(guid) else {
         return;
@@ -106,7 +111,7 @@ pub(super) fn on_ar_info(
 }
 
 /// Handles a missing answer about ARInfo. A refusal is no fault, because firmware may lack adaptive
-/// routing. A silent switch is asked again.
+/// routing. After a silence, ARInfo stays unverified, so that a later sweep asks again.
 pub(super) fn on_no_ar_info(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -125,8 +130,8 @@ pub(super) fn on_no_ar_info(
     }
 }
 
-/// Handles a block of groups. Either another manager or an earlier run left adaptive routing on, or
-/// this manager reads its own tables back.
+/// Handles a block of groups: a block that this manager reads back, or a block from a switch on
+/// which another manager or an earlier run left adaptive routing on.
 pub(super) fn on_ar_groups(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -156,7 +161,7 @@ pub(super) fn on_ar_groups(
     }
 }
 
-/// Handles a block of entries, as [`on_ar_groups`] does for groups.
+/// Handles a block of entries, like [`on_ar_groups`] for groups.
 pub(super) fn on_ar_entries(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -185,8 +190,8 @@ pub(super) fn on_ar_entries(
     }
 }
 
-/// Handles a refused or unanswered table. While tables are read back, a refusal counts against the
-/// device type; otherwise the block stays unknown.
+/// Handles a refused or unanswered query for a table. While tables are read back, a refusal counts
+/// against the device type; otherwise the block stays unknown.
 pub(super) fn on_no_adaptive_table(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -203,7 +208,7 @@ pub(super) fn on_no_adaptive_table(
     }
 }
 
-/// Handles an answer while tables are read back, which were written with adaptive routing off.
+/// Handles an answer while tables are read back that were written with adaptive routing off.
 /// `is_held` says whether the answer equals the written content.
 fn on_read_back(
     reading: &mut Reading,
@@ -245,9 +250,9 @@ fn unread(guid: Guid, switch: &InventorySwitch, group_top: u16) -> Vec<Query> {
         .collect()
 }
 
-/// Queries for the blocks to read back from a switch that was sent its planned tables: a sample,
-/// spread evenly over the known blocks.
-pub fn to_read_back(guid: Guid, switch: &InventorySwitch, group_top: u16) -> BTreeSet<Query> {
+/// Queries that read back the planned tables of a switch: a sample of the known blocks, spread
+/// evenly.
+pub fn read_back_queries(guid: Guid, switch: &InventorySwitch, group_top: u16) -> BTreeSet<Query> {
     let spread = |last: u16| {
         let count = usize::from(last) + 1;
         let step = count.div_ceil(READ_BACK).max(1);
@@ -265,7 +270,8 @@ pub fn to_read_back(guid: Guid, switch: &InventorySwitch, group_top: u16) -> BTr
         .collect()
 }
 
-/// Records that a switch's tables read back as written, so that its type may forward by them.
+/// Records that a switch has shown its tables as written, so that switches of its type may forward
+/// by groups.
 pub fn pass(inventory: &mut Inventory, guid: Guid) {
     let Some(device) = inventory.hardware.device_type(guid) else {
         return;
@@ -286,7 +292,8 @@ pub fn pass(inventory: &mut Inventory, guid: Guid) {
     }
 }
 
-/// Records that a switch accepted or showed a table: its type answers requests about tables.
+/// Records that a switch accepted or showed a table, so that its type counts as answering requests
+/// about tables.
 pub fn heard(inventory: &mut Inventory, guid: Guid) {
     if let Some(node) = inventory.hardware.node(guid) {
         let device = DeviceType::of(&node.info);
@@ -294,7 +301,7 @@ pub fn heard(inventory: &mut Inventory, guid: Guid) {
     }
 }
 
-/// Records that an attempt with the tables of a switch failed.
+/// Records that an attempt to write or read back the tables of a switch failed.
 pub fn fail(inventory: &mut Inventory, guid: Guid, fault: TrialFault) {
     let Some(device) = inventory.hardware.device_type(guid) else {
         return;
@@ -305,7 +312,7 @@ pub fn fail(inventory: &mut Inventory, guid: Guid, fault: TrialFault) {
     }
 }
 
-/// Learns that this kind of switch does not support the tables of adaptive routing.
+/// Records that this kind of switch does not support the tables of adaptive routing.
 fn give_up(inventory: &mut Inventory, guid: Guid) {
     if let Some(node) = inventory.hardware.node(guid) {
         let kind = DeviceKind::of(&node.info, PortNum::ZERO);

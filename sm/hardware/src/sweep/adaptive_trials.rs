@@ -1,6 +1,6 @@
-//! Trials of adaptive routing, by type of switch. The encodings of its tables are not public.
-//! Before any switch of a type forwards by such tables, they are written to one switch of the type,
-//! with adaptive routing off, and read back.
+//! Trials of adaptive routing, by type of switch. The encodings of the tables are not public.
+//! Before any switch of a type forwards by groups, the tables are written to one switch of the
+//! type, with adaptive routing off, and read back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use rsm_model::capabilities::DeviceType;
 use crate::sweep::Query;
 
 /// Number of refused attempts without a success after which a type counts as without adaptive
-/// routing. One is not enough: a switch that was just reset refuses requests that its type
+/// routing. One refusal is not enough: a switch that was just reset refuses requests that its type
 /// supports.
 const REFUSED_MAX: u8 = 3;
 
@@ -27,8 +27,8 @@ pub enum TrialFault {
     Refused,
 }
 
-/// Numbers of failed attempts of a type since its last success; `silent` also starts again at 0
-/// after any answer.
+/// Numbers of failed attempts of a type since its last success. Any answer also resets `silent` to
+/// 0.
 #[derive(Clone, Copy, Default, Debug)]
 struct Failures {
     silent: u8,
@@ -38,13 +38,13 @@ struct Failures {
 /// The trials of all types of switches.
 #[derive(Clone, Default, Debug)]
 pub struct AdaptiveTrials {
-    /// Types of which a switch has shown its tables as written.
+    /// Types with a switch that has shown its tables as written.
     passed: BTreeSet<DeviceType>,
     failures: BTreeMap<DeviceType, Failures>,
-    /// Switches whose tables are being read back, with the unanswered queries.
+    /// Switches whose tables are being read back, each with its unanswered queries.
     open: BTreeMap<Guid, BTreeSet<Query>>,
-    /// See [`AdaptiveTrials::take_news`].
-    news: bool,
+    /// See [`AdaptiveTrials::take_plan_outdated`].
+    is_plan_outdated: bool,
 }
 
 impl AdaptiveTrials {
@@ -89,7 +89,7 @@ impl AdaptiveTrials {
     pub fn give_up(&mut self, device: DeviceType) {
         self.failures.remove(&device);
         self.passed.remove(&device);
-        self.news = true;
+        self.is_plan_outdated = true;
     }
 
     /// Begins to read back the tables of a switch with these queries.
@@ -107,8 +107,8 @@ impl AdaptiveTrials {
         self.open.get(&switch).into_iter().flatten().copied()
     }
 
-    /// Records that the answer to `query` equals the written content. Returns whether it was the
-    /// last answer that was missing.
+    /// Records that the answer to `query` equals the written content. Returns whether all queries
+    /// to the switch are answered now.
     pub fn confirm(&mut self, switch: Guid, query: Query) -> bool {
         let Some(open) = self.open.get_mut(&switch) else {
             return false;
@@ -127,14 +127,14 @@ impl AdaptiveTrials {
     }
 
     /// Records that a switch was found to be able to route adaptively.
-    pub fn note_news(&mut self) {
-        self.news = true;
+    pub fn record_capable_switch(&mut self) {
+        self.is_plan_outdated = true;
     }
 
     /// Whether, since the last call, a type was given up or a capable switch was found, so that the
     /// plan in force is outdated.
-    pub fn take_news(&mut self) -> bool {
-        std::mem::take(&mut self.news)
+    pub fn take_plan_outdated(&mut self) -> bool {
+        std::mem::take(&mut self.is_plan_outdated)
     }
 }
 
@@ -156,10 +156,14 @@ mod tests {
             trials.pass(DEVICE);
             for _ in 1..tries {
                 assert!(!trials.fail(DEVICE, fault), "a success counts in between");
-                assert!(!trials.take_news());
+                assert!(!trials.take_plan_outdated());
             }
             assert!(trials.has_passed(DEVICE) && trials.fail(DEVICE, fault));
-            assert!(!trials.has_passed(DEVICE) && trials.take_news() && !trials.take_news());
+            assert!(
+                !trials.has_passed(DEVICE)
+                    && trials.take_plan_outdated()
+                    && !trials.take_plan_outdated()
+            );
         }
     }
 

@@ -22,7 +22,7 @@ pub struct Ask {
     pub target: u64,
     /// The response time of the agent; zero if it is not known yet.
     pub response_time: Duration,
-    /// M_Keys to try; the agent accepts one of them.
+    /// M_Keys to try, the most likely first.
     pub m_keys: MKeys,
     /// LID to try first; `None` if no LID is known to reach the target.
     pub lid: Option<Lid>,
@@ -39,7 +39,7 @@ pub enum AgentAnswer<'a> {
     Data(&'a [u8; 64]),
     /// The agent answered with a status other than zero.
     Refused(Status),
-    /// The agent answered a repetition with a status other than zero: perhaps because it had
+    /// The agent answered a repetition with a status other than zero, perhaps because it had
     /// executed an earlier attempt whose answer was lost.
     RefusedRepetition(Status),
     /// The agent did not answer any attempt.

@@ -45,8 +45,8 @@ impl Sweep {
             return;
         }
         if status.is_some() {
-            // A refusal ends an earlier silence. If the query counts as unanswered all the same, it
-            // is recorded anew below.
+            // A refusal ends an earlier silence. If the query still counts as unanswered, it is
+            // recorded again below.
             inventory.faults.pay(query);
         }
         if let Query::Managed(key) = query
@@ -63,7 +63,7 @@ impl Sweep {
         }
         let Some(guid) = query.node() else { return };
         if status.is_none() && !query.is_optional() {
-            inventory.get_ignored(PortKey::new(guid, query.port()));
+            inventory.record_unanswered_get(PortKey::new(guid, query.port()));
         }
         if self.on_feature_missing(inventory, query, status) {
             return;
@@ -74,13 +74,13 @@ impl Sweep {
             partition::on_p_keys_refused(&mut self.reading, inventory, key);
         }
         inventory.faults.owe(query, status);
-        self.ask_around(inventory, query, guid, status);
+        self.ask_neighbours(inventory, query, guid, status);
     }
 
     /// Handles the silence or refusal of a manager that was asked for SMInfo.
     fn on_no_manager(&mut self, inventory: &mut Inventory, key: PortKey, status: Option<Status>) {
         if status.is_none() {
-            inventory.get_ignored(key);
+            inventory.record_unanswered_get(key);
             // PortInfo shows whether the manager and its host are still there.
             self.reading.ask(Query::Port(key));
         }
@@ -91,10 +91,10 @@ impl Sweep {
     }
 
     /// Handles a refusal of PortInfo: asks once more without the modifier's bit for extended
-    /// speeds, which some devices refuse. Returns whether it asked.
+    /// speeds, which some devices refuse. Returns whether the refusal has no further consequence.
     ///
-    /// The recorded habit of the device does not tell how this Get was sent, because the sweep may
-    /// have sent it before the habit was learned.
+    /// The recorded habit of the device does not tell whether the refused Get had the bit, because
+    /// the sweep may have sent the Get before the habit was learned.
     fn asks_without_extended_speeds(&mut self, key: PortKey) -> bool {
         match self.without_extended_speeds.get(&key) {
             None => {
@@ -108,7 +108,8 @@ impl Sweep {
         }
     }
 
-    /// Handles a missing answer about an optional feature. Returns whether the query concerns one.
+    /// Handles a missing answer about an optional feature. Returns whether the query concerns an
+    /// optional feature.
     fn on_feature_missing(
         &mut self,
         inventory: &mut Inventory,
@@ -150,9 +151,9 @@ impl Sweep {
         true
     }
 
-    /// Handles a missing answer of the node `guid`: a silent switch may be gone, so a light sweep
+    /// Handles a missing answer of the node `guid`. A silent switch may be gone, so a light sweep
     /// asks its neighbours for their links.
-    fn ask_around(
+    fn ask_neighbours(
         &mut self,
         inventory: &Inventory,
         query: Query,
@@ -200,7 +201,7 @@ impl Sweep {
             Query::Port(key) => {
                 if let Some(answered) = self.without_extended_speeds.get_mut(&key) {
                     *answered = true;
-                    learn_refusal(inventory, key);
+                    learn_refused_extended_speeds(inventory, key);
                 }
                 self.on_port(inventory, key, PortInfo::from_data(data));
             }
@@ -215,15 +216,15 @@ impl Sweep {
                     .port_states
                     .on_port_states(reading, inventory, guid, block, table);
                 for key in same {
-                    self.pass_on(inventory, key);
+                    self.continue_over(inventory, key);
                 }
             }
             Query::Sm(key) => self.on_manager(inventory, key, *SmInfo::from_data(data)),
             _ => on_table_or_feature(&mut self.reading, inventory, query, data),
         }
         match query {
-            Query::Description(guid) | Query::Switch(guid) => self.on_met(inventory, guid),
-            Query::Port(key) => self.on_met(inventory, key.node),
+            Query::Description(guid) | Query::Switch(guid) => self.record_answer(inventory, guid),
+            Query::Port(key) => self.record_answer(inventory, key.node),
             _ => {}
         }
     }
@@ -245,8 +246,9 @@ impl Sweep {
     fn on_manager(&mut self, inventory: &mut Inventory, key: PortKey, info: SmInfo) {
         let known = inventory.hardware.manager(key);
         inventory.hardware.put_manager(key, Some(info));
-        let shown = |sm: SmInfo| (sm.priority(), sm.sm_state(), sm.sm_key());
-        self.reading.changed |= known.map(shown) != inventory.hardware.manager(key).map(shown);
+        let relevant = |sm: SmInfo| (sm.priority(), sm.sm_state(), sm.sm_key());
+        let now = inventory.hardware.manager(key);
+        self.reading.changed |= known.map(relevant) != now.map(relevant);
     }
 
     /// Handles a block of a linear forwarding table.
@@ -274,12 +276,12 @@ impl Sweep {
             self.reading.changed = true;
             self.stale |= switch.lft.is_known(block);
             switch.lft.read(block, entries);
-            self.reading.on_other_block(inventory, query);
+            self.reading.on_differing_block(inventory, query);
         }
     }
 
     /// Records that a node answered in this sweep.
-    fn on_met(&mut self, inventory: &mut Inventory, guid: Guid) {
+    fn record_answer(&mut self, inventory: &mut Inventory, guid: Guid) {
         inventory.hardware.met(guid);
         let missed = inventory.hardware.node(guid).map_or(0, |node| node.missed);
         if missed > 0
@@ -300,8 +302,9 @@ impl Sweep {
         let known = node.switch.as_ref().map(|switch| switch.info);
         let was_reset = known.is_some_and(|known| reset::forgot_tables(&known, info));
         self.stale |= known.is_some_and(|known| succession::differs(&known, info));
-        if let Some(reported) = &mut self.ahead {
-            // A standby keeps its known path to the master until it takes over.
+        if let Some(reported) = &mut self.reported_ahead {
+            // Record nothing else: a standby keeps its known path to the master until it takes
+            // over.
             reported.extend(port_state_change.then_some(guid));
             return;
         }
@@ -319,7 +322,7 @@ impl Sweep {
         }
         if let Some(known) = known {
             self.reading
-                .on_other_switch_info(inventory, guid, &known, info);
+                .compare_switch_info(inventory, guid, &known, info);
         }
         let Some(node) = inventory.hardware.node(guid) else {
             return;
@@ -351,12 +354,12 @@ impl Sweep {
         if first || audit {
             adaptive::ask_ar_info(&mut self.reading, inventory, guid);
         }
-        adaptive::see_adaptive(&mut self.reading, inventory, guid, audit);
+        adaptive::check_adaptive(&mut self.reading, inventory, guid, audit);
         if port_state_change && !matches!(self.reading.scope, SweepScope::Full { .. }) {
             self.reading.changed = true;
             self.ask_reported(inventory, guid);
         }
-        self.search_on(inventory, guid, port_state_change);
+        self.continue_search(inventory, guid, port_state_change);
     }
 
     /// Handles the reset of a switch: its tables are lost, and its other settings may be lost.
@@ -370,13 +373,12 @@ impl Sweep {
         }
         inventory.hardware.put_ar_info(guid, None);
         inventory.adaptive_trials.end(guid);
-        adaptive::see_adaptive(&mut self.reading, inventory, guid, false);
+        adaptive::check_adaptive(&mut self.reading, inventory, guid, false);
         partition::forget_all_p_keys(&mut self.reading, inventory, guid);
         self.ask_node(inventory, guid);
     }
 
-    /// Handles PortInfo: records it, and passes it to the code for each attribute that depends on
-    /// it.
+    /// Handles PortInfo: records it, and checks each attribute that depends on PortInfo.
     fn on_port(&mut self, inventory: &mut Inventory, key: PortKey, info: &PortInfo) {
         let Some(record) = inventory.hardware.port(key) else {
             return;
@@ -389,21 +391,20 @@ impl Sweep {
             record.answered(key.port, info);
         }
         if let Some(known) = &known {
-            self.reading.on_other_port(inventory, key, known);
+            self.reading.compare_port_info(inventory, key, known);
         }
         inventory.unverified.on_read(key);
         self.port_states
             .check(inventory, key, before, info.port_state());
-        extended_port::see_extended_port(&mut self.reading, inventory, key, before);
+        extended_port::check_extended_port(&mut self.reading, inventory, key, before);
         #[cfg(feature = "error-correction")]
-        error_correction::see_error_correction(&mut self.reading, inventory, key, before);
-        vports::see_vports(&mut self.reading, inventory, key, before);
+        error_correction::check_error_correction(&mut self.reading, inventory, key, before);
+        vports::check_vports(&mut self.reading, inventory, key, before);
         let Some(record) = inventory.hardware.port(key) else {
             return;
         };
         self.reading.changed |= match (&record.info, &known) {
-            // Devices change their error counters themselves, which needs no comparison with the
-            // plan.
+            // Changed error counters need no comparison with the plan.
             (Some(now), Some(known)) if self.reading.read_back.is_sample(Query::Port(key)) => {
                 without_counts(now) != without_counts(known)
             }
@@ -412,23 +413,23 @@ impl Sweep {
         if key.port == PortNum::ZERO && reset::forgot_lid(known.as_ref(), info) {
             self.on_reset(inventory, key.node);
         }
-        if inventory.see_m_key(key, info) {
+        if inventory.check_m_key(key, info) {
             self.reading.again(Query::Port(key));
         }
-        partition::see_p_keys(&mut self.reading, inventory, key, known.as_ref());
-        managed::see_managed(&mut self.reading, inventory, key);
-        rate_limits::see_rate_limits(&mut self.reading, inventory, key);
-        sl2vl::see_sl2vl(&mut self.reading, inventory, key);
-        self.see_manager(inventory, key, info);
+        partition::check_p_keys(&mut self.reading, inventory, key, known.as_ref());
+        managed::check_managed(&mut self.reading, inventory, key);
+        rate_limits::check_rate_limits(&mut self.reading, inventory, key);
+        sl2vl::check_sl2vl(&mut self.reading, inventory, key);
+        self.check_manager(inventory, key, info);
         let is_local = inventory.hardware.local == Some(key);
         if key.port != PortNum::ZERO && (is_local || inventory.hardware.is_switch(key.node)) {
-            self.see_link(inventory, key, before, info.port_state());
+            self.check_link(inventory, key, before, info.port_state());
         }
     }
 
     /// Handles a port's PortInfo: asks the subnet manager behind the port for SMInfo, if `info`
     /// shows one; forgets a manager that is no longer shown.
-    fn see_manager(&mut self, inventory: &mut Inventory, key: PortKey, info: &PortInfo) {
+    fn check_manager(&mut self, inventory: &mut Inventory, key: PortKey, info: &PortInfo) {
         let is_local = inventory.hardware.local == Some(key);
         let external = key.port != PortNum::ZERO;
         if info.capability_mask().contains(CapabilityMask::IS_SM)
@@ -444,7 +445,7 @@ impl Sweep {
 
     /// Handles the state of an external port whose state was `before`: asks for the node behind the
     /// port if the link may be a new one, and forgets the cable if the link is down.
-    fn see_link(
+    fn check_link(
         &mut self,
         inventory: &mut Inventory,
         key: PortKey,
@@ -466,15 +467,15 @@ impl Sweep {
         let confirmed = record.peer.is_some() && record.peer_epoch == inventory.hardware.epoch;
         // The cable may have been moved since the last answer.
         let retrained = record.is_retrained(before);
-        // Both ends of a link fall to Init together. If the other end is known in a higher state,
-        // that state was read before the fall, perhaps in this sweep.
+        // Both ends of a link fall to Init together. A higher recorded state of the other end was
+        // read before the fall, perhaps in this sweep.
         let is_init = record.state() == Some(PortState::Init);
         let outdated_peer = record.peer.filter(|&peer| {
             let state = inventory.hardware.port(peer).and_then(InventoryPort::state);
             is_init && matches!(state, Some(PortState::Armed | PortState::Active))
         });
         if retrained {
-            // Earlier Gets of this sweep concerned the former link.
+            // Earlier answers of this sweep concern the former link.
             self.reading.queries.forget(Query::Node(Some(key)));
             if let Some(peer) = record.peer {
                 self.reading.queries.forget(Query::Port(peer));
@@ -500,7 +501,7 @@ impl Sweep {
             if let Some(peer) = outdated_peer {
                 self.reading.again(Query::Port(peer));
             }
-            self.pass_on(inventory, key);
+            self.continue_over(inventory, key);
         }
     }
 }
@@ -524,7 +525,7 @@ fn on_table_or_feature(
             if !is_held && let Some(switch) = inventory.hardware.switch_mut(guid) {
                 reading.changed = true;
                 switch.mft.store(at, &masks);
-                reading.on_other_block(inventory, query);
+                reading.on_differing_block(inventory, query);
             }
         }
         Query::Managed(key) => managed::on_managed(reading, inventory, key, data),
@@ -567,7 +568,7 @@ fn on_table_or_feature(
     }
 }
 
-/// PortInfo without the fields that the device itself counts or measures.
+/// PortInfo with the fields cleared that the device itself counts or measures.
 fn without_counts(info: &PortInfo) -> PortInfo {
     let mut info = *info;
     info.set_m_key_violations(0)
@@ -579,9 +580,9 @@ fn without_counts(info: &PortInfo) -> PortInfo {
     info
 }
 
-/// Learns that a kind of device refuses PortInfo with the bit for extended speeds, after a port
-/// refused it and then answered without the bit.
-fn learn_refusal(inventory: &mut Inventory, key: PortKey) {
+/// Records that a kind of device refuses PortInfo with the bit for extended speeds, after a port
+/// refused the Get with the bit and answered the Get without it.
+fn learn_refused_extended_speeds(inventory: &mut Inventory, key: PortKey) {
     if let Some(node) = inventory.hardware.node(key.node) {
         let kind = DeviceKind::of(&node.info, key.port);
         inventory

@@ -11,8 +11,8 @@ use super::inventory::Inventory;
 use super::reading::Reading;
 use super::{Query, adaptive, extended_port, rate_limits, vports};
 
-/// Asks a node for the capabilities of its type if the settings need them, unless they are known or
-/// this sweep has asked another node of the type.
+/// Asks a node for the capabilities of its type, if the settings need them. Does nothing if the
+/// capabilities are known, or if this sweep has asked another node of the type.
 pub(super) fn ask_capabilities(
     reading: &mut Reading,
     inventory: &Inventory,
@@ -78,7 +78,7 @@ fn learn_capabilities(
     if !Arc::make_mut(&mut inventory.hardware.capabilities).learn(device, capabilities) {
         return;
     }
-    // Ports of the type that answered earlier could not be asked for these attributes then.
+    // When earlier ports of the type answered, it was not known that they have these attributes.
     let nodes = inventory
         .hardware
         .nodes()
@@ -90,9 +90,9 @@ fn learn_capabilities(
         })
         .collect();
     for key in ports {
-        extended_port::see_extended_port(reading, inventory, key, None);
-        vports::see_vports(reading, inventory, key, None);
-        rate_limits::see_rate_limits(reading, inventory, key);
+        extended_port::check_extended_port(reading, inventory, key, None);
+        vports::check_vports(reading, inventory, key, None);
+        rate_limits::check_rate_limits(reading, inventory, key);
     }
     let switches = inventory
         .hardware
@@ -100,6 +100,6 @@ fn learn_capabilities(
         .filter(|(_, node, _)| DeviceType::of(&node.info) == device);
     let switches: Vec<Guid> = switches.map(|(guid, ..)| guid).collect();
     for guid in switches {
-        adaptive::see_adaptive(reading, inventory, guid, false);
+        adaptive::check_adaptive(reading, inventory, guid, false);
     }
 }

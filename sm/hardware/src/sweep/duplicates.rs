@@ -1,17 +1,17 @@
 //! Duplicate GUIDs: nodes behind two ports answer with the same GUID.
 //!
 //! A *place* is the port behind which a node is found. The place that had a GUID first keeps it. If
-//! a known node seems to be elsewhere, the sweep asks behind its known place: a host that was moved
-//! no longer answers there, a host with a duplicate does. Then the second place is left out
-//! ([`Fault::DuplicateGuid`]): the node behind it is not managed. The sweep asks there again once
-//! the first place has lost the GUID; light sweeps always do, and sweeps after a report of its
-//! switch.
+//! a known node seems to be elsewhere, the sweep asks behind its known place. A host that was moved
+//! no longer answers there. If a host does answer there, two hosts have the GUID, and the second
+//! place is left out ([`Fault::DuplicateGuid`]): the node behind it is not managed. The sweep asks
+//! behind the second place again once the first place has lost the GUID. Light sweeps, and sweeps
+//! after a report of its switch, always ask there.
 //!
 //! A place that loses its host while the GUID is elsewhere keeps its right to the GUID for
-//! [`RIGHT_LASTS`]: after a reboot, the host gets its GUID back, even if its duplicate was managed
-//! meanwhile. If no sweep has found either place before, the first place is the one in the stored
-//! cabling of the former run; without that, the place whose link a manager has brought to a higher
-//! state.
+//! [`RIGHT_LASTS`]: a host that comes back after a reboot gets its GUID back, even if its duplicate
+//! was managed in between. If no sweep has found either place before, the place in the stored
+//! cabling of the former run is the first one. If neither is stored, it is the place whose link a
+//! manager has brought to a higher state.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
@@ -27,7 +27,7 @@ use super::fault::Fault;
 use super::inventory::Inventory;
 use super::reading::Reading;
 
-/// Maximum number of repeated queries behind one port in one sweep because of duplicates. A node
+/// Maximum number of queries behind one port that a sweep repeats because of duplicates. A node
 /// that answers with another GUID each time must not keep the sweep from ending.
 const PROBES_MAX: u8 = 16;
 
@@ -38,8 +38,8 @@ pub const RIGHT_LASTS: Duration = Duration::from_secs(24 * 60 * 60);
 /// The undecided contests for GUIDs in one sweep.
 #[derive(Default, Debug)]
 pub(super) struct Contests {
-    /// Known place of a GUID, which is asked again → other places that showed the GUID → their
-    /// answers.
+    /// Known place of a GUID, where the sweep asks again → other places that showed the GUID →
+    /// their answers.
     open: BTreeMap<PortKey, BTreeMap<PortKey, NodeInfo>>,
     /// Number of queries of this sweep behind each port because of duplicates.
     probes: BTreeMap<PortKey, u8>,
@@ -101,7 +101,7 @@ impl Contests {
         }
         let switch = inventory.hardware.node(place.node);
         let has_answered = switch.is_some_and(|node| node.epoch == inventory.hardware.epoch);
-        let is_same_link = progress(inventory, place) > 0;
+        let is_same_link = link_rank(inventory, place) > 0;
         if !has_answered || !is_same_link {
             inventory.part(place);
         }
@@ -115,8 +115,8 @@ impl Contests {
         }
     }
 
-    /// Asks again behind places that were left out, if the first place has lost the GUID, and
-    /// behind places with an undecided contest. Returns whether there are any.
+    /// Asks again behind places with an undecided contest, and behind places that were left out if
+    /// the first place has lost the GUID. Returns whether it asks behind any place.
     pub(super) fn ask_left_out_again(
         &mut self,
         reading: &mut Reading,
@@ -144,9 +144,10 @@ impl Contests {
         }
     }
 
-    /// Records that a host answers `info` behind `from`: each of its former places without a node
-    /// gets a right to its GUIDs.
-    pub(super) fn note_rights(
+    /// Records that a host answers `info` behind `from`. Gives each former place of the host, if no
+    /// node is there now, a right to the host's GUIDs. `before` is the place where the host was
+    /// last found.
+    pub(super) fn record_rights(
         &mut self,
         inventory: &mut Inventory,
         from: PortKey,
@@ -190,7 +191,7 @@ impl Contests {
     }
 }
 
-/// Places with a right to a GUID although its node is elsewhere now.
+/// Places with a right to a GUID although the node with the GUID is elsewhere now.
 #[derive(Clone, Default, Debug)]
 pub struct Rights {
     by_place: BTreeMap<PortKey, Right>,
@@ -203,13 +204,14 @@ struct Right {
     host: PortKey,
     /// GUID of the port.
     guid: Guid,
-    /// Time at which the host was found elsewhere; `None` until the end of that sweep.
+    /// Time at which the host was found elsewhere; `None` until the sweep that found it ends.
     at: Option<Time>,
 }
 
 impl Rights {
-    /// Sets the time `now` for rights of the sweep that has just ended, and drops expired rights.
-    pub fn date(&mut self, now: Time) {
+    /// Sets the time of the rights from the sweep that has just ended to `now`, and drops expired
+    /// rights.
+    pub fn stamp_and_expire(&mut self, now: Time) {
         self.by_place.retain(|_, right| {
             let at = *right.at.get_or_insert(now);
             now.since(at) < RIGHT_LASTS
@@ -225,7 +227,8 @@ impl Rights {
 
 /// The place that had a GUID of `info` before a node answered `info` behind `from`, if one node
 /// cannot be at both places. `None` if no such place is known, or its link is known to be down.
-/// `is_met` tells whether a node counts: in a full sweep, only nodes that it has found do.
+/// `is_met` tells whether a node counts: in a full sweep, only nodes that the sweep has found
+/// count.
 pub(super) fn first_place(
     inventory: &Inventory,
     from: PortKey,
@@ -265,10 +268,10 @@ pub(super) fn first_place(
     other_device.or_else(same_port).or_else(same_port_guid)
 }
 
-/// A port of the node whose GUID the different device behind `from` also shows, if that node is
-/// certainly present: it forwarded the Get, or is the manager's own node. `None` if there is no
-/// such conflict.
-pub(super) fn impersonated(
+/// A port of the node whose GUID a different device, behind `from`, also shows, if the node is
+/// certainly present: it forwarded the Get, or is the manager's own node. `None` without such a
+/// conflict.
+pub(super) fn impersonated_port(
     inventory: &Inventory,
     from: PortKey,
     info: &NodeInfo,
@@ -317,7 +320,7 @@ fn precedes(inventory: &Inventory, from: PortKey, place: PortKey, claim: &NodeIn
     let node = holder.and_then(|holder| inventory.hardware.node(holder.node));
     let is_new = node.is_some_and(|node| node.first_epoch == inventory.hardware.epoch);
     inventory.rights.has(from, claim)
-        || is_new && progress(inventory, from) > progress(inventory, place)
+        || is_new && link_rank(inventory, from) > link_rank(inventory, place)
 }
 
 /// Leaves out the node behind `from`, because the node behind `first` also has `guid`.
@@ -326,8 +329,8 @@ pub(super) fn leave_out(inventory: &mut Inventory, from: PortKey, first: PortKey
     inventory.faults.at_port(from, fault);
 }
 
-/// The GUID of `claim` that the node known behind `first` also has: its node GUID, or the GUID of
-/// its port.
+/// The GUID of `claim` that the node known behind `first` also has: the node GUID, or the port
+/// GUID.
 fn guid_in_conflict(inventory: &Inventory, first: PortKey, claim: &NodeInfo) -> Guid {
     let holder = inventory.hardware.port(first).and_then(|port| port.peer);
     match holder.is_none_or(|holder| holder.node == claim.node_guid()) {
@@ -366,9 +369,9 @@ fn cables(node: &InventoryNode) -> impl Iterator<Item = PortKey> + '_ {
     node.external_ports().filter_map(|(_, port)| port.peer)
 }
 
-/// Rank of the link state at `place`: 2 for Active, 1 for Armed, 0 for others. Only a manager
+/// Rank of the link state at `place`: 2 for Active, 1 for Armed, 0 for other states. Only a manager
 /// brings a link to Armed or Active.
-fn progress(inventory: &Inventory, place: PortKey) -> u8 {
+fn link_rank(inventory: &Inventory, place: PortKey) -> u8 {
     match inventory
         .hardware
         .port(place)
@@ -380,7 +383,7 @@ fn progress(inventory: &Inventory, place: PortKey) -> u8 {
     }
 }
 
-/// Whether the node at `place`, or the node behind it, has this GUID as its own or as a port's.
+/// Whether `guid` is the GUID of the node at `place`, or a node or port GUID behind `place`.
 fn has_guid(inventory: &Inventory, place: PortKey, guid: Guid) -> bool {
     if place.node == guid {
         return true;

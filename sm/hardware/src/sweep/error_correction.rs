@@ -1,5 +1,5 @@
 //! Reads the error correction of links: PortInfoExtended of the ports that support it
-//! (`sweep.error_correction`). The value is only shown to operators; nothing depends on it.
+//! (`sweep.error_correction`). The value is only shown to operators; no decision depends on it.
 
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{
@@ -21,7 +21,7 @@ pub(super) fn modifier(key: PortKey) -> u32 {
 
 /// Asks for the error correction of a port whose link came up; `before` is the former state.
 /// Forgets the known error correction if the link is down.
-pub(super) fn see_error_correction(
+pub(super) fn check_error_correction(
     reading: &mut Reading,
     inventory: &mut Inventory,
     key: PortKey,
@@ -46,8 +46,8 @@ pub(super) fn see_error_correction(
     }
 }
 
-/// Records the error correction that the answer `data` of a port shows. A port without an answer
-/// (`None`) is no fault. Either way, the port is not asked again while its link stays up.
+/// Records the error correction that the answer `data` of a port shows. A missing answer (`None`)
+/// is no fault. In both cases, the port is not asked again while its link stays up.
 pub(super) fn on_error_correction(
     reading: &mut Reading,
     inventory: &mut Inventory,

@@ -1,6 +1,6 @@
-//! Reads ExtendedPortInfo of ports for which it shows more than PortInfo: links that may be FDR10,
-//! which PortInfo shows as QDR; ports that may lead to an aggregation node; and, with adaptive
-//! routing, adapters that may accept packets out of order.
+//! Reads ExtendedPortInfo of the ports for which it shows more than PortInfo: links that may be
+//! FDR10, which PortInfo shows as QDR; ports that may lead to an aggregation node; and, with
+//! adaptive routing, ports of adapters that may accept packets out of order.
 
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{Capability, ExtendedPortInfo, LinkSpeed, NodeType, PortInfo, PortState};
@@ -11,7 +11,7 @@ use super::reading::Reading;
 
 /// Asks for ExtendedPortInfo of a port whose link came up, if it may show more than PortInfo;
 /// `before` is the former state. Forgets the known ExtendedPortInfo if the link is down.
-pub(super) fn see_extended_port(
+pub(super) fn check_extended_port(
     reading: &mut Reading,
     inventory: &mut Inventory,
     key: PortKey,
@@ -74,8 +74,8 @@ fn may_be_fdr10(info: &PortInfo) -> bool {
     info.effective_speed() == Some(LinkSpeed::Qdr)
 }
 
-/// Whether an aggregation node may be behind a port: it is the last port of a switch, after the
-/// ports with cages, and the type of switch marks ports to aggregation nodes.
+/// Whether an aggregation node may be behind a port: the port is the last port of a switch, after
+/// the ports with cages, and this type of switch marks ports to aggregation nodes.
 fn may_lead_to_aggregation_node(inventory: &Inventory, key: PortKey) -> bool {
     inventory.hardware.node(key.node).is_some_and(|node| {
         node.kind() == NodeType::Switch

@@ -1,4 +1,4 @@
-//! Faults that sweeps found; each is kept until an answer ends it.
+//! Faults that sweeps found. A fault is kept until an answer ends it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use super::{Query, m_key};
 pub enum Fault {
     /// The link is up, and no node answered behind it.
     Unanswering {
-        /// The node that is known behind the port; `None` if none is.
+        /// The node that is known behind the port; `None` if no node is known there.
         known: Option<Guid>,
     },
     /// The node behind the port answered with GUID zero.
@@ -34,12 +34,12 @@ pub enum Fault {
     TooFar,
 }
 
-/// All faults, and the queries without a good answer.
+/// All faults behind ports, and the unanswered and refused queries.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Faults {
     /// The fault behind each port.
     ports: BTreeMap<PortKey, Fault>,
-    /// Queries that were not answered (`None`), or refused with a status.
+    /// Queries that were not answered (`None`) or were refused with a status.
     owed: BTreeMap<Query, Option<Status>>,
 }
 
@@ -103,9 +103,9 @@ impl Faults {
         self.forget_owed(|query| query.node().is_some_and(|node| gone.contains(&node)));
     }
 
-    /// Forgets the unanswered and refused queries for which `no_longer` returns true.
-    pub(crate) fn forget_owed(&mut self, no_longer: impl Fn(Query) -> bool) {
-        self.owed.retain(|&query, _| !no_longer(query));
+    /// Forgets the unanswered and refused queries for which `is_obsolete` returns true.
+    pub(crate) fn forget_owed(&mut self, is_obsolete: impl Fn(Query) -> bool) {
+        self.owed.retain(|&query, _| !is_obsolete(query));
     }
 
     /// Ports behind which NodeInfo must be asked again.
@@ -137,11 +137,11 @@ impl Faults {
     }
 }
 
-/// Number of attributes that a finding names; the finding counts the others.
+/// Maximum number of attributes that a finding names; the finding counts further ones.
 const SHOWN: usize = 5;
 
-/// The node or port that is silent if `query` gets no answer; `None` for the local node, which has
-/// no known port yet.
+/// The node or port that is silent if `query` gets no answer. `None` for the query to the local
+/// node, whose port is not known yet.
 pub fn subject_of(query: Query) -> Option<Subject> {
     match query {
         Query::Node(from) => from.map(Subject::Port),
@@ -283,7 +283,7 @@ fn of_port(
 }
 
 /// An unanswered or refused query in the words of a finding; `status` is the status of a refusal.
-fn question(query: &Query, status: &Option<Status>) -> String {
+fn describe(query: &Query, status: &Option<Status>) -> String {
     let what = match query {
         Query::Port(key) => format!("{} of port {}", query.attribute(), key.port),
         Query::PKeys(key, block) => {
@@ -332,7 +332,7 @@ fn of_node(
     }
     let more = list.len().saturating_sub(SHOWN);
     let shown = list.iter().take(SHOWN);
-    let shown = shown.map(|(query, status)| question(query, status));
+    let shown = shown.map(|(query, status)| describe(query, status));
     let mut text = format!(
         "{} does not answer {}",
         inventory.hardware.name(node),
@@ -341,8 +341,8 @@ fn of_node(
     if more > 0 {
         text.push_str(&format!(", and {more} more"));
     }
-    // A node that answers some queries gets only a warning, even if others stay unanswered for
-    // long.
+    // A node that answers some queries gets only a warning, however long other queries stay
+    // unanswered.
     let subject = Subject::Node(node);
     let is_silent = inventory.suspects.contains(&node);
     let severity = severity.filter(|_| is_silent);

@@ -1,9 +1,9 @@
 //! The M_Key that each port holds, as far as answers show it.
 //!
-//! A port shows its key at protection level 0, and from level 1 on only to requests with that key;
-//! at levels 2 and 3 it answers no other requests. A key is therefore known once a PortInfo shows
-//! it. Until then, Gets of PortInfo try the [candidates](MKeyPolicy::candidates) one by one, and
-//! other requests try several of them in turn.
+//! At protection level 0, a port shows its key. From level 1 on, it shows the key only to requests
+//! with that key; at levels 2 and 3 it answers no other requests. A key is therefore known once a
+//! PortInfo shows it. Until then, Gets of PortInfo try the [candidates](MKeyPolicy::candidates) one
+//! by one, and other requests try several candidates in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -23,15 +23,15 @@ struct State {
     is_silent: bool,
     /// Whether another manager has rotated keys since the port last showed `held`.
     is_unverified: bool,
-    /// While `is_unverified`, the key that the other manager may have set at the port when it
-    /// rotated keys; `None` until the policy with that key arrives.
+    /// While `is_unverified`, the key that the other manager may have set at the port in its
+    /// rotation; `None` until the policy with that key arrives.
     given: Option<u64>,
 }
 
-/// Interpretation of the M_Key in a PortInfo of a port.
+/// What the M_Key in a PortInfo shows about the key of the port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Sight {
-    /// The port holds a key of this subnet manager, or none.
+pub(super) enum KeyStatus {
+    /// The port holds a key of this subnet manager, or no key.
     Known,
     /// The port shows a key that this subnet manager does not have.
     Foreign,
@@ -72,7 +72,7 @@ impl HeldKeys {
     }
 
     /// Changes the policy of keys. If `guards_gets` is true, ports may require the key for Gets as
-    /// well as for Sets. Returns whether the policy differs from the former one.
+    /// well as for Sets. Returns whether the policy differs from the former policy.
     pub(super) fn use_policy(
         &mut self,
         policy: &MKeyPolicy,
@@ -111,22 +111,22 @@ impl HeldKeys {
     }
 
     /// The keys for a Get to `holder`, whose last PortInfo shows the protection level `protection`.
-    pub(super) fn to_read(&self, holder: KeyHolder, protection: Option<u8>) -> MKeys {
+    pub(super) fn for_get(&self, holder: KeyHolder, protection: Option<u8>) -> MKeys {
         let state = self.ports.get(&holder.port).copied().unwrap_or_default();
         if state.is_silent || protection.map_or(self.guards_gets, |level| level > 1) {
-            return self.to(holder);
+            return self.for_request(holder);
         }
         match (state.held, state.tried) {
             // Other candidates are derived only when needed, because derivation takes longer.
             (None, 0) => self.policy.planned(holder).into(),
-            _ => self.to(holder).first().into(),
+            _ => self.for_request(holder).first().into(),
         }
     }
 
-    /// The keys for a request to `holder`. If its key is known: that key and then the planned one,
-    /// which the port may have got meanwhile. After a rotation by another manager, the key of that
-    /// rotation comes first. If its key is not known: the next candidates.
-    pub(super) fn to(&self, holder: KeyHolder) -> MKeys {
+    /// The keys for a request to `holder`. If its key is known: that key, and then the planned key,
+    /// which the port may have got since. After a rotation by another manager, the key of that
+    /// rotation comes first. If the key of `holder` is not known: the next candidates.
+    pub(super) fn for_request(&self, holder: KeyHolder) -> MKeys {
         if self.policy.is_uniform() {
             return self.policy.one.into();
         }
@@ -148,22 +148,22 @@ impl HeldKeys {
     }
 
     /// The keys for a request to the port of a manager. The known key comes first, even after a
-    /// rotation: a manager is asked so often that its key is known.
-    pub(super) fn to_manager(&self, holder: KeyHolder) -> MKeys {
+    /// rotation: requests to a manager are so frequent that the known key is recent.
+    pub(super) fn for_manager(&self, holder: KeyHolder) -> MKeys {
         let held = self.ports.get(&holder.port).and_then(|state| state.held);
         match (held, self.policy.planned(holder)) {
             (Some(held), planned) if held != 0 && held != planned => {
                 MKeys::several([held, planned])
             }
-            _ => self.to(holder),
+            _ => self.for_request(holder),
         }
     }
 
     /// All keys that `holder` may hold, without duplicates, the most likely first.
-    pub(super) fn likeliest(&self, holder: KeyHolder) -> Vec<u64> {
+    pub(super) fn by_likelihood(&self, holder: KeyHolder) -> Vec<u64> {
         let held = self.ports.get(&holder.port).and_then(|state| state.held);
         let mut keys = match held.filter(|&held| held != 0) {
-            Some(_) => self.to(holder).as_slice().to_vec(),
+            Some(_) => self.for_request(holder).as_slice().to_vec(),
             None => Vec::new(),
         };
         for key in self.policy.candidates(holder) {
@@ -184,7 +184,7 @@ impl HeldKeys {
     }
 
     /// Records that no node behind `from` answered with the keys tried.
-    pub(super) fn silent_behind(&mut self, from: PortKey) {
+    pub(super) fn record_silence_behind(&mut self, from: PortKey) {
         if !self.policy.is_uniform() {
             let first = if self.guards_gets { MKeys::MAX } else { 0 };
             let tried = self.tried_behind.entry(from);
@@ -195,7 +195,7 @@ impl HeldKeys {
     }
 
     /// Records that `holder` did not answer with the keys tried.
-    pub(super) fn silent(&mut self, holder: KeyHolder) {
+    pub(super) fn record_silence(&mut self, holder: KeyHolder) {
         if self.policy.is_uniform() {
             return;
         }
@@ -209,41 +209,41 @@ impl HeldKeys {
 
     /// Handles the M_Key in a PortInfo. `hides` says whether the port protects a key and does not
     /// show it.
-    pub(super) fn see(&mut self, holder: KeyHolder, shown: u64, hides: bool) -> Sight {
+    pub(super) fn on_key(&mut self, holder: KeyHolder, shown: u64, hides: bool) -> KeyStatus {
         if self.policy.is_uniform() {
             return match shown {
-                0 if hides => Sight::Hidden,
-                0 => Sight::Known,
-                key if key == self.policy.one => Sight::Known,
-                _ => Sight::Foreign,
+                0 if hides => KeyStatus::Hidden,
+                0 => KeyStatus::Known,
+                key if key == self.policy.one => KeyStatus::Known,
+                _ => KeyStatus::Foreign,
             };
         }
-        let sight = match shown {
-            0 if hides => self.see_hidden(holder),
-            key => self.see_shown(holder, key),
+        let status = match shown {
+            0 if hides => self.on_hidden_key(holder),
+            key => self.on_shown_key(holder, key),
         };
         self.compare(holder);
-        sight
+        status
     }
 
     /// Handles a key that the port shows; 0 means that the port has no key.
-    fn see_shown(&mut self, holder: KeyHolder, key: u64) -> Sight {
-        // Nearly every port shows its planned key in every sweep. A comparison with any other key
+    fn on_shown_key(&mut self, holder: KeyHolder, key: u64) -> KeyStatus {
+        // Nearly every port shows its planned key in every sweep. Comparing with any other key
         // requires a derivation.
         let is_usual = key == 0 || key == self.policy.planned(holder);
         let is_known = is_usual
-            || self.note_later(holder, key)
+            || self.record_later_generation(holder, key)
             || self.policy.candidates(holder).contains(&key);
         if !is_known {
             self.ports.insert(holder.port, State::default());
-            return Sight::Foreign;
+            return KeyStatus::Foreign;
         }
         let state = State {
             held: Some(key),
             ..State::default()
         };
         self.ports.insert(holder.port, state);
-        Sight::Known
+        KeyStatus::Known
     }
 
     /// Records the key of another manager, which a port shows because the lease has ended. This
@@ -261,7 +261,7 @@ impl HeldKeys {
     }
 
     /// Records the generation of `key` if it is later than the one in use. Returns whether it is.
-    fn note_later(&mut self, holder: KeyHolder, key: u64) -> bool {
+    fn record_later_generation(&mut self, holder: KeyHolder, key: u64) -> bool {
         let Some(generation) = self.policy.ahead(holder, key) else {
             return false;
         };
@@ -274,7 +274,7 @@ impl HeldKeys {
     }
 
     /// Handles a PortInfo that hides the port's key: the key that was known or tried is wrong.
-    fn see_hidden(&mut self, holder: KeyHolder) -> Sight {
+    fn on_hidden_key(&mut self, holder: KeyHolder) -> KeyStatus {
         let candidates = self.policy.candidates(holder).len();
         let state = self.ports.entry(holder.port).or_default();
         state.is_silent = false;
@@ -283,9 +283,9 @@ impl HeldKeys {
             None => state.tried + 1,
         };
         if state.tried < candidates {
-            Sight::TryNext
+            KeyStatus::TryNext
         } else {
-            Sight::Hidden
+            KeyStatus::Hidden
         }
     }
 
@@ -335,8 +335,8 @@ impl HeldKeys {
         self.ports.len().saturating_sub(self.behind.len())
     }
 
-    /// The latest key generations that ports showed; `None` unless they are later than those in
-    /// use.
+    /// The latest key generations that ports showed; `None` unless they are later than the
+    /// generations in use.
     pub(super) fn ahead(&self) -> Option<Generations> {
         let later = self.policy.generations.later(self.seen);
         (later != self.policy.generations).then_some(later)
@@ -360,8 +360,8 @@ impl HeldKeys {
     }
 }
 
-/// As many keys of `candidates` as fit into [`MKeys`], after the first `tried` ones. The last
-/// candidate is followed by the first one.
+/// The next keys of `candidates` after the first `tried` keys, as many as fit into [`MKeys`]. After
+/// the last candidate comes the first one again.
 fn chunk(candidates: &[u64], tried: usize) -> MKeys {
     let start = match candidates.len() {
         0 => 0,
@@ -405,10 +405,10 @@ mod tests {
         let mut keys = keys(policy);
         let mut tried = Vec::new();
         loop {
-            tried.push(keys.to_read(HOLDER, Some(1)).first());
-            match keys.see(HOLDER, 0, true) {
-                Sight::TryNext => {}
-                sight => break assert_eq!(sight, Sight::Hidden),
+            tried.push(keys.for_get(HOLDER, Some(1)).first());
+            match keys.on_key(HOLDER, 0, true) {
+                KeyStatus::TryNext => {}
+                status => break assert_eq!(status, KeyStatus::Hidden),
             }
         }
         assert_eq!(tried, candidates);
@@ -420,16 +420,16 @@ mod tests {
         let mut policy = own_keys();
         let old = policy.planned(HOLDER);
         let mut keys = keys(policy.clone());
-        assert_eq!(keys.see(HOLDER, old, false), Sight::Known);
-        assert_eq!(keys.to(HOLDER).as_slice(), [old]);
+        assert_eq!(keys.on_key(HOLDER, old, false), KeyStatus::Known);
+        assert_eq!(keys.for_request(HOLDER).as_slice(), [old]);
         policy.generations = policy.generations.rotated();
         assert!(keys.use_policy(&policy, false, |_| HOLDER));
         let new = policy.planned(HOLDER);
-        assert_eq!(keys.to(HOLDER).as_slice(), [old, new]);
+        assert_eq!(keys.for_request(HOLDER).as_slice(), [old, new]);
         assert_eq!((keys.behind().len(), keys.settled()), (1, 0));
         assert!(keys.holds(HOLDER, old) && !keys.holds(HOLDER, new));
-        assert_eq!(keys.see(HOLDER, new, false), Sight::Known);
-        assert_eq!(keys.to(HOLDER).as_slice(), [new]);
+        assert_eq!(keys.on_key(HOLDER, new, false), KeyStatus::Known);
+        assert_eq!(keys.for_request(HOLDER).as_slice(), [new]);
         assert_eq!((keys.behind().len(), keys.settled()), (0, 1));
     }
 
@@ -438,29 +438,36 @@ mod tests {
         let mut policy = own_keys();
         let old = policy.planned(HOLDER);
         let mut keys = keys(policy.clone());
-        assert_eq!(keys.see(HOLDER, old, false), Sight::Known);
+        assert_eq!(keys.on_key(HOLDER, old, false), KeyStatus::Known);
         policy.generations = policy.generations.rotated();
         let new = policy.planned(HOLDER);
         keys.distrust();
         assert!(keys.use_policy(&policy, true, |_| HOLDER));
-        assert_eq!(keys.to(HOLDER).as_slice(), [new, old]);
-        assert_eq!(keys.to_read(HOLDER, Some(2)).as_slice(), [new, old]);
+        assert_eq!(keys.for_request(HOLDER).as_slice(), [new, old]);
+        assert_eq!(keys.for_get(HOLDER, Some(2)).as_slice(), [new, old]);
         // This manager rotates its keys next.
         policy.generations = policy.generations.rotated();
         assert!(keys.use_policy(&policy, true, |_| HOLDER));
         let newest = policy.planned(HOLDER);
-        assert_eq!(keys.to(HOLDER).as_slice(), [new, old, newest]);
-        assert_eq!(keys.see(HOLDER, old, false), Sight::Known);
+        assert_eq!(keys.for_request(HOLDER).as_slice(), [new, old, newest]);
+        assert_eq!(keys.on_key(HOLDER, old, false), KeyStatus::Known);
         let sent = [old, newest];
-        assert_eq!(keys.to(HOLDER).as_slice(), sent, "it has refused the other");
+        assert_eq!(
+            keys.for_request(HOLDER).as_slice(),
+            sent,
+            "it has refused the other"
+        );
     }
 
     #[test]
     fn a_port_without_a_key_is_sent_the_planned_one() {
         let policy = own_keys();
         let mut keys = keys(policy.clone());
-        assert_eq!(keys.see(HOLDER, 0, false), Sight::Known);
-        assert_eq!(keys.to(HOLDER).as_slice(), [policy.planned(HOLDER)]);
+        assert_eq!(keys.on_key(HOLDER, 0, false), KeyStatus::Known);
+        assert_eq!(
+            keys.for_request(HOLDER).as_slice(),
+            [policy.planned(HOLDER)]
+        );
         assert!(keys.accepts(HOLDER, 1));
     }
 
@@ -468,10 +475,10 @@ mod tests {
     fn a_key_of_a_later_generation_is_known_and_an_unrelated_key_is_foreign() {
         let policy = own_keys();
         let mut keys = keys(policy.clone());
-        assert_eq!(keys.see(HOLDER, 0x1234, false), Sight::Foreign);
+        assert_eq!(keys.on_key(HOLDER, 0x1234, false), KeyStatus::Foreign);
         assert_eq!(keys.ahead(), None);
         let later = policy.secrets[0].m_key(2, HOLDER.port);
-        assert_eq!(keys.see(HOLDER, later, false), Sight::Known);
+        assert_eq!(keys.on_key(HOLDER, later, false), KeyStatus::Known);
         let ahead = keys.ahead().expect("a later generation");
         assert_eq!((ahead.switches, ahead.others), (0, 2));
         assert!(keys.accepts(HOLDER, later) && !keys.accepts(HOLDER, 1));
@@ -483,30 +490,30 @@ mod tests {
         let candidates = policy.candidates(HOLDER);
         assert!(candidates.len() > MKeys::MAX);
         let mut keys = keys(policy);
-        assert_eq!(keys.to_read(HOLDER, None).as_slice(), [candidates[0]]);
-        keys.silent(HOLDER);
+        assert_eq!(keys.for_get(HOLDER, None).as_slice(), [candidates[0]]);
+        keys.record_silence(HOLDER);
         assert_eq!(
-            keys.to_read(HOLDER, None).as_slice(),
+            keys.for_get(HOLDER, None).as_slice(),
             &candidates[..MKeys::MAX]
         );
-        keys.silent(HOLDER);
-        assert_eq!(keys.to_read(HOLDER, None).first(), candidates[MKeys::MAX]);
+        keys.record_silence(HOLDER);
+        assert_eq!(keys.for_get(HOLDER, None).first(), candidates[MKeys::MAX]);
     }
 
     #[test]
     fn shared_key_is_used_for_every_port_and_no_port_is_behind() {
         let mut keys = keys(MKeyPolicy::one(5));
-        assert_eq!(keys.to(HOLDER).as_slice(), [5]);
-        for (shown, hides, sight) in [
-            (0, false, Sight::Known),
-            (0, true, Sight::Hidden),
-            (5, false, Sight::Known),
-            (6, false, Sight::Foreign),
+        assert_eq!(keys.for_request(HOLDER).as_slice(), [5]);
+        for (shown, hides, status) in [
+            (0, false, KeyStatus::Known),
+            (0, true, KeyStatus::Hidden),
+            (5, false, KeyStatus::Known),
+            (6, false, KeyStatus::Foreign),
         ] {
-            assert_eq!(keys.see(HOLDER, shown, hides), sight);
+            assert_eq!(keys.on_key(HOLDER, shown, hides), status);
         }
-        keys.silent(HOLDER);
-        assert_eq!(keys.to_read(HOLDER, Some(3)).as_slice(), [5]);
+        keys.record_silence(HOLDER);
+        assert_eq!(keys.for_get(HOLDER, Some(3)).as_slice(), [5]);
         assert!(keys.behind().is_empty());
         assert!(keys.accepts(HOLDER, 5) && !keys.accepts(HOLDER, 6));
     }

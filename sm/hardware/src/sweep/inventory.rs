@@ -1,7 +1,7 @@
 //! The inventory: the state of the hardware as last reported, and the working state of sweeps.
 //!
-//! Sweeps and pushes update the inventory. All other views of the subnet are derived from it and
-//! immutable.
+//! Sweeps and pushes update the inventory. All other views of the subnet derive from the inventory,
+//! and are immutable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::duplicates::Rights;
 use super::fault::Faults;
 use super::held_keys::HeldKeys;
 use super::kind_answers::KindAnswers;
-use super::paths::Search;
+use super::paths::LastSearch;
 use super::port_states::PortStateProofs;
 use super::unverified::UnverifiedPorts;
 use super::vports::VPortReading;
@@ -33,10 +33,10 @@ pub struct Inventory {
     pub hardware: Hardware,
     /// Wrong or missing answers, kept until an answer ends them.
     pub faults: Faults,
-    /// Ports that have a right to a GUID although it was found elsewhere.
+    /// Ports that have a right to a GUID although the GUID was found elsewhere.
     pub rights: Rights,
-    /// Nodes that may be dead, and that paths avoid: they left a Get unanswered, or several of
-    /// their cables went down at once, and they have answered nothing since.
+    /// Nodes that may be dead, which paths avoid. A suspect left a Get unanswered, or several of
+    /// its cables went down at once, and it has answered nothing since.
     pub suspects: BTreeSet<Guid>,
     /// M_Keys of ports, set by [`Inventory::use_m_keys`].
     pub(super) m_keys: HeldKeys,
@@ -47,18 +47,18 @@ pub struct Inventory {
     pub stored_cabling: Arc<Expected>,
     /// The subnet manager's own port in the former run.
     pub local_before: Option<PortKey>,
-    /// The subnet manager's own port according to the host's driver, which knows the port before it
-    /// answers.
+    /// The subnet manager's own port according to the host's driver, which knows the port before
+    /// the port answers.
     pub attached: Option<KeyHolder>,
     /// Ports that may not hold the values of the last Set; a sweep must read them.
     pub unverified: UnverifiedPorts,
     /// Links that were bounced to change their MTU or VLs: port that was set to Down → far end.
     pub bounced: BTreeMap<PortKey, PortKey>,
-    /// Ports of switches to disable: the port at the other end sends traps without an end, or an
-    /// operator wants it.
+    /// Ports of switches to disable, because the port at the other end sends traps without an end,
+    /// or because an operator has disabled them.
     pub disabling: BTreeSet<PortKey>,
     /// Ports that operators ordered to bounce or enable, and ports to disable while their links are
-    /// down; an order stays until its Sets are answered or fail.
+    /// down. An order stays until its Sets are answered or fail.
     pub link_orders: BTreeMap<PortKey, LinkStep>,
     /// The highest multicast LID in use: sweeps read the multicast tables of switches without a
     /// valid MulticastFDBTop up to this LID.
@@ -79,11 +79,11 @@ pub struct Inventory {
     pub(super) vport_reading: VPortReading,
     /// Proofs that SwitchPortStateTables are correct.
     pub port_state_proofs: PortStateProofs,
-    /// Why all paths were searched since the last [`Inventory::take_searched`]; `None` if they were
-    /// not.
-    pub(super) searched: Option<&'static str>,
+    /// Reason for a search of all paths since the last call of
+    /// [`Inventory::take_full_search_reason`]; `None` if there was no such search.
+    pub(super) full_search_reason: Option<&'static str>,
     /// State of the last search for paths.
-    pub(super) search: Option<Search>,
+    pub(super) search: Option<LastSearch>,
 }
 
 impl Inventory {
@@ -102,9 +102,9 @@ impl Inventory {
         self.own_port().map_or(Guid::ZERO, |port| port.guid)
     }
 
-    /// Whether the link of a port is down, and the port does not show that it is disabled: the link
-    /// could come up.
-    pub fn is_dark(&self, port: PortKey) -> bool {
+    /// Whether the link of a port is down and could come up: the port does not show that it is
+    /// disabled.
+    pub fn may_come_up(&self, port: PortKey) -> bool {
         let port = self.hardware.port(port);
         let info = port.and_then(|port| port.info.as_ref());
         info.is_some_and(|info| {
@@ -113,9 +113,9 @@ impl Inventory {
         })
     }
 
-    /// Why all paths were searched since the last call; `None` if they were not.
-    pub fn take_searched(&mut self) -> Option<Whole> {
-        let why = self.searched.take()?;
+    /// Reason for a search of all paths since the last call; `None` if there was no such search.
+    pub fn take_full_search_reason(&mut self) -> Option<Whole> {
+        let why = self.full_search_reason.take()?;
         Some(Whole::new(Step::Paths, why))
     }
 
@@ -140,8 +140,8 @@ impl Inventory {
         }
     }
 
-    /// Records that the cable at `key` is gone. Returns the other end; `None` if no cable was
-    /// known.
+    /// Records that the cable at `key` is gone. Returns the other end of the cable; `None` if no
+    /// cable was known.
     pub fn part(&mut self, key: PortKey) -> Option<PortKey> {
         let peer = self.hardware.part(key)?;
         for end in [key, peer] {

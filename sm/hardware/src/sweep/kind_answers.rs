@@ -1,12 +1,12 @@
-//! Decides whether a kind of device lacks an optional attribute, from the answers of all devices of
+//! Decides whether a kind of device lacks an optional attribute, by the answers of all devices of
 //! the kind.
 
 use std::collections::BTreeMap;
 
 use rsm_model::habits::DeviceKind;
 
-/// Number of unanswered Gets of an attribute after which a kind of device counts as without it, if
-/// no device of the kind has answered. A few packets may have been lost.
+/// Number of unanswered Gets of an attribute after which a kind of device counts as without the
+/// attribute, if no device of the kind has answered. More than one, because packets may be lost.
 const SILENT_MAX: u8 = 3;
 
 /// Maximum number of kinds of devices counted, far more than a subnet has. Further kinds are asked
@@ -18,7 +18,7 @@ const KINDS_MAX: usize = 1024;
 enum Answers {
     /// A device has answered with content.
     Some,
-    /// No device has answered; the number of Gets that devices left unanswered.
+    /// No device has answered. The number counts the Gets that devices left unanswered.
     None(u8),
 }
 

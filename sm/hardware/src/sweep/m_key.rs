@@ -15,18 +15,18 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::Query;
 use super::fault::Fault;
-use super::held_keys::Sight;
+use super::held_keys::KeyStatus;
 use super::inventory::Inventory;
 
 /// Number of ports that a finding names; the finding counts the others.
 const SHOWN: usize = 5;
 
-/// Maximum number of missing or silent ports whose keys are tried behind a port to which they may
-/// have been moved.
-const MOVED: usize = 8;
+/// Maximum number of missing or silent ports whose keys are tried behind a port: these ports may
+/// have been moved there.
+const MOVED_MAX: usize = 8;
 
 /// Number of keys of each expected neighbour that are tried before keys of other ports.
-const LIKELY: usize = 3;
+const LIKELY_KEYS: usize = 3;
 
 impl Inventory {
     /// The port that holds the M_Key for `key`, and its GUID.
@@ -53,7 +53,8 @@ impl Inventory {
         if self.has_one_key() {
             return self.m_keys.policy().one.into();
         }
-        self.m_keys.to(self.holder_of(self.entry(key)))
+        self.m_keys
+            .for_request(self.holder_of(self.entry_port(key)))
     }
 
     /// The M_Keys for a Get to `key`; port 0 has the meaning of [`Inventory::m_keys_to`].
@@ -61,17 +62,17 @@ impl Inventory {
         if self.has_one_key() {
             return self.m_keys.policy().one.into();
         }
-        let holder = self.holder_of(self.entry(key));
+        let holder = self.holder_of(self.entry_port(key));
         let info = self
             .hardware
             .port(holder.port)
             .and_then(|port| port.info.as_ref());
         let protection = info.map(PortInfo::m_key_protect_bits);
-        self.m_keys.to_read(holder, protection)
+        self.m_keys.for_get(holder, protection)
     }
 
     /// The M_Keys for a Get of SMInfo from the manager at `key`, which may have rotated the keys of
-    /// the subnet meanwhile. `silent` is the number of successive unanswered Gets.
+    /// the subnet. `silent` is the number of successive unanswered Gets.
     pub fn m_keys_to_manager(&self, key: PortKey, silent: usize) -> MKeys {
         let keys = self.m_keys_to_read(key);
         let info = self.hardware.port(key).and_then(|port| port.info.as_ref());
@@ -80,14 +81,14 @@ impl Inventory {
             return keys;
         }
         let holder = self.holder_of(key);
-        let keys = self.m_keys.to_manager(holder);
+        let keys = self.m_keys.for_manager(holder);
         let later = self.m_keys.policy().later(holder).into_iter();
         let mut all = keys.as_slice().to_vec();
         all.extend(later.filter(|key| !keys.as_slice().contains(key)));
         let others = all.len() - 1;
         if !silent.is_multiple_of(2) && others > 0 {
-            // Every other Get tries another key, because a Get may also be lost for reasons other
-            // than its key.
+            // Only every other Get tries another key: a Get may also be lost although its key is
+            // right.
             all.swap(0, 1 + silent / 2 % others);
         }
         MKeys::several(all)
@@ -103,7 +104,7 @@ impl Inventory {
             .and_then(|port| port.info.as_ref());
         let guards = info.is_some_and(|info| info.m_key_protect_bits() > 1);
         if guards && !self.has_one_key() {
-            self.m_keys.see(holder, m_key, false);
+            self.m_keys.on_key(holder, m_key, false);
         }
     }
 
@@ -115,7 +116,7 @@ impl Inventory {
     }
 
     /// The port by which a packet to `key` enters its node.
-    fn entry(&self, key: PortKey) -> PortKey {
+    fn entry_port(&self, key: PortKey) -> PortKey {
         let Some(node) = self.hardware.node(key.node) else {
             return key;
         };
@@ -146,25 +147,25 @@ impl Inventory {
             let known = self.hardware.local.map(|local| self.holder_of(local));
             let before = self.local_before.map(|local| self.holder_of(local));
             let local = known.or(self.attached).or(before);
-            let keys = local.map(|local| self.m_keys.to_read(local, None));
+            let keys = local.map(|local| self.m_keys.for_get(local, None));
             return keys.unwrap_or(self.m_keys.policy().one.into());
         };
         let (mut candidates, mut unlikely) = (Vec::new(), Vec::new());
         let policy = self.m_keys.policy();
         for holder in self.expected_behind(from) {
-            let mut keys = self.m_keys.likeliest(holder).into_iter();
-            candidates.extend(keys.by_ref().take(LIKELY));
+            let mut keys = self.m_keys.by_likelihood(holder).into_iter();
+            candidates.extend(keys.by_ref().take(LIKELY_KEYS));
             unlikely.extend(keys);
         }
-        candidates.extend(self.moved(from).map(|holder| policy.planned(holder)));
+        candidates.extend(self.moved_ports(from).map(|holder| policy.planned(holder)));
         candidates.push(policy.one);
         candidates.extend(unlikely);
         self.m_keys.behind_port(from, &candidates)
     }
 
     /// The ports that may be behind `from`, the most likely first: the ports that were there
-    /// according to the cabling that the master stored, this run, an earlier run, or the files of
-    /// another manager.
+    /// according to the cabling stored by the master, to this run, to an earlier run, or to the
+    /// files of another manager.
     fn expected_behind(&self, from: PortKey) -> Vec<KeyHolder> {
         let mut holders: Vec<KeyHolder> = Vec::new();
         let known = self.hardware.port(from).and_then(|port| port.peer);
@@ -192,9 +193,9 @@ impl Inventory {
         holders
     }
 
-    /// At most [`MOVED`] ports that may have been moved to `from`: ports that do not answer at
+    /// At most [`MOVED_MAX`] ports that may have been moved to `from`: ports that do not answer at
     /// their known place, and missing ports.
-    fn moved(&self, from: PortKey) -> impl Iterator<Item = KeyHolder> + '_ {
+    fn moved_ports(&self, from: PortKey) -> impl Iterator<Item = KeyHolder> + '_ {
         let missing = self.expected.ports().map(|(port, _)| port);
         let silent = self.faults.unanswering();
         let silent = silent.filter_map(move |port| self.hardware.port(port)?.peer);
@@ -202,7 +203,7 @@ impl Inventory {
             .chain(missing)
             .filter(move |port| port.node != from.node);
         others
-            .take(MOVED)
+            .take(MOVED_MAX)
             .map(move |port| self.expected_holder(port))
     }
 
@@ -227,8 +228,8 @@ impl Inventory {
     }
 
     /// Handles the M_Key in PortInfo of a port. Returns whether the port hides its key and must be
-    /// asked again with another one. PortInfo of a switch's external port is ignored.
-    pub(crate) fn see_m_key(&mut self, key: PortKey, info: &PortInfo) -> bool {
+    /// asked again with another key. PortInfo of a switch's external port is ignored.
+    pub(crate) fn check_m_key(&mut self, key: PortKey, info: &PortInfo) -> bool {
         if self.hardware.key_holder(key) != key {
             return false;
         }
@@ -237,15 +238,15 @@ impl Inventory {
         // The end of a lease removes the protection and keeps the key, so that a manager that lost
         // its key can recover (IBA 14.2.4.2).
         let has_expired = info.m_key_lease_period() != 0 && info.m_key_protect_bits() == 0;
-        match self.m_keys.see(holder, info.m_key(), hides) {
-            Sight::Known => self.hardware.unlock(key),
-            Sight::Foreign if has_expired && !self.has_one_key() => {
+        match self.m_keys.on_key(holder, info.m_key(), hides) {
+            KeyStatus::Known => self.hardware.unlock(key),
+            KeyStatus::Foreign if has_expired && !self.has_one_key() => {
                 self.m_keys.inherit(holder, info.m_key());
                 self.hardware.unlock(key);
             }
-            Sight::Foreign => self.hardware.lock(key, MKeySign::Shown),
-            Sight::Hidden => {}
-            Sight::TryNext => return true,
+            KeyStatus::Foreign => self.hardware.lock(key, MKeySign::Shown),
+            KeyStatus::Hidden => {}
+            KeyStatus::TryNext => return true,
         }
         false
     }
@@ -267,19 +268,19 @@ impl Inventory {
         if info.m_key() == 0 && info.m_key_protect_bits() != 0 {
             info.set_m_key(planned);
         }
-        self.see_m_key(key, &info);
+        self.check_m_key(key, &info);
         info
     }
 
     /// Records that a Get of `key` was not answered, possibly because of a wrong key.
-    pub(super) fn get_ignored(&mut self, key: PortKey) {
-        let holder = self.holder_of(self.entry(key));
-        self.m_keys.silent(holder);
+    pub(super) fn record_unanswered_get(&mut self, key: PortKey) {
+        let holder = self.holder_of(self.entry_port(key));
+        self.m_keys.record_silence(holder);
     }
 
     /// Records that no node behind `from` answered.
-    pub(super) fn silent_behind(&mut self, from: PortKey) {
-        self.m_keys.silent_behind(from);
+    pub(super) fn record_silence_behind(&mut self, from: PortKey) {
+        self.m_keys.record_silence_behind(from);
     }
 
     /// Whether `m_key` may be the key of the port `key`, as far as keys are known; `None` stands
@@ -290,7 +291,7 @@ impl Inventory {
             .accepts(self.holder_of(key.unwrap_or(unknown)), m_key)
     }
 
-    /// Ports that answered, and do not hold their planned key; empty if all ports have one key.
+    /// Ports that answered and do not hold their planned key; empty if all ports share one key.
     pub fn ports_behind(&self) -> &BTreeSet<PortKey> {
         self.m_keys.behind()
     }
@@ -300,14 +301,14 @@ impl Inventory {
         self.m_keys.settled()
     }
 
-    /// The latest key generations that ports showed; `None` unless they are later than those in
-    /// use.
+    /// The latest key generations that ports showed; `None` unless they are later than the
+    /// generations in use.
     pub fn generations_ahead(&self) -> Option<Generations> {
         self.m_keys.ahead()
     }
 
     /// Records that another manager has rotated keys: the keys of ports are no longer known, and
-    /// the planned keys are likelier than the former ones.
+    /// the planned keys are more likely than the former keys.
     pub fn distrust_m_keys(&mut self) {
         self.m_keys.distrust();
     }
@@ -338,7 +339,7 @@ impl Inventory {
 
     /// Records that `key` reported a wrong M_Key from this subnet manager. Returns whether this is
     /// the first sign of a foreign key. If ports have keys of their own, the report is no sign:
-    /// several keys are tried, and the port's key may have changed meanwhile.
+    /// requests try several keys, and the port's key may have changed since the request.
     pub fn key_refused(&mut self, key: PortKey) -> bool {
         let holder = self.hardware.key_holder(key);
         let news = self.has_one_key() && self.hardware.locked(holder).is_none();
@@ -376,8 +377,8 @@ impl Inventory {
     }
 }
 
-/// Whether a node answers NodeInfo and ignores all other Gets. Devices that check the M_Key of
-/// every attribute except NodeInfo do so if they hold a foreign key.
+/// Whether a node answers NodeInfo and ignores all other Gets, as devices with a foreign key do
+/// that check the M_Key of every attribute except NodeInfo.
 pub(super) fn shows_node_info_only(inventory: &Inventory, guid: Guid) -> bool {
     let Some(node) = inventory.hardware.node(guid) else {
         return false;
@@ -440,7 +441,7 @@ pub(super) fn findings(inventory: &Inventory, place: impl Fn(PortKey) -> String)
 const REMEDY: &str = "its LID, tables and links stay as they are; set sm.m_key to the key of the subnet manager before, or \
                       let the lease of the key run out, or reset the device";
 
-/// The words of a finding for a sign of a foreign key.
+/// A sign of a foreign key in the words of a finding.
 fn describe(sign: MKeySign) -> &'static str {
     match sign {
         MKeySign::Shown => {

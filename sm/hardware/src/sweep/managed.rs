@@ -7,9 +7,9 @@ use super::Query;
 use super::inventory::Inventory;
 use super::reading::Reading;
 
-/// Handles PortInfo of a port: asks for the port's planned blocks that are unknown. An audit also
-/// reads known QoS blocks again.
-pub(super) fn see_managed(reading: &mut Reading, inventory: &Inventory, port: PortKey) {
+/// Handles PortInfo of a port: asks for the unknown content of the port's planned blocks. An audit
+/// also reads known QoS blocks again.
+pub(super) fn check_managed(reading: &mut Reading, inventory: &Inventory, port: PortKey) {
     let source = reading.policy.source(inventory);
     let audit = reading.audits(port);
     let mut blocks = source.blocks(port, Origin::Hosts);
@@ -44,12 +44,12 @@ pub(super) fn on_managed(
         return;
     }
     let is_known = port.managed.is_known(key.place);
-    // The comparison has not seen this content yet.
+    // No comparison has included this content yet.
     reading.changed = true;
     port.managed.store(key.place, data);
     inventory.hardware.note_managed(key.port);
     if is_known {
-        reading.on_other_block(inventory, Query::Managed(key));
+        reading.on_differing_block(inventory, Query::Managed(key));
     }
 }
 

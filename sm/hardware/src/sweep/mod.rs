@@ -6,7 +6,7 @@
 //! * light: SwitchInfo and some parts of each switch, and queries that are still unanswered;
 //! * targets: the ports of switches that reported a change, and new nodes behind them.
 //!
-//! One Get through each cable is enough: NodeInfo names the port that received it, so that one
+//! One Get through each cable is enough: NodeInfo names the port that received the Get, so one
 //! answer shows both ends. The sweep reads a switch's table ([`Query::Table`]) up to LinearFDBTop,
 //! unless the table is known. A fresh switch therefore costs no Gets of tables, and a configured
 //! switch need not be written again. The sweep reads multicast tables ([`Query::Multicast`]) in the
@@ -84,8 +84,8 @@ use self::suspicion::Suspicion;
 pub use self::suspicion::Withdrawal;
 pub use self::vports::VPortQuery;
 
-/// The state at the beginning of a sweep. A full sweep clears it in the inventory, and finds it
-/// anew.
+/// The state at the beginning of a sweep. A full sweep clears this state in the inventory, and
+/// determines it again.
 #[derive(Debug)]
 struct Before {
     faults: Faults,
@@ -99,7 +99,7 @@ struct Before {
 pub struct Sweep {
     reading: Reading,
     /// Nodes that reported a change, each with the reversed path of its report; `None` if that path
-    /// is not known or a search outwards is under way.
+    /// is not known, or a search outwards is under way.
     targets: HashMap<Guid, Option<DirectedPath>>,
     /// Targets that reported a second time.
     reported_again: BTreeSet<Guid>,
@@ -107,12 +107,12 @@ pub struct Sweep {
     joined_ports: BTreeSet<PortKey>,
     contests: Contests,
     /// Nodes that this sweep has found.
-    entered: HashSet<Guid>,
+    found_nodes: HashSet<Guid>,
     before: Before,
     /// Nodes with a missing answer, even if they answered other queries.
     silent: BTreeSet<Guid>,
-    /// Ports that refused PortInfo in this sweep, and that the sweep now asks without the bit for
-    /// extended speeds; the value tells whether the port has answered since.
+    /// Ports that refused PortInfo in this sweep, and get the query without the bit for extended
+    /// speeds. The value tells whether the port has answered since.
     without_extended_speeds: HashMap<PortKey, bool>,
     port_states: PortStateTables,
     suspicion: Suspicion,
@@ -121,13 +121,13 @@ pub struct Sweep {
     /// Whether silent nodes get all their attempts before the sweep ends, unless other work is
     /// urgent.
     waits_for_silent: bool,
-    /// Whether an answer differed from the one before although no report announced a change.
+    /// Whether an answer differed from the former answer although no report announced a change.
     stale: bool,
-    /// In a sweep ahead of a takeover, the switches that showed PortStateChange: such a sweep reads
-    /// only SwitchInfo of a switch. `None` in other sweeps.
-    ahead: Option<BTreeSet<Guid>>,
+    /// In a sweep ahead of a takeover, the switches that showed PortStateChange: this kind of sweep
+    /// reads only SwitchInfo of a switch. `None` in other sweeps.
+    reported_ahead: Option<BTreeSet<Guid>>,
     moves: Moves,
-    /// Number of cables probed, as a measure of progress.
+    /// Number of answers to NodeInfo, as a measure of progress.
     answered: usize,
 }
 
@@ -158,7 +158,7 @@ impl Sweep {
             reported_again: BTreeSet::new(),
             joined_ports: BTreeSet::new(),
             contests: Contests::default(),
-            entered: HashSet::new(),
+            found_nodes: HashSet::new(),
             before: Before {
                 faults: inventory.faults.clone(),
                 locked: inventory.hardware.all_locked().collect(),
@@ -171,7 +171,7 @@ impl Sweep {
             outward: None,
             waits_for_silent: false,
             stale: false,
-            ahead: None,
+            reported_ahead: None,
             moves: Moves::default(),
             answered: 0,
         }
@@ -219,8 +219,8 @@ impl Sweep {
         }
     }
 
-    /// Asks nodes that have answered NodeInfo, but no PortInfo. An earlier sweep may have withdrawn
-    /// their queries, and no fault is recorded that would repeat them.
+    /// Asks nodes that have answered NodeInfo but no PortInfo. An earlier sweep may have withdrawn
+    /// the queries to them, and no fault is recorded that would repeat these queries.
     fn ask_unread(&mut self, inventory: &Inventory) {
         let unread = |&(guid, node): &(Guid, &InventoryNode)| {
             let mut ports = (0..node.ports.len()).zip(&node.ports);
@@ -245,7 +245,7 @@ impl Sweep {
         self.reading.scope
     }
 
-    /// Number of nodes that answered.
+    /// Number of answers to NodeInfo, as a measure of progress.
     pub fn answered(&self) -> usize {
         self.answered
     }
@@ -273,7 +273,7 @@ impl Sweep {
     /// Whether this full sweep failed to reach a known node that may still exist.
     pub fn is_incomplete(&self, inventory: &Inventory) -> bool {
         let mut nodes = inventory.hardware.nodes();
-        nodes.any(|(guid, _)| !self.entered.contains(&guid))
+        nodes.any(|(guid, _)| !self.found_nodes.contains(&guid))
     }
 
     /// The parts to read back, and the parts that differed.
@@ -302,11 +302,11 @@ impl Sweep {
         if self.targets.contains_key(&guid) {
             return self.ask_target_again(guid);
         }
-        let way = match self.is_outward() {
+        let path = match self.is_outward() {
             true => None,
             false => reach::path_of_reports(inventory, guid),
         };
-        self.targets.insert(guid, way);
+        self.targets.insert(guid, path);
         self.reading.changed = true;
         if node.is_switch() {
             self.reading.again(Query::Switch(guid));
@@ -346,7 +346,7 @@ impl Sweep {
     /// description.
     ///
     /// Returns `false` for a port that does not exist, and for a further report in the same sweep:
-    /// another sweep must follow, because thousands of hosts that boot would keep this one open.
+    /// another sweep must follow, because thousands of booting hosts would keep this sweep open.
     pub fn add_port(&mut self, inventory: &Inventory, key: PortKey) -> bool {
         let is_first = inventory.hardware.port(key).is_some() && self.joined_ports.insert(key);
         if is_first {
@@ -357,8 +357,7 @@ impl Sweep {
         is_first
     }
 
-    /// Adds a port of a switch that may have changed: asks for its PortInfo, unless this sweep has
-    /// asked already.
+    /// Adds a port that may have changed: asks for its PortInfo, unless this sweep already has.
     pub fn read_again(&mut self, key: PortKey) {
         self.reading.ask(Query::Port(key));
     }
@@ -376,7 +375,8 @@ impl Sweep {
     }
 
     /// Asks again behind ports that were left out because another place had the node's GUID, if
-    /// that place has lost it or the contest is undecided. Returns whether there are such ports.
+    /// that place has lost the GUID or the contest is undecided. Returns whether there are such
+    /// ports.
     pub fn ask_left_out_again(&mut self, inventory: &mut Inventory) -> bool {
         self.contests
             .ask_left_out_again(&mut self.reading, inventory)
@@ -397,7 +397,7 @@ impl Sweep {
                 return None;
             };
             self.find_way_to_suspect(inventory, query);
-            let Some(ask) = self.address(inventory, query) else {
+            let Some(ask) = self.get_for(inventory, query) else {
                 // If a path to the node is found, the query may be asked again.
                 self.reading.queries.forget(query);
                 continue;
@@ -432,10 +432,10 @@ impl Sweep {
         }
     }
 
-    /// Ends the sweep: drops nodes without a cable to them, and gives every other node its path.
+    /// Ends the sweep: drops nodes to which no cable leads, and gives every other node its path.
     ///
     /// Returns the dropped nodes. A node that is cabled to a port whose link is up stays, even if
-    /// it did not answer.
+    /// the node did not answer.
     pub fn finish(&mut self, inventory: &mut Inventory) -> Vec<Guid> {
         self.contests.end(inventory);
         self.owe_postponed(inventory);
@@ -459,24 +459,24 @@ impl Sweep {
         Sweep::owe_one_each(inventory);
         let mut faults = std::mem::take(&mut inventory.faults);
         faults.forget_owed(|query| {
-            self.address(inventory, query).is_none()
-                || inventory.is_vain(&self.reading.policy, query)
+            self.get_for(inventory, query).is_none()
+                || inventory.is_useless(&self.reading.policy, query)
         });
         inventory.faults = faults;
         self.reading.changed |= inventory.faults != self.before.faults;
         gone
     }
 
-    /// Whether a plan may be made of what this full sweep has read so far. It may not while the
-    /// place of a GUID is in doubt: a node that was found at another port than before would get the
-    /// packets of the node that is known by the same GUID.
+    /// Whether this full sweep may be given up, so that a plan uses its readings so far. It may not
+    /// while the place of a GUID is in doubt: a node that was found at another port than before
+    /// would get the packets of the node that is known by the same GUID.
     pub fn may_give_way(&self) -> bool {
         !self.contests.are_open() && !self.moves.are_due()
     }
 
-    /// Gives this full sweep up. Faults are as they were before it, and so are the foreign M_Keys
-    /// found before; suspects are those of before that have not answered. Returns the switches and
-    /// the end ports that reported a change to this sweep.
+    /// Gives this full sweep up: restores the faults and the foreign M_Keys from before the sweep,
+    /// and keeps only former suspects that have not answered. Returns the switches and the end
+    /// ports that reported a change to this sweep.
     pub fn give_way(self, inventory: &mut Inventory) -> (Vec<Guid>, BTreeSet<PortKey>) {
         for (port, sign) in self.before.locked {
             if inventory.hardware.locked(port).is_none() {
@@ -489,13 +489,13 @@ impl Sweep {
         (self.targets.into_keys().collect(), self.joined_ports)
     }
 
-    /// Cables that this full sweep could probe and did not confirm, each given by the port of a
-    /// switch or the local port. Cables of silent ports or nodes are not included, because they may
-    /// still exist.
+    /// Cables that this full sweep could probe and did not confirm, each named by the port of a
+    /// switch or by the local port. Leaves out cables of silent ports or nodes, which may still
+    /// exist.
     fn disproved_cables(&self, inventory: &Inventory) -> Vec<PortKey> {
         let faults = &inventory.faults;
         let asks_through = |key: PortKey| {
-            self.entered.contains(&key.node)
+            self.found_nodes.contains(&key.node)
                 && inventory.hardware.passes_on(key)
                 && !faults.is_owed(Query::Port(key))
         };
@@ -560,7 +560,7 @@ impl Sweep {
     /// Queues the queries about a switch whose SwitchInfo shows PortStateChange.
     fn ask_reported(&mut self, inventory: &Inventory, guid: Guid) {
         if self.is_target(guid) {
-            // The report already queued the queries of the switch's ports.
+            // The report has already queued the queries of the switch's ports.
             return self.ask_node_but_ports(guid);
         }
         self.ask_node_but_ports(guid);
@@ -584,9 +584,9 @@ impl Sweep {
     }
 
     /// The Get for `query`; `None` if no path leads to the agent, or the port to probe is Down.
-    fn address(&self, inventory: &Inventory, query: Query) -> Option<Ask> {
-        // The LID route may lead over the part that just changed; only a light sweep has time to
-        // try it.
+    fn get_for(&self, inventory: &Inventory, query: Query) -> Option<Ask> {
+        // The LID route may lead over the part that just changed. Only a light sweep has time to
+        // try that route.
         let lid = match query {
             Query::Switch(guid)
                 if self.reading.scope == SweepScope::Light
@@ -629,9 +629,9 @@ impl Sweep {
                     return None;
                 }
                 let (path, alternate) =
-                    self.ways_to(inventory, PortKey::new(port.node, PortNum::ZERO))?;
-                let alternate = alternate.and_then(|way| way.child(port.port).ok());
-                // The agent behind a port is not known, so each port counts as an agent of its own.
+                    self.paths_to(inventory, PortKey::new(port.node, PortNum::ZERO))?;
+                let alternate = alternate.and_then(|path| path.child(port.port).ok());
+                // The agent behind a port is unknown, so each port counts as an agent of its own.
                 let target = !port.node.0 ^ u64::from(port.port.0);
                 Some(ask(target, (path.child(port.port).ok()?, alternate)))
             }
@@ -641,10 +641,10 @@ impl Sweep {
             | Query::ExtendedPort(key)
             | Query::VPorts(key, _)
             | Query::Managed(BlockKey { port: key, .. }) => {
-                Some(ask(key.node.0, self.ways_to(inventory, key)?))
+                Some(ask(key.node.0, self.paths_to(inventory, key)?))
             }
             #[cfg(feature = "error-correction")]
-            Query::ErrorCorrection(key) => Some(ask(key.node.0, self.ways_to(inventory, key)?)),
+            Query::ErrorCorrection(key) => Some(ask(key.node.0, self.paths_to(inventory, key)?)),
             Query::Description(guid)
             | Query::Switch(guid)
             | Query::Table(guid, _)
@@ -655,22 +655,22 @@ impl Sweep {
             | Query::Capabilities(guid)
             | Query::PortStates(guid, _)
             | Query::SlToVl(guid, ..) => {
-                let node = self.ways_to(inventory, PortKey::new(guid, PortNum::ZERO))?;
+                let node = self.paths_to(inventory, PortKey::new(guid, PortNum::ZERO))?;
                 Some(ask(guid.0, node))
             }
         }
     }
 
-    /// The path to an agent, and an alternate one if there is one. For a node that reported a
-    /// change, the path of its report comes first.
-    fn ways_to(
+    /// The path to an agent, and an alternate path if there is one. For a node that reported a
+    /// change, the path of its report comes first. `None` if no path is known.
+    fn paths_to(
         &self,
         inventory: &Inventory,
         key: PortKey,
     ) -> Option<(DirectedPath, Option<DirectedPath>)> {
         let (path, alternate) = inventory.hardware.way_to(key)?;
         Some(match self.targets.get(&key.node) {
-            Some(&Some(way)) if way != path => (way, Some(path)),
+            Some(&Some(report)) if report != path => (report, Some(path)),
             _ => (path, alternate),
         })
     }

@@ -20,7 +20,7 @@ impl Sweep {
         self.answered += 1;
         let here = PortKey::new(info.node_guid(), info.local_port_num());
         let Some(from) = from else {
-            self.meet_local(inventory, here, info);
+            self.on_local_node(inventory, here, info);
             return;
         };
         inventory.faults.heal_port(from);
@@ -35,27 +35,27 @@ impl Sweep {
                 .is_some_and(|port| port.peer.is_some())
             {
                 // The former neighbour of this port is gone.
-                self.moves.note_displaced(inventory, from);
+                self.moves.record_displaced(inventory, from);
                 inventory.part(from);
             }
             let reading = &mut self.reading;
             self.contests.contest(reading, inventory, from, first, info);
-        } else if let Some(first) = duplicates::impersonated(inventory, from, info) {
+        } else if let Some(first) = duplicates::impersonated_port(inventory, from, info) {
             inventory.part(from);
             duplicates::leave_out(inventory, from, first, here.node);
         } else if here.node == from.node {
             self.hear(inventory, here.node);
-            self.meet_itself(inventory, from, here);
+            self.on_own_cable(inventory, from, here);
         } else {
             self.hear(inventory, here.node);
-            self.meet(inventory, from, here, info);
+            self.on_cable(inventory, from, here, info);
         }
         duplicates::decide(&mut self.reading, inventory, from, info, contenders);
     }
 
-    /// The place that had the GUID of `info` before it was found behind `from`, as
-    /// [`duplicates::first_place`] returns it. A full sweep considers only nodes that it has
-    /// already found; it asks behind the other ports later.
+    /// The place that had the GUID of `info` before a node with this GUID was found behind `from`
+    /// ([`duplicates::first_place`]). A full sweep considers only nodes that it has already found;
+    /// it asks behind the other ports later.
     fn first_place(
         &self,
         inventory: &Inventory,
@@ -63,27 +63,27 @@ impl Sweep {
         info: &NodeInfo,
     ) -> Option<PortKey> {
         let is_full = matches!(self.reading.scope, SweepScope::Full { .. });
-        let is_met = |node| !is_full || self.entered.contains(&node);
+        let is_met = |node| !is_full || self.found_nodes.contains(&node);
         duplicates::first_place(inventory, from, info, is_met)
     }
 
     /// Handles NodeInfo of the local node; `here` is the local port.
-    fn meet_local(&mut self, inventory: &mut Inventory, here: PortKey, info: &NodeInfo) {
+    fn on_local_node(&mut self, inventory: &mut Inventory, here: PortKey, info: &NodeInfo) {
         if here.node.is_zero() {
             inventory.faults.at_port(here, Fault::ZeroGuid);
             return;
         }
         inventory.hardware.local = Some(here);
-        self.enter(inventory, here, info, DirectedPath::new());
+        self.record_node(inventory, here, info, DirectedPath::new());
         if info.node_type() != NodeType::Switch {
             self.reading.ask(Query::Port(here));
         }
     }
 
-    /// Handles a cable from `from` to `here`, a port of the same node. Routes cannot use such a
-    /// cable, but its link is brought up like any other once both ends confirm the cable. Seen from
-    /// one end only, it could also be a cable to another node with the same GUID.
-    fn meet_itself(&mut self, inventory: &mut Inventory, from: PortKey, here: PortKey) {
+    /// Handles a cable from `from` to `here`, a port of the same node. Routes cannot use this
+    /// cable, but its link is brought up like any other link once both ends confirm the cable. An
+    /// answer at one end alone could also come from another node with the same GUID.
+    fn on_own_cable(&mut self, inventory: &mut Inventory, from: PortKey, here: PortKey) {
         if here.port == from.port {
             inventory.part(from);
             inventory.faults.at_port(from, Fault::SelfCabled);
@@ -106,7 +106,13 @@ impl Sweep {
     }
 
     /// Handles a cable from `from` to `here`, a port of another node with a unique GUID.
-    fn meet(&mut self, inventory: &mut Inventory, from: PortKey, here: PortKey, info: &NodeInfo) {
+    fn on_cable(
+        &mut self,
+        inventory: &mut Inventory,
+        from: PortKey,
+        here: PortKey,
+        info: &NodeInfo,
+    ) {
         let Some(path) = inventory
             .hardware
             .node(from.node)
@@ -123,46 +129,46 @@ impl Sweep {
         let is_of_this_sweep =
             known.is_some_and(|port| port.peer_epoch == inventory.hardware.epoch);
         if is_moved {
-            self.moves.note_move(inventory, from, here);
+            self.moves.record_move(inventory, from, here);
         }
-        self.enter(inventory, here, info, path);
+        self.record_node(inventory, here, info, path);
         inventory.join(from, here);
         if !joined {
             self.reading.changed = true;
-            self.contests.note_rights(inventory, from, before, info);
+            self.contests.record_rights(inventory, from, before, info);
         }
         let switch = info.node_type() == NodeType::Switch;
         if switch {
-            self.meet_outward(inventory, here.node, path);
+            self.record_outward_path(inventory, here.node, path);
             self.hear_outward(here.node);
         }
         if is_moved && !switch {
-            // Earlier answers in this sweep came over the former cable, and may be those of another
+            // Earlier answers in this sweep came over the former cable, and may come from another
             // node: only NodeInfo shows which node answered.
             self.reading.again(Query::Port(here));
             self.reading.again(Query::Description(here.node));
             if !is_full || is_of_this_sweep {
-                self.moves.note_moved_host(here);
+                self.moves.record_moved_host(here);
             }
         }
         // The far end may have a new state. A full sweep asks all ports of a new switch anyway.
         self.reading.ask(Query::Port(here));
         // A node whose link came up may have been reset or replaced: ask for an attribute that
-        // shows it. Earlier answers in this sweep are older than the change.
+        // shows that. Earlier answers in this sweep are older than the change.
         let is_reported = self.is_target(from.node);
-        let sign = match switch {
+        let reset_query = match switch {
             true => Query::Switch(here.node),
             false => Query::Description(here.node),
         };
         if is_reported && (is_full || !joined) {
-            self.reading.again(sign);
+            self.reading.again(reset_query);
         } else if !is_full {
-            self.reading.ask(sign);
+            self.reading.ask(reset_query);
         }
     }
 
     /// Records a node, and queues the queries about it when this sweep finds it for the first time.
-    fn enter(
+    fn record_node(
         &mut self,
         inventory: &mut Inventory,
         here: PortKey,
@@ -177,10 +183,10 @@ impl Sweep {
         if exchanged {
             inventory.remove(here.node);
         }
-        // The node's epoch does not tell: Gets by a former path may have reached the node before
-        // this sweep found it.
+        // The node's epoch does not show this: Gets by a former path may have reached the node
+        // before this sweep found it.
         let first = if full {
-            self.entered.insert(here.node)
+            self.found_nodes.insert(here.node)
         } else {
             inventory.hardware.node(here.node).is_none()
         };
@@ -253,7 +259,7 @@ impl Sweep {
             .is_some_and(|node| node.epoch == inventory.hardware.epoch);
         self.silent.extend(known.filter(|_| !met));
         inventory.faults.at_port(from, Fault::Unanswering { known });
-        inventory.silent_behind(from);
+        inventory.record_silence_behind(from);
         self.contests
             .decide_silent(&mut self.reading, inventory, from);
     }

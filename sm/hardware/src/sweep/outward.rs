@@ -2,17 +2,17 @@
 //!
 //! If several nodes leave queries unanswered, the paths to all other nodes may lead through dead
 //! parts, and each dead path would cost time-outs. The sweep then withdraws all queries under way
-//! and starts at the manager's own port. Each switch is asked for SwitchInfo along a path on which
-//! every hop has answered since; the search continues over the switch's ports that are up. A switch
+//! and starts at the manager's own port. It asks each switch for SwitchInfo along a path on which
+//! every hop has answered since, and continues over the switch's ports that are up. A switch
 //! without PortStateChange still has its known cables, and costs only this Get; any other switch is
 //! asked for each port. All other queries wait until their switch has answered, so a silent switch
 //! costs one time-out for all queries to it and behind it.
 //!
-//! Switches that no such path reaches, or that leave SwitchInfo unanswered on all paths, are
-//! suspects at the end of the sweep. Switches without a cable to them are gone.
+//! At the end of the sweep, a switch is a suspect if no such path reaches it, or if it left
+//! SwitchInfo unanswered on all paths. A switch to which no cable leads is gone.
 //!
 //! If switches fall silent after they answered, the search starts again; one sweep makes at most
-//! four searches. Even heavy packet loss does not start a search on its own.
+//! four searches. Packet loss alone does not start a search, even if it is heavy.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -23,42 +23,42 @@ use super::inventory::Inventory;
 use super::suspicion::{ATTEMPTS_TO_SUSPICION, Suspicion, cables};
 use super::{Query, Sweep, SweepScope, paths, stale_paths};
 
-/// Maximum number of searches in one sweep: the first one, and the restarts because switches fell
-/// silent after they answered.
-const ROUNDS_MAX: u8 = 4;
+/// Maximum number of searches in one sweep: the first search, and the restarts because switches
+/// fell silent after they answered.
+const SEARCHES_MAX: u8 = 4;
 
 /// Number of switches that must fall silent after they answered to restart a search.
 const FALLEN_SILENT: usize = 2;
 
-/// Maximum number of paths kept for each switch besides the path in use.
-const FURTHER_MAX: usize = 4;
+/// Maximum number of paths that are kept for each switch besides the path in use.
+const OTHER_PATHS_MAX: usize = 4;
 
 /// State of a search outwards.
 #[derive(Debug)]
 pub(super) struct Outward {
-    /// The switches found, each with further paths to it in the order of discovery. The path in use
-    /// is in the node's record.
-    met: BTreeMap<Guid, VecDeque<DirectedPath>>,
+    /// The switches found, each with further paths to it in the order of discovery. The record of
+    /// the node has the path in use.
+    reached: BTreeMap<Guid, VecDeque<DirectedPath>>,
     /// Switches that have answered.
-    heard: BTreeSet<Guid>,
+    answered: BTreeSet<Guid>,
     /// Queries that wait until a switch on their path answers, by that switch.
     parked: BTreeMap<Guid, BTreeSet<Query>>,
     /// Switches that answered, and then left queries unanswered.
     fell_silent: BTreeSet<Guid>,
-    /// Number of searches before this one in the sweep.
-    round: u8,
+    /// Number of earlier searches in this sweep.
+    earlier_searches: u8,
 }
 
 impl Outward {
     /// Whether `query`, whose path leads through `switch`, may be sent now.
     fn admits(&self, switch: Guid, query: Query) -> bool {
-        let is_first = query == Query::Switch(switch) && self.met.contains_key(&switch);
-        is_first || self.heard.contains(&switch)
+        let is_first = query == Query::Switch(switch) && self.reached.contains_key(&switch);
+        is_first || self.answered.contains(&switch)
     }
 
     /// Whether the port `end` belongs to a switch that has answered, or is the manager's own port.
     fn passes(&self, inventory: &Inventory, end: PortKey) -> bool {
-        self.heard.contains(&end.node) || inventory.hardware.local == Some(end)
+        self.answered.contains(&end.node) || inventory.hardware.local == Some(end)
     }
 }
 
@@ -69,25 +69,28 @@ impl Sweep {
     }
 
     /// Gives up all known paths, and starts a search at the manager's port. Returns `false` if no
-    /// search starts: a full sweep goes outwards anyway, a sweep ahead of a takeover reads only
-    /// SwitchInfo, or there have been [`ROUNDS_MAX`] searches.
+    /// search starts, because a full sweep goes outwards anyway, a sweep ahead of a takeover reads
+    /// only SwitchInfo, or there have been [`SEARCHES_MAX`] searches.
     pub(super) fn go_outward(&mut self, inventory: &mut Inventory) -> bool {
-        let round = self.outward.as_ref().map_or(0, |before| before.round + 1);
+        let earlier_searches = self
+            .outward
+            .as_ref()
+            .map_or(0, |before| before.earlier_searches + 1);
         let is_full = matches!(self.reading.scope, SweepScope::Full { .. });
         let Some(local) = inventory.hardware.local else {
             return false;
         };
-        if is_full || self.ahead.is_some() || round >= ROUNDS_MAX {
+        if is_full || self.reported_ahead.is_some() || earlier_searches >= SEARCHES_MAX {
             return false;
         }
         let before = self.outward.take();
         let parked = before.map(|before| before.parked).unwrap_or_default();
         let outward = Outward {
-            met: BTreeMap::new(),
-            heard: BTreeSet::new(),
+            reached: BTreeMap::new(),
+            answered: BTreeSet::new(),
             parked: BTreeMap::new(),
             fell_silent: BTreeSet::new(),
-            round,
+            earlier_searches,
         };
         self.outward = Some(outward);
         let suspicion = std::mem::replace(&mut self.suspicion, Suspicion::of_new_search());
@@ -105,9 +108,9 @@ impl Sweep {
         paths::forget(inventory);
         match inventory.hardware.node(local.node) {
             Some(node) if node.is_switch() => {
-                self.meet_outward(inventory, local.node, DirectedPath::new());
+                self.record_outward_path(inventory, local.node, DirectedPath::new());
             }
-            _ => self.pass_on(inventory, local),
+            _ => self.continue_over(inventory, local),
         }
         for query in again {
             self.reading.again(query);
@@ -115,8 +118,8 @@ impl Sweep {
         true
     }
 
-    /// Keeps `query`, withdrawn because its path cannot be trusted, until the switch on its path
-    /// answers.
+    /// Keeps `query`, which was withdrawn because its path cannot be trusted, until the switch on
+    /// its path answers.
     pub fn park(&mut self, inventory: &Inventory, query: Query) {
         self.reading.queries.withdraw();
         if self.reading.misses_sample(query) || self.defers(inventory, query) {
@@ -131,7 +134,7 @@ impl Sweep {
         let Some(outward) = &mut self.outward else {
             return false;
         };
-        let Some(switch) = stale_paths::switch_on_the_way(inventory, query) else {
+        let Some(switch) = stale_paths::last_switch_on_path(inventory, query) else {
             return false;
         };
         let is_local = inventory
@@ -147,7 +150,7 @@ impl Sweep {
     }
 
     /// Continues over the cable at `from`, a port that this search found up.
-    pub(super) fn pass_on(&mut self, inventory: &mut Inventory, from: PortKey) {
+    pub(super) fn continue_over(&mut self, inventory: &mut Inventory, from: PortKey) {
         if self.outward.is_none() {
             return;
         }
@@ -159,12 +162,12 @@ impl Sweep {
             && peer.node != from.node
             && inventory.hardware.is_switch(peer.node)
         {
-            self.meet_outward(inventory, peer.node, path);
+            self.record_outward_path(inventory, peer.node, path);
         }
     }
 
     /// Records `path` to a switch, on which every hop has answered.
-    pub(super) fn meet_outward(
+    pub(super) fn record_outward_path(
         &mut self,
         inventory: &mut Inventory,
         guid: Guid,
@@ -173,13 +176,13 @@ impl Sweep {
         let Some(outward) = &mut self.outward else {
             return;
         };
-        if let Some(further) = outward.met.get_mut(&guid) {
-            if further.len() < FURTHER_MAX {
+        if let Some(further) = outward.reached.get_mut(&guid) {
+            if further.len() < OTHER_PATHS_MAX {
                 further.push_back(path);
             }
             return;
         }
-        outward.met.insert(guid, VecDeque::new());
+        outward.reached.insert(guid, VecDeque::new());
         inventory.hardware.lead_to(guid, path, None);
         self.reading.again(Query::Switch(guid));
     }
@@ -189,7 +192,7 @@ impl Sweep {
         let Some(outward) = &mut self.outward else {
             return;
         };
-        if !outward.met.contains_key(&guid) || !outward.heard.insert(guid) {
+        if !outward.reached.contains_key(&guid) || !outward.answered.insert(guid) {
             return;
         }
         for query in outward.parked.remove(&guid).unwrap_or_default() {
@@ -197,9 +200,14 @@ impl Sweep {
         }
     }
 
-    /// Handles SwitchInfo of a switch. If it shows no change, continues over all its cables that
-    /// are up; otherwise the answers about its ports continue the search.
-    pub(super) fn search_on(&mut self, inventory: &mut Inventory, guid: Guid, is_changed: bool) {
+    /// Handles SwitchInfo of a switch. If it shows no change (`is_changed`), continues over all
+    /// cables of the switch that are up; otherwise the answers about its ports continue the search.
+    pub(super) fn continue_search(
+        &mut self,
+        inventory: &mut Inventory,
+        guid: Guid,
+        is_changed: bool,
+    ) {
         if self.outward.is_none() {
             return;
         }
@@ -213,14 +221,14 @@ impl Sweep {
             let up = node.external_ports().filter(|(_, port)| port.is_up());
             let up: Vec<PortNum> = up.map(|(number, _)| number).collect();
             for number in up {
-                self.pass_on(inventory, PortKey::new(guid, number));
+                self.continue_over(inventory, PortKey::new(guid, number));
             }
         }
     }
 
     /// Handles an answer of a neighbour that shows the loss of the cable to `peer`: the switch of
-    /// `peer` must answer SwitchInfo again before it gets other queries. If no cable leads to it
-    /// any longer, the search does not wait for it.
+    /// `peer` must answer SwitchInfo again before it gets other queries. If no cable leads to that
+    /// switch any longer, the search does not wait for it.
     pub(super) fn mark_outward_stale(&mut self, inventory: &mut Inventory, peer: PortKey) {
         let Some(outward) = &mut self.outward else {
             return;
@@ -228,18 +236,18 @@ impl Sweep {
         let guid = peer.node;
         let parked = outward.parked.entry(guid).or_default();
         parked.insert(Query::Port(peer));
-        if !outward.met.contains_key(&guid) {
+        if !outward.reached.contains_key(&guid) {
             return;
         }
-        let was_heard = outward.heard.remove(&guid);
+        let had_answered = outward.answered.remove(&guid);
         let is_joined = inventory
             .hardware
             .node(guid)
             .is_some_and(|node| cables(node).any(|end| outward.passes(inventory, end)));
         if !is_joined {
-            outward.met.remove(&guid);
+            outward.reached.remove(&guid);
             self.suspicion.take_back(guid);
-        } else if was_heard {
+        } else if had_answered {
             self.ask_first_again(inventory, guid);
         }
     }
@@ -252,8 +260,8 @@ impl Sweep {
         }
     }
 
-    /// Sends an overdue query of a search again: by the next path to its switch, or, without
-    /// another path, once more by the last one. Returns whether it sends the query again.
+    /// Sends an overdue query of a search again: by the next path to its switch, or once more by
+    /// the last path if there is no other. Returns whether the query is sent again.
     pub(super) fn sends_again(
         &mut self,
         inventory: &mut Inventory,
@@ -263,7 +271,7 @@ impl Sweep {
         let Some(outward) = &mut self.outward else {
             return false;
         };
-        let further = outward.met.get_mut(&guid).and_then(VecDeque::pop_front);
+        let further = outward.reached.get_mut(&guid).and_then(VecDeque::pop_front);
         if let Some(path) = further {
             inventory.hardware.lead_to(guid, path, None);
         } else if self.suspicion.is_by_path(query) {
@@ -277,7 +285,7 @@ impl Sweep {
     /// unanswered attempts that packet loss does not explain.
     ///
     /// If several switches fall silent after they answered, the search restarts. A single silent
-    /// switch is asked for SwitchInfo again, and becomes a suspect if it leaves this Get unanswered
+    /// switch is asked for SwitchInfo again, and becomes a suspect if it leaves that Get unanswered
     /// on all paths.
     pub(super) fn overdue_outward(
         &mut self,
@@ -290,7 +298,7 @@ impl Sweep {
         let Some(outward) = &mut self.outward else {
             return;
         };
-        if !is_excused && outward.heard.contains(&guid) {
+        if !is_excused && outward.answered.contains(&guid) {
             outward.fell_silent.insert(guid);
             if outward.fell_silent.len() >= FALLEN_SILENT && self.go_outward(inventory) {
                 return;
@@ -313,8 +321,8 @@ impl Sweep {
         let Some(outward) = &mut self.outward else {
             return;
         };
-        outward.heard.remove(&guid);
-        let further = outward.met.get_mut(&guid).and_then(VecDeque::pop_front);
+        outward.answered.remove(&guid);
+        let further = outward.reached.get_mut(&guid).and_then(VecDeque::pop_front);
         if let Some(path) = further {
             inventory.hardware.lead_to(guid, path, None);
         }
@@ -333,10 +341,10 @@ impl Sweep {
             .switches()
             .map(|(guid, ..)| guid)
             .collect();
-        let unheard = switches
+        let unanswered = switches
             .into_iter()
-            .filter(|guid| !outward.heard.contains(guid));
-        inventory.suspects.extend(unheard);
+            .filter(|guid| !outward.answered.contains(guid));
+        inventory.suspects.extend(unanswered);
         paths::forget(inventory);
         let parked = outward.parked.into_values().flatten();
         for query in parked.filter(|query| !query.is_optional()) {

@@ -2,8 +2,8 @@
 //!
 //! A port without a LID has not been managed since power-on. If the first block of its table has
 //! the power-on content, the sweep assumes that the other blocks are empty, and does not read them.
-//! Every unknown block of any other port is read, because an unknown key would give access
-//! to a partition. Tables of external switch ports are read only if the ports enforce partitions.
+//! Of other ports, the sweep reads every unknown block, because an unknown key would give access to
+//! a partition. It reads the table of an external switch port only if the port enforces partitions.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::{Query, reset};
 
 /// Handles PortInfo of a port, whose former PortInfo is `before`: forgets the P_KeyTable after a
 /// reset, and asks for its unknown blocks.
-pub(super) fn see_p_keys(
+pub(super) fn check_p_keys(
     reading: &mut Reading,
     inventory: &mut Inventory,
     key: PortKey,
@@ -28,7 +28,7 @@ pub(super) fn see_p_keys(
     let Some(info) = inventory.hardware.port(key).and_then(|port| port.info) else {
         return;
     };
-    // A host whose link trained again may have been powered off meanwhile.
+    // A host whose link trained again may have been powered off before.
     let retrained = info.port_state() == PortState::Init
         && before.is_none_or(|before| before.port_state() != PortState::Init);
     let end_port = !is_switch || key.port == PortNum::ZERO;
@@ -65,8 +65,8 @@ pub(super) fn forget_all_p_keys(reading: &mut Reading, inventory: &mut Inventory
     ask_p_keys(reading, inventory, PortKey::new(guid, PortNum::ZERO));
 }
 
-/// Handles a block of a P_KeyTable: asks for the other blocks of a fresh port if the first one does
-/// not have the power-on content.
+/// Handles a block of a P_KeyTable: asks for the other blocks of a fresh port if the first block
+/// does not have the power-on content.
 pub(super) fn on_p_keys(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -96,12 +96,12 @@ pub(super) fn on_p_keys(
     }
     if !is_held {
         reading.changed = true;
-        reading.on_other_block(inventory, Query::PKeys(key, block));
+        reading.on_differing_block(inventory, Query::PKeys(key, block));
     }
 }
 
 /// Handles an agent that refuses to show a table: assumes that the table has its power-on content.
-/// If the plan needs that content, the port can be used; otherwise the answer to a Set shows the
+/// If the plan wants that content, the port can be used; otherwise the answer to a Set shows the
 /// table.
 pub(super) fn on_p_keys_refused(reading: &mut Reading, inventory: &mut Inventory, key: PortKey) {
     if let Some(port) = inventory.hardware.port_mut(key)

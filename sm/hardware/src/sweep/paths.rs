@@ -13,8 +13,8 @@ use super::inventory::Inventory;
 ///
 /// Only cables with both ends up count. Paths lead through a suspect only if there is no other
 /// path. Ports are tried in order of their numbers, so that equal inventories give equal paths. If
-/// a new search would still reach each switch first over the same cable as the last one, only the
-/// paths of rewired nodes and their neighbours are updated.
+/// a new search would still reach each switch first over the same cable as the last search, only
+/// the paths of rewired nodes and their neighbours are updated.
 pub(super) fn refresh(inventory: &mut Inventory) -> Vec<Guid> {
     let rewired = inventory.hardware.take_rewired();
     match update(inventory, &rewired) {
@@ -23,7 +23,7 @@ pub(super) fn refresh(inventory: &mut Inventory) -> Vec<Guid> {
             debug_assert!(is_as_searched(inventory, &gone), "{rewired:?}");
             return gone;
         }
-        Err(why) => inventory.searched = Some(why),
+        Err(why) => inventory.full_search_reason = Some(why),
     }
     inventory.search = None;
     let paths = match inventory.hardware.local {
@@ -44,12 +44,13 @@ pub(super) fn forget(inventory: &mut Inventory) {
     inventory.search = None;
 }
 
-/// The shortest path to a node, and a second one that enters the node by another port.
+/// The shortest path to a node, and a second path that enters the node by another port; `None` if
+/// there is no second path.
 type NodePaths = (DirectedPath, Option<DirectedPath>);
 
 /// The last full search: its start, and the switches that it passed.
 #[derive(Clone, Debug)]
-pub(super) struct Search {
+pub(super) struct LastSearch {
     /// The local port, at which the search started.
     local: PortKey,
     /// The suspects at the time of the search.
@@ -65,16 +66,16 @@ pub(super) struct Search {
 struct Passed {
     /// Position of the switch in the order of the search.
     rank: u32,
-    /// The first path found to the switch. The inventory may since have another path for it: the
-    /// path by which its last NodeInfo came.
+    /// The first path found to the switch. The inventory may have another path by now: the path by
+    /// which the switch last answered NodeInfo.
     path: DirectedPath,
 }
 
-/// Records the paths of nodes in the inventory. Returns the nodes without one.
+/// Records the paths of nodes in the inventory. Returns the nodes without a path.
 fn record_paths(inventory: &mut Inventory, paths: Vec<(Guid, Option<NodePaths>)>) -> Vec<Guid> {
     let mut gone = Vec::new();
-    for (guid, way) in paths {
-        match way {
+    for (guid, paths) in paths {
+        match paths {
             Some((path, second)) => inventory.hardware.lead_to(guid, path, second),
             None => gone.push(guid),
         }
@@ -137,7 +138,7 @@ fn update(
     Ok(paths)
 }
 
-impl Search {
+impl LastSearch {
     /// The paths that enter a node from its neighbours, in the order in which a search finds them.
     fn arrivals(
         &self,
@@ -179,30 +180,30 @@ fn is_as_searched(inventory: &Inventory, gone: &[Guid]) -> bool {
     };
     let (paths, _) = search(inventory, local);
     let mut nodes = inventory.hardware.nodes().zip(paths);
-    nodes.all(|((guid, node), way)| match way {
-        Some(way) => way == (node.path, node.alternate) && !gone.contains(&guid),
+    nodes.all(|((guid, node), paths)| match paths {
+        Some(paths) => paths == (node.path, node.alternate) && !gone.contains(&guid),
         None => gone.contains(&guid),
     })
 }
 
-/// Searches the paths of all nodes, breadth first. The paths are in the order of the nodes' GUIDs;
-/// `None` for a node that is not reached.
-fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<NodePaths>>, Search) {
+/// Searches the paths of all nodes, breadth first. Returns them in the order of the nodes' GUIDs,
+/// with `None` for a node that is not reached.
+fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<NodePaths>>, LastSearch) {
     // Indices in the order of GUIDs replace the GUIDs: each cable needs one lookup, and memory
     // accesses are local.
     let nodes: Vec<(Guid, &InventoryNode)> = inventory.hardware.nodes().collect();
-    let place = |guid: Guid| nodes.binary_search_by_key(&guid, |&(guid, _)| guid).ok();
+    let index_of = |guid: Guid| nodes.binary_search_by_key(&guid, |&(guid, _)| guid).ok();
     let mut paths: Vec<Option<NodePaths>> = vec![None; nodes.len()];
-    let mut search = Search {
+    let mut search = LastSearch {
         local,
         suspects: inventory.suspects.clone(),
         passed: HashMap::new(),
         unreached: Vec::new(),
     };
     let mut queue = VecDeque::new();
-    // Suspects that the search has reached; nodes behind them come last.
+    // Suspects that the search has reached; they are passed last.
     let mut suspects = VecDeque::new();
-    if let Some(start) = place(local.node) {
+    if let Some(start) = index_of(local.node) {
         paths[start] = Some((DirectedPath::new(), None));
         queue.push_back(start);
     }
@@ -214,16 +215,16 @@ fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<NodePaths>>, Sea
             search.passed.insert(guid, Passed { rank, path });
         }
         for (exit, peer) in exits(guid, node, local) {
-            let (Some(next), Ok(way)) = (place(peer.node), path.child(exit)) else {
+            let (Some(next), Ok(path)) = (index_of(peer.node), path.child(exit)) else {
                 continue;
             };
             match &mut paths[next] {
                 Some((_, second)) if second.is_none() && peer.node != local.node => {
-                    *second = Some(way);
+                    *second = Some(path);
                 }
                 Some(_) => {}
-                unmet @ None => {
-                    *unmet = Some((way, None));
+                unreached @ None => {
+                    *unreached = Some((path, None));
                     if inventory.suspects.contains(&peer.node) {
                         suspects.push_back(next);
                     } else {
@@ -244,10 +245,10 @@ pub(super) fn lead_over(inventory: &Inventory, from: PortKey, to: PortKey) -> bo
     ) else {
         return false;
     };
-    let Ok(way) = near.path.child(from.port) else {
+    let Ok(path) = near.path.child(from.port) else {
         return false;
     };
-    far.path == way || far.alternate == Some(way)
+    far.path == path || far.alternate == Some(path)
 }
 
 /// The cables by which an SMP can leave `node`: all cables of a switch, or the cable of the local

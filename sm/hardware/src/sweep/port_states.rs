@@ -2,10 +2,10 @@
 //! one or two Gets.
 //!
 //! After a report, and after a push that cleared PortStateChange, a sweep reads the table of a
-//! switch, and then PortInfo of only those ports whose state differs. The tables of a switch are
-//! trusted once they are proved: a table showed another state of a port than the table before, and
-//! PortInfo confirmed that state. Until then, a report also makes the sweep read PortInfo of all
-//! ports. A table that always shows the same states is no proof, even if PortInfo agrees.
+//! switch, and then PortInfo of only the ports whose state differs. The tables of a switch are
+//! trusted once they are proved: a table showed another state of a port than the previous table,
+//! and PortInfo confirmed that state. Until then, a report also makes the sweep read PortInfo of
+//! all ports. A table that always shows the same states is no proof, even if PortInfo agrees.
 //!
 //! If a kind of device refuses the table, leaves it unanswered, or fills it with states that do not
 //! exist or that PortInfo contradicts, the [habit](DeviceHabit::RefusesPortStates) is recorded, and
@@ -24,12 +24,13 @@ use super::inventory::Inventory;
 use super::reading::Reading;
 use super::{Query, SweepPolicy};
 
-/// Number of times that PortInfo may contradict the tables of a kind of switch before they are no
-/// longer read. A port can change between the two Gets.
+/// Number of contradictions between PortInfo and the tables of a kind of switch after which the
+/// tables are no longer read. One is not enough, because a port can change between the two Gets.
 const CONTRADICTIONS_MAX: u8 = 3;
 
-/// Number of ports to read at one switch from which the table costs less than PortInfo of each.
-const WORTH_A_TABLE: usize = 3;
+/// Lowest number of ports to read at one switch for which the table costs less than PortInfo of
+/// each port.
+const PORTS_FOR_TABLE: usize = 3;
 
 /// Proofs that the tables of switches are right.
 #[derive(Clone, Default, Debug)]
@@ -60,7 +61,7 @@ impl PortStateProofs {
         }
     }
 
-    /// Records that PortInfo contradicted a table of the switch, whose tables are then no longer
+    /// Records that PortInfo contradicted a table of the switch: its tables no longer count as
     /// proved. Returns whether the limit for the kind is reached.
     fn contradict(&mut self, guid: Guid, kind: DeviceKind) -> bool {
         self.forget(guid);
@@ -75,7 +76,7 @@ impl PortStateProofs {
 struct Shown {
     /// State that the table shows.
     state: PortState,
-    /// State that the inventory held when the table was read.
+    /// State in the inventory when the table was read.
     known: Option<PortState>,
     /// State in the former table; `None` if the tables of the switch are proved.
     in_last: Option<PortState>,
@@ -86,7 +87,7 @@ struct Shown {
 enum Reason {
     /// The switch reported a change.
     Report,
-    /// A push cleared reports of changes that the sweep before it may have missed.
+    /// A push cleared PortStateChange, and with it perhaps a change that no sweep has read.
     Cleared,
 }
 
@@ -141,8 +142,8 @@ pub(super) struct PortStateTables {
 }
 
 impl PortStateTables {
-    /// Reads the external ports of a switch that reported a change: by its table if it has one,
-    /// otherwise one by one. With `repeats`, earlier answers may be older than the report.
+    /// Reads the external ports of a switch that reported a change: by the switch's table if it has
+    /// one, otherwise one by one. `repeats` says that earlier answers may be older than the report.
     pub(super) fn ask_reported_ports(
         &mut self,
         reading: &mut Reading,
@@ -153,7 +154,7 @@ impl PortStateTables {
         let Some(node) = inventory.hardware.node(guid) else {
             return;
         };
-        if inventory.has_port_states(&reading.policy, node) && node.ports.len() > WORTH_A_TABLE {
+        if inventory.has_port_states(&reading.policy, node) && node.ports.len() > PORTS_FOR_TABLE {
             for block in blocks(node) {
                 self.ask_table(reading, guid, block, Reason::Report);
             }
@@ -172,8 +173,8 @@ impl PortStateTables {
     }
 
     /// Adds ports that may have changed without a report. If a switch has a proved table and at
-    /// least [`WORTH_A_TABLE`] of the ports, the table is read instead of PortInfo, except for port
-    /// 0 and for ports with an unverified Set.
+    /// least [`PORTS_FOR_TABLE`] of the ports, the table is read instead of PortInfo, except for
+    /// port 0 and for ports with an unverified Set.
     pub(super) fn read_all_again(
         &mut self,
         reading: &mut Reading,
@@ -190,7 +191,7 @@ impl PortStateTables {
             let tabled = |key: &PortKey| key.port != PortNum::ZERO && !unverified.contains(key);
             let is_proved = inventory.hardware.node(guid).is_some_and(|node| {
                 inventory.has_port_states(&reading.policy, node)
-                    && ports.iter().filter(|key| tabled(key)).count() >= WORTH_A_TABLE
+                    && ports.iter().filter(|key| tabled(key)).count() >= PORTS_FOR_TABLE
                     && inventory.port_state_proofs.switches.contains(&guid)
             });
             for &key in &ports {
@@ -204,7 +205,8 @@ impl PortStateTables {
         }
     }
 
-    /// Queues a block of a table. After a report, it is read again even if this sweep has read it.
+    /// Queues a block of a table. After a report, the block is read again even if this sweep has
+    /// read it.
     fn ask_table(&mut self, reading: &mut Reading, guid: Guid, block: u8, reason: Reason) {
         let query = Query::PortStates(guid, block);
         match reason {
@@ -286,8 +288,8 @@ impl PortStateTables {
         is_silent: bool,
     ) {
         if is_silent {
-            // A suspect may be gone. Any other switch lacks the table if it has answered another
-            // query of this sweep, or does so later.
+            // A suspect may be gone. Any other switch lacks the table if it answers another query
+            // of this sweep, before or after this silence.
             let is_suspect = inventory.suspects.contains(&guid);
             let epoch = inventory.hardware.epoch;
             match inventory.hardware.node(guid) {

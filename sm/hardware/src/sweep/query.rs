@@ -108,9 +108,9 @@ impl Query {
         }
     }
 
-    /// Whether silence does not count against the node: the attribute is optional or of a vendor,
-    /// so that the agent may not know it; or a subnet manager answers it, which may hang although
-    /// its node works.
+    /// Whether silence does not count against the node, because the agent may not know the
+    /// attribute (optional or vendor-specific), or because a subnet manager answers, which may hang
+    /// although its node works.
     pub fn is_optional(self) -> bool {
         match self {
             Query::AdaptiveRouting(_)

@@ -6,14 +6,14 @@ use rsm_ids::PortKey;
 
 use super::Query;
 
-/// The queries of one sweep, each sent at most once unless it is put in again.
+/// The queries of one sweep. A query is sent at most once unless it is pushed again.
 #[derive(Debug, Default)]
 pub(super) struct QueryQueue {
-    /// Ports behind which NodeInfo is asked for. These come first, because each answer opens more
+    /// Ports behind which NodeInfo is asked for. Probes go first, because each answer leads to more
     /// queries.
     probes: VecDeque<PortKey>,
     /// Other queries, sent when no probe waits. In this order, the sweep has probed nearly every
-    /// cable from one end before PortInfo of the other end suggests to probe it again.
+    /// cable from one end before PortInfo of the other end suggests another probe of the cable.
     others: VecDeque<Query>,
     /// Queries of this sweep, waiting or sent, except forgotten ones.
     asked: HashSet<Query>,
@@ -26,8 +26,8 @@ pub(super) struct QueryQueue {
 }
 
 impl QueryQueue {
-    /// Puts `query` in, even if it was sent before. A query that still waits will show the new
-    /// state; one under way may not.
+    /// Adds `query`, even if it was sent before: a query under way may show an old state. Does
+    /// nothing if `query` still waits, because its answer will show the new state.
     pub(super) fn push(&mut self, query: Query) {
         self.asked.insert(query);
         if self.waiting.insert(query) {
@@ -38,7 +38,7 @@ impl QueryQueue {
         }
     }
 
-    /// Takes the next query out; `None` if none waits.
+    /// Removes and returns the next query; `None` if none waits.
     pub(super) fn pop(&mut self) -> Option<Query> {
         let query = match self.probes.pop_front() {
             Some(port) => Query::Node(Some(port)),
@@ -79,8 +79,8 @@ impl QueryQueue {
         self.outstanding = self.outstanding.saturating_sub(1);
     }
 
-    /// Empties the queue: no query counts as asked or waiting any more, though those under way
-    /// still count as open. Returns the queries that waited, probes first.
+    /// Empties the queue: no query counts as asked or waiting any more; queries under way still
+    /// count as open. Returns the queries that waited, probes first.
     pub(super) fn start_over(&mut self) -> Vec<Query> {
         self.asked.clear();
         self.waiting.clear();
@@ -89,7 +89,7 @@ impl QueryQueue {
         probes.chain(std::mem::take(&mut self.others)).collect()
     }
 
-    /// Whether no query waits; some may be under way.
+    /// Whether no query waits; queries may be under way.
     pub(super) fn all_sent(&self) -> bool {
         self.probes.is_empty() && self.others.is_empty()
     }

@@ -16,11 +16,11 @@ use super::inventory::Inventory;
 use super::reading::Reading;
 
 /// Number of refused Sets of one virtual port's limits after which the habit of its kind of device
-/// is recorded. One refusal may only mean that the virtual port does not exist. Before each further
-/// Set the limits were read, so the virtual port existed.
+/// is recorded. One refusal may only mean that the virtual port does not exist. The limits are read
+/// before each further Set, which shows that the virtual port exists.
 const REFUSALS_MAX: u8 = 3;
 
-/// Number of unanswered Gets of a virtual port's limits (about as many light sweeps) after which
+/// Number of unanswered Gets of a virtual port's limits, in about as many light sweeps, after which
 /// the virtual port may become Active without them: an adapter that never answers must not keep
 /// virtual ports from being used.
 const AWAITED_MAX: u8 = 3;
@@ -51,8 +51,8 @@ impl Inventory {
         is_habit
     }
 
-    /// Forgets refused Sets of a virtual port's limits, because it accepted one or is a new virtual
-    /// port.
+    /// Forgets the refused Sets of a virtual port's limits, because it accepted a Set or is a new
+    /// virtual port.
     pub(crate) fn vport_limits_taken(&mut self, key: BlockKey) {
         self.rate_limit_refusals.remove(&key);
     }
@@ -68,7 +68,7 @@ impl Inventory {
 }
 
 /// Handles PortInfo of a port: asks for the unknown limits of the port and of its virtual ports.
-pub(super) fn see_rate_limits(reading: &mut Reading, inventory: &Inventory, port: PortKey) {
+pub(super) fn check_rate_limits(reading: &mut Reading, inventory: &Inventory, port: PortKey) {
     if reading.policy.rate_limits.is_none() {
         return;
     }
@@ -85,7 +85,7 @@ pub(super) fn see_rate_limits(reading: &mut Reading, inventory: &Inventory, port
 
 /// Handles VPortInfo of a virtual port: asks for its limits if they are unknown. The limits of a
 /// fresh virtual port count as unknown.
-pub(super) fn see_vport_rate_limits(
+pub(super) fn check_vport_rate_limits(
     reading: &mut Reading,
     inventory: &mut Inventory,
     (port, index): (PortKey, u16),
@@ -127,7 +127,7 @@ pub(super) fn on_no_rate_limits(
     };
     let kind = DeviceKind::of(&node.info, key.port.port);
     if let Some(status) = status {
-        stop_waiting(reading, inventory, key);
+        stop_awaiting_limits(reading, inventory, key);
         // Other refusals may concern a virtual port that is gone, which its state will show.
         if key.is_habit_by(status) {
             reading.changed |= inventory.hardware.learn_refused_block(key);
@@ -149,14 +149,14 @@ fn count_silence(reading: &mut Reading, inventory: &mut Inventory, key: BlockKey
     let silences = inventory.rate_limit_silences.get(&key);
     let silences = silences.map_or(1, |silences| silences.saturating_add(1));
     if silences >= AWAITED_MAX {
-        stop_waiting(reading, inventory, key);
+        stop_awaiting_limits(reading, inventory, key);
     } else if key.vport().is_some() {
         inventory.rate_limit_silences.insert(key, silences);
     }
 }
 
 /// Lets a virtual port become Active although its limits are unknown.
-fn stop_waiting(reading: &mut Reading, inventory: &mut Inventory, key: BlockKey) {
+fn stop_awaiting_limits(reading: &mut Reading, inventory: &mut Inventory, key: BlockKey) {
     if key.vport().is_some()
         && inventory.rate_limit_silences.insert(key, AWAITED_MAX) != Some(AWAITED_MAX)
     {

@@ -28,7 +28,7 @@ pub fn lid_of(
     ends.are_joined(inventory, stays).then_some(ends.lid)
 }
 
-/// Results of [`lid_of`] that a push keeps, valid for the present tables. A switch gets hundreds of
+/// Results of [`lid_of`] for the present tables, which a push keeps: a switch gets hundreds of
 /// Sets, and each Set changes few routes.
 #[derive(Default, Debug)]
 pub(crate) struct KnownRoutes {
@@ -40,11 +40,11 @@ pub(crate) struct KnownRoutes {
     mark: Mark,
     /// Number of writes of each block on any switch since the push began, by block.
     written: Vec<u32>,
-    /// Switch → (count in `written` of the block with the switch's LID when the route was followed,
-    /// whether the route reaches the switch).
+    /// Route from the manager to each switch: switch → (count in `written` of the block with the
+    /// switch's LID when the route was followed, whether the route reaches the switch).
     there: HashMap<Guid, (u32, bool)>,
-    /// Switch → (count in `written` of the block with the manager's LID when the route back was
-    /// followed, whether the route reaches the manager).
+    /// Route from each switch to the manager: switch → (count in `written` of the block with the
+    /// manager's LID when the route was followed, whether the route reaches the manager).
     back: HashMap<Guid, (u32, bool)>,
 }
 
@@ -73,7 +73,7 @@ impl KnownRoutes {
         leads.then_some(ends.lid)
     }
 
-    /// Records that a block was written on a switch, and nothing else since `before`.
+    /// Records that since `before`, a block was written on a switch and nothing else.
     pub(crate) fn block_written(&mut self, inventory: &Inventory, before: Mark, block: u16) {
         let block = usize::from(block);
         if self.written.len() <= block {
@@ -83,7 +83,7 @@ impl KnownRoutes {
         self.nothing_written(inventory, before);
     }
 
-    /// Records that no entry changed since `before`, although switches were marked as written.
+    /// Records that since `before`, no entry changed although switches were marked as written.
     pub(crate) fn nothing_written(&mut self, inventory: &Inventory, before: Mark) {
         if self.mark == before {
             self.mark = inventory.hardware.mark();
@@ -135,7 +135,7 @@ impl KnownRoutes {
                 Hop::End(leads) => break leads,
             }
         };
-        // The result holds for all switches passed: they are on one route.
+        // The result holds for all switches passed, because they are on one route.
         let passed = passed.into_iter().map(|switch| (switch, (written, leads)));
         self.back.extend(passed);
         leads
@@ -185,8 +185,8 @@ impl Ends {
 /// The directed path to switch `guid` that reverses the route of its packets to the subnet manager;
 /// `None` if that route is not known.
 ///
-/// A report of the switch has just arrived by this route, so every cable of the route works, while
-/// the shortest path may lead through a link that went down.
+/// A report of the switch has just arrived by this route, so every cable of the route works. The
+/// shortest path may lead through a link that went down.
 pub(crate) fn path_of_reports(inventory: &Inventory, guid: Guid) -> Option<DirectedPath> {
     let local = inventory.hardware.local?;
     let own = inventory.hardware.port(local)?.info.as_ref()?.lid();
@@ -264,7 +264,7 @@ fn hop(
         return Hop::End(at.node == to.node);
     }
     // Any link that is up passes SMPs (IBA 7.2.7), but only Active links certainly pass LID-routed
-    // ones.
+    // SMPs.
     let port = node.port(exit).filter(|port| port.is_active());
     let Some(peer) = port.and_then(|port| port.peer) else {
         return Hop::End(false);

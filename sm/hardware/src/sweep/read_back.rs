@@ -1,15 +1,15 @@
 //! Reading back: light sweeps check that switches and hosts still hold the written content.
 //!
 //! A switch without an M_Key accepts Sets from any host. A light sweep therefore reads some parts
-//! of each switch that answers SwitchInfo, other parts each time: blocks of its forwarding tables;
-//! PortInfo, P_KeyTable and managed attributes (SLtoVLMappingTable, VLArbitrationTable, GUIDInfo)
-//! of its ports that are up and of the hosts behind them. If a part differs without a report of a
-//! change, the same sweep reads all parts of the switch. The answers are handled like all others:
-//! if they differ from the plan, a proved plan follows, and a push writes the differences.
+//! of each switch that answers SwitchInfo, and each sweep reads other parts: blocks of forwarding
+//! tables; PortInfo, P_KeyTable and managed attributes (SLtoVLMappingTable, VLArbitrationTable,
+//! GUIDInfo) of the switch's ports that are up and of the hosts behind them. If a part differs
+//! without a report of a change, the same sweep reads all parts of the switch. Answers that differ
+//! from the plan have the usual effect: a proved plan follows, and a push writes the differences.
 //!
 //! A sweep and a push never overlap, so an answer shows the content after the last acknowledged
-//! Set. No step waits for queries that only read back: silence has no consequence, and the sweep
-//! ends without these answers once other work is due.
+//! Set. The sweep does not wait for queries that only read back: silence has no consequence, and
+//! the sweep ends without these answers once other work is due.
 //!
 //! The SMPs use directed routes: a forged entry of a forwarding table cannot lead them to another
 //! agent.
@@ -27,7 +27,7 @@ use super::inventory::Inventory;
 use super::reading::Reading;
 use super::{Query, SweepScope};
 
-/// Maximum number of switches of which a light sweep reads all parts. On the largest subnets a
+/// Maximum number of switches of which a light sweep reads all parts. In the largest subnets, a
 /// switch has some 930 parts, and with quality of service about a thousand more.
 const WHOLE_SWITCHES: usize = 16;
 
@@ -37,10 +37,10 @@ pub struct Samples {
     /// Number of parts to read from each of a switch's two lists, settings and tables; 0 to read
     /// none.
     pub per_list: usize,
-    /// Number of this reading. Each reading continues after the parts of the one before.
+    /// Number of this reading. Each reading continues after the parts of the previous reading.
     pub turn: u64,
-    /// Switches that differed before, and of which all parts must be read; a sweep reads at most
-    /// `WHOLE_SWITCHES` of them.
+    /// Switches that differed before, of which all parts must be read. One sweep reads all parts of
+    /// at most `WHOLE_SWITCHES` switches.
     pub whole: BTreeSet<Guid>,
     /// Nodes that are not read back.
     pub paused: BTreeSet<Guid>,
@@ -110,8 +110,9 @@ pub struct ReadBack {
     whole: BTreeSet<Guid>,
     /// Switches that left a query for a part unanswered, or refused it.
     missed: BTreeSet<Guid>,
-    /// Switches whose LinearFDBTop is now 0, without a change of a port. PortInfo of port 0
-    /// decides: a switch without a LID was reset, in a switch with a LID the field was overwritten.
+    /// Switches whose LinearFDBTop has become 0 without a change of a port. PortInfo of port 0
+    /// decides: a switch without a LID was reset; in a switch with a LID, the field was
+    /// overwritten.
     without_top: BTreeSet<Guid>,
     /// The nodes that differed.
     found: BTreeMap<Guid, Overwritten>,
@@ -119,7 +120,7 @@ pub struct ReadBack {
 
 impl ReadBack {
     /// Records that the sweep needs the answer to `query` for more than reading back.
-    pub(super) fn is_wanted(&mut self, query: Query) {
+    pub(super) fn record_needed(&mut self, query: Query) {
         self.asked.remove(&query);
     }
 
@@ -141,7 +142,7 @@ impl ReadBack {
         is_sample
     }
 
-    /// Whether an answer that is only needed for reading back is late.
+    /// Whether the answer to a query that only reads back is late.
     pub(super) fn has_late_samples(&self) -> bool {
         self.is_late
     }
@@ -303,7 +304,7 @@ pub(super) fn multicast_top(inventory: &Inventory, switch: &InventorySwitch) -> 
 
 impl Reading {
     /// Handles a missing answer. Returns whether `query` only reads back: a later turn then asks
-    /// for the part again, and nothing else follows.
+    /// for the part again, and the missing answer has no other consequence.
     pub(super) fn misses_sample(&mut self, query: Query) -> bool {
         let is_sample = self.read_back.asked.remove(&query);
         if let Some(guid) = query.node().filter(|_| is_sample) {
@@ -348,7 +349,7 @@ impl Reading {
         true
     }
 
-    /// Queues queries that only read back, except those that the sweep has asked already, or that
+    /// Queues queries that only read back, except queries that the sweep has already asked or that
     /// [`Samples`] excludes.
     fn ask_back(&mut self, queries: Vec<Query>) {
         for query in queries {
@@ -369,8 +370,8 @@ impl Reading {
         }
     }
 
-    /// Records that a part of a node differs, and reads the rest of its switch. Returns the node's
-    /// record.
+    /// Records that a part of a node differs. If the node is a switch, asks for all its parts.
+    /// Returns the record of the node.
     fn on_overwritten(&mut self, inventory: &Inventory, guid: Guid) -> &mut Overwritten {
         let is_switch = inventory.hardware.is_switch(guid);
         if is_switch && self.read_back.samples.per_list > 0 {
@@ -381,7 +382,7 @@ impl Reading {
 
     /// Handles a block of a table or managed attribute, asked for by `query`, that differs from the
     /// known content.
-    pub(super) fn on_other_block(&mut self, inventory: &Inventory, query: Query) {
+    pub(super) fn on_differing_block(&mut self, inventory: &Inventory, query: Query) {
         match query {
             _ if !self.read_back.is_sample(query) => {}
             Query::Table(guid, block) => {
@@ -406,7 +407,12 @@ impl Reading {
     }
 
     /// Compares PortInfo of a port with `before`, its former answer.
-    pub(super) fn on_other_port(&mut self, inventory: &Inventory, key: PortKey, before: &PortInfo) {
+    pub(super) fn compare_port_info(
+        &mut self,
+        inventory: &Inventory,
+        key: PortKey,
+        before: &PortInfo,
+    ) {
         let now = inventory
             .hardware
             .port(key)
@@ -420,8 +426,8 @@ impl Reading {
             found.fields.insert(SwitchField::LinearFdbTop);
         }
         let stayed = before.port_state() == now.port_state() && before != now;
-        // A change of the LID counts even if it was reported: the host that made it may have sent
-        // the report as well.
+        // A change of the LID counts even if it was reported: the host that changed the LID may
+        // have sent the report as well.
         let is_part = !matches!(self.scope, SweepScope::Full { .. });
         let is_used = now.port_state() == PortState::Active && now.lid().is_unicast();
         let has_other_lid = is_part && is_used && before.lid() != now.lid();
@@ -432,7 +438,7 @@ impl Reading {
     }
 
     /// Compares SwitchInfo with `before`, its former answer.
-    pub(super) fn on_other_switch_info(
+    pub(super) fn compare_switch_info(
         &mut self,
         inventory: &Inventory,
         guid: Guid,
@@ -462,8 +468,8 @@ impl Reading {
         self.changed |= !fields.is_empty();
         if self.read_back.samples.per_list > 0 {
             match fields.contains(&LinearFdbTop) && now.linear_fdb_top() == Lid::NONE {
-                // Ports changed as well: the switch was reset. If it has a LID, the rest of a push
-                // has set it after the reset.
+                // Ports changed as well, so the switch was reset. If it has a LID, a push that was
+                // under way has set the LID after the reset.
                 true if now.port_state_change() => {}
                 true => {
                     self.read_back.without_top.insert(guid);

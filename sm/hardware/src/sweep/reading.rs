@@ -1,5 +1,5 @@
-//! The part of a sweep that the code for single attributes uses: it queues queries, and records
-//! that something has changed.
+//! The part of a sweep that the code for single attributes uses: queues queries, and records
+//! whether an answer showed a change.
 
 use std::collections::BTreeSet;
 
@@ -18,10 +18,10 @@ pub(super) struct Reading {
     pub(super) policy: SweepPolicy,
     pub(super) queries: QueryQueue,
     pub(super) read_back: ReadBack,
-    /// Ports of which this sweep also reads known tables, as an audit does for all ports; port 0
+    /// Ports whose known tables this sweep reads again, as an audit does for all ports; port 0
     /// stands for the tables of its node.
     pub(super) audited: BTreeSet<PortKey>,
-    /// Device types of which this sweep has asked a node for capabilities.
+    /// Device types whose capabilities this sweep has requested from a node.
     pub(super) asked_capabilities: BTreeSet<DeviceType>,
     /// Whether a report or answer showed a change.
     pub(super) changed: bool,
@@ -48,16 +48,16 @@ impl Reading {
     /// Queues a query, unless it waits or this sweep has sent it.
     pub(super) fn ask(&mut self, query: Query) {
         if self.queries.has_asked(query) {
-            self.read_back.is_wanted(query);
+            self.read_back.record_needed(query);
         } else {
             self.again(query);
         }
     }
 
-    /// Queues a query again, even if this sweep has sent it. A waiting query will show the new
-    /// state; a query under way may not.
+    /// Queues a query even if this sweep has sent it, because the answer to a query under way may
+    /// show an old state.
     pub(super) fn again(&mut self, query: Query) {
-        self.read_back.is_wanted(query);
+        self.read_back.record_needed(query);
         self.queries.push(query);
     }
 }

@@ -5,8 +5,8 @@ use rsm_mad::wire::attr::{PortInfo, SwitchInfo};
 
 /// Whether a switch has lost its LID, and therefore its tables, between two answers of its port 0.
 ///
-/// This also detects a reset after which a Set has restored LinearFDBTop, so that
-/// [`forgot_tables`] does not.
+/// This also detects a reset that [`forgot_tables`] misses because a Set has restored LinearFDBTop
+/// since.
 pub(super) fn forgot_lid(before: Option<&PortInfo>, now: &PortInfo) -> bool {
     now.lid() == Lid::NONE && before.is_some_and(|before| before.lid() != Lid::NONE)
 }
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn switch_was_reset_if_linear_fdb_top_differs() {
+    fn other_linear_fdb_top_shows_a_reset_and_port_state_change_does_not() {
         let mut before = SwitchInfo::default();
         before.set_linear_fdb_top(Lid(100));
         let mut now = before;

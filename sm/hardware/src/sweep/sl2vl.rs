@@ -1,8 +1,8 @@
 //! Reads SLtoVLMappingTables, if the engine in use may need them.
 //!
 //! A switch has one table for each pair of input and output port. The sweep asks for unknown tables
-//! between ports whose link is up, and only on switches that forward: a push writes the tables of a
-//! fresh switch without reading them.
+//! between ports whose link is up, and only on switches that forward: the tables of a fresh switch
+//! are written without being read.
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::SlToVlMapping;
@@ -12,8 +12,8 @@ use super::Query;
 use super::inventory::Inventory;
 use super::reading::Reading;
 
-/// Asks for the unknown tables of a switch, in an audit for all tables; with `only`, just for the
-/// tables from or to that port.
+/// Asks for the unknown tables of a switch, or for all tables in an audit. With `only`, limits
+/// both to the tables from or to that port.
 pub(super) fn ask_sl2vl(
     reading: &mut Reading,
     inventory: &Inventory,
@@ -58,7 +58,7 @@ pub(super) fn on_sl2vl(
 }
 
 /// Handles PortInfo of a port: asks for the unknown tables from and to the port, if its link is up.
-pub(super) fn see_sl2vl(reading: &mut Reading, inventory: &Inventory, key: PortKey) {
+pub(super) fn check_sl2vl(reading: &mut Reading, inventory: &Inventory, key: PortKey) {
     let is_up = inventory
         .hardware
         .port(key)

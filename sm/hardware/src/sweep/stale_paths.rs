@@ -2,14 +2,14 @@
 //!
 //! A directed route names ports, not nodes, and only NodeInfo shows which node answers. If a sweep
 //! finds a known node behind another port than before, other nodes may have answered the requests
-//! along old routes, and their answers may have been recorded for the wrong node. Once such a sweep
-//! has all its answers, it follows its routes over the cables known now. It repeats each request
-//! whose route no longer leads to its node, and asks for NodeInfo behind each port whose neighbour
-//! was found elsewhere.
+//! along old routes, and their answers may have been recorded for the wrong node. Once the sweep
+//! has all its answers, it therefore follows its routes over the cables known now. It repeats each
+//! request whose route no longer leads to its node, and asks for NodeInfo behind each port whose
+//! neighbour was found elsewhere.
 //!
 //! If cables between switches were moved, Sets and the Gets of earlier sweeps may also have reached
-//! the wrong switch. A race between moved cables and answers can make one switch appear as two. In
-//! both cases a full sweep follows.
+//! the wrong switch. A race between moved cables and answers can also make one switch appear as
+//! two. In both cases, a full sweep follows.
 
 use std::collections::BTreeSet;
 
@@ -22,14 +22,14 @@ use super::fault::Fault;
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope, paths};
 
-/// Maximum number of rounds of repeated requests in one sweep. Two nodes with one GUID look like a
-/// cable that moves with each answer, and would cause rounds without end.
-const ROUNDS_MAX: u8 = 3;
+/// Maximum number of times that one sweep repeats requests. Two nodes with one GUID look like a
+/// cable that moves with each answer, and would cause repetitions without end.
+const REPETITIONS_MAX: u8 = 3;
 
 /// Moved cables that a sweep has found.
 #[derive(Default, Debug)]
 pub(super) struct Moves {
-    /// Whether a known node was found behind another port since the last round.
+    /// Whether a known node was found behind another port since the last repetition.
     is_due: bool,
     /// Ports whose former neighbour was found behind another port.
     displaced: BTreeSet<PortKey>,
@@ -37,20 +37,20 @@ pub(super) struct Moves {
     is_of_trunk: bool,
     /// See [`Sweep::moved_hosts`].
     hosts: BTreeSet<PortKey>,
-    /// Number of rounds so far.
-    rounds: u8,
+    /// Number of repetitions so far.
+    repetitions: u8,
 }
 
 impl Moves {
-    /// Whether a known node was found behind another port, and its former place has not been asked
-    /// again.
+    /// Whether a known node was found behind another port, and the sweep has not asked behind the
+    /// former port again.
     pub(super) fn are_due(&self) -> bool {
         self.is_due
     }
 
     /// Records that a cable is about to be added between two ports, at least one of which had
     /// another cable.
-    pub(super) fn note_move(&mut self, inventory: &Inventory, a: PortKey, b: PortKey) {
+    pub(super) fn record_move(&mut self, inventory: &Inventory, a: PortKey, b: PortKey) {
         self.is_due = true;
         let is_switch = |key: PortKey| inventory.hardware.is_switch(key.node);
         self.is_of_trunk |= is_switch(a) && is_switch(b);
@@ -61,14 +61,14 @@ impl Moves {
     }
 
     /// Records that the cable known at `from` is about to be removed.
-    pub(super) fn note_displaced(&mut self, inventory: &Inventory, from: PortKey) {
+    pub(super) fn record_displaced(&mut self, inventory: &Inventory, from: PortKey) {
         self.is_due = true;
         let peer = inventory.hardware.port(from).and_then(|port| port.peer);
         self.displaced.extend(peer);
     }
 
     /// Records a port of a host that was found behind another cable than before.
-    pub(super) fn note_moved_host(&mut self, host: PortKey) {
+    pub(super) fn record_moved_host(&mut self, host: PortKey) {
         self.hosts.insert(host);
     }
 }
@@ -77,19 +77,19 @@ impl Sweep {
     /// Repeats the requests that another node than intended may have answered. Returns whether
     /// there are any.
     pub fn retry_stale_paths(&mut self, inventory: &mut Inventory) -> bool {
-        let is_due = std::mem::take(&mut self.moves.is_due) && self.moves.rounds < ROUNDS_MAX;
+        let is_due =
+            std::mem::take(&mut self.moves.is_due) && self.moves.repetitions < REPETITIONS_MAX;
         let displaced = std::mem::take(&mut self.moves.displaced);
         // A full sweep follows the cables that it finds.
         if !is_due || matches!(self.reading.scope, SweepScope::Full { .. }) {
             return false;
         }
         if self.is_outward() {
-            // The search outwards uses its own paths until it ends. A full sweep reads everything
-            // afterwards.
+            // The search outwards uses its own paths until it ends. A full sweep follows.
             self.moves.is_of_trunk = true;
             return false;
         }
-        self.moves.rounds += 1;
+        self.moves.repetitions += 1;
         let bare: Vec<PortKey> = displaced
             .into_iter()
             .filter(|&key| inventory.hardware.passes_on(key))
@@ -97,7 +97,7 @@ impl Sweep {
             .collect();
         let asked = self.reading.queries.asked();
         let asked: BTreeSet<(Guid, Query)> = asked
-            .filter_map(|query| Some((switch_on_the_way(inventory, query)?, query)))
+            .filter_map(|query| Some((last_switch_on_path(inventory, query)?, query)))
             .collect();
         let mut stale: BTreeSet<Guid> = asked.iter().map(|&(guid, _)| guid).collect();
         stale.retain(|&guid| {
@@ -112,7 +112,7 @@ impl Sweep {
         paths::refresh(inventory);
         for (guid, query) in asked.into_iter().filter(|(guid, _)| stale.contains(guid)) {
             // The path of the report may be stale as well: ask the switch along its new path.
-            self.targets.entry(guid).and_modify(|way| *way = None);
+            self.targets.entry(guid).and_modify(|path| *path = None);
             self.reading.again(query);
         }
         for key in bare {
@@ -154,9 +154,9 @@ fn lacks_neighbour(port: &InventoryPort) -> bool {
     port.peer.is_none() && port.state().is_some_and(|state| state != PortState::Down)
 }
 
-/// The last switch on the directed route of a query: the asked switch itself, or the switch at the
-/// asked host. `None` if that switch is not known.
-pub(super) fn switch_on_the_way(inventory: &Inventory, query: Query) -> Option<Guid> {
+/// The last switch on the directed route of a query: the target switch itself, or the switch next
+/// to the target host. `None` if that switch is not known.
+pub(super) fn last_switch_on_path(inventory: &Inventory, query: Query) -> Option<Guid> {
     let key = match query {
         Query::Node(from) => from?,
         query => PortKey::new(query.node()?, query.port()),

@@ -1,5 +1,5 @@
-//! Sweeps of a standby that has read the whole subnet before: of the parts that the master has
-//! changed since, and of the parts that a takeover needs first.
+//! Sweeps of a standby that has read the whole subnet before. They read the parts that the master
+//! has changed since, or the parts that a takeover needs first.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use super::{Query, Sweep, SweepPolicy, SweepScope};
 
 impl Sweep {
     /// Starts a sweep that asks each switch for SwitchInfo and for these blocks of its forwarding
-    /// table, up to LinearFDBTop. Also returns the blocks that the sweep reads, by switch. Switches
-    /// with unanswered queries are left out, so that the takeover does not wait for them again.
+    /// table, up to LinearFDBTop. Also returns the blocks that the sweep reads, by switch. Leaves
+    /// out switches with unanswered queries, so that the takeover does not wait for them again.
     pub fn start_succession(
         inventory: &mut Inventory,
         policy: SweepPolicy,
@@ -40,25 +40,26 @@ impl Sweep {
         (sweep, read)
     }
 
-    /// Like [`Sweep::start_succession`], while the master may still be alive: ports of switches
-    /// with PortStateChange are not read; the takeover reads them ([`Sweep::take_reported`]).
+    /// Like [`Sweep::start_succession`], while the master may still be alive. This sweep does not
+    /// read the ports of switches with PortStateChange; the takeover reads them
+    /// ([`Sweep::take_reported`]).
     pub fn start_ahead(
         inventory: &mut Inventory,
         policy: SweepPolicy,
         blocks: &BTreeSet<u16>,
     ) -> (Sweep, BTreeSet<(Guid, u16)>) {
         let (mut sweep, read) = Sweep::start_succession(inventory, policy, blocks);
-        sweep.ahead = Some(BTreeSet::new());
+        sweep.reported_ahead = Some(BTreeSet::new());
         (sweep, read)
     }
 
     /// Takes the switches that showed PortStateChange in a sweep ahead of a takeover.
     pub fn take_reported(&mut self) -> BTreeSet<Guid> {
-        self.ahead.take().unwrap_or_default()
+        self.reported_ahead.take().unwrap_or_default()
     }
 
-    /// Starts a sweep that reads these parts of the subnet again. The sweep finds unknown nodes
-    /// behind the ports of their neighbours, which have changed as well.
+    /// Starts a sweep that reads these parts of the subnet again. If `parts` include unknown nodes,
+    /// the sweep finds them behind the ports of their neighbours, which have changed as well.
     pub fn start_following(inventory: &mut Inventory, policy: SweepPolicy, parts: &Parts) -> Sweep {
         let mut sweep = Sweep::empty(SweepScope::Targets, inventory, policy);
         for &key in &parts.ports {
@@ -106,12 +107,12 @@ impl Sweep {
         asked.all(|query| matches!(query, Query::Sm(_)))
     }
 
-    /// Whether an answer differed from the one before although no report announced a change.
+    /// Whether an answer differed from the former answer although no report announced a change.
     pub fn found_stale(&self) -> bool {
         self.stale
     }
 
-    /// Whether a query is unanswered that was not so before this sweep.
+    /// Whether a query is unanswered that was not unanswered before this sweep.
     pub fn owes_more(&self, inventory: &Inventory) -> bool {
         let mut owed = inventory.faults.owed();
         owed.any(|query| !self.before.faults.is_owed(query))

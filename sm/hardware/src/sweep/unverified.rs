@@ -1,9 +1,10 @@
-//! Ports whose answer to a Set of PortInfo does not show whether they took the values.
+//! Ports whose answer to a Set of PortInfo does not show whether they accepted the values.
 //!
 //! Some agents answer a Set with the values from before the Set. Other agents change their state by
-//! themselves and then refuse the Set of this state. Only a Get shows the values that such a port
-//! holds. A Set stays unverified until an answer to a Get or to a later Set shows its values. If a
-//! Get shows other values, the Set has failed, or this kind of device never keeps the field.
+//! themselves, and then refuse the Set of this state. In both cases, only a Get shows the values
+//! that the port holds. A Set stays unverified until an answer to a Get or to a later Set shows its
+//! values. If a Get shows other values, the Set has failed, or this kind of device never keeps the
+//! field.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +15,11 @@ use rsm_model::port_info::FieldMask;
 /// A Set of PortInfo whose effect is not verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnverifiedSet {
-    /// Fields that are not verified: their values in the answer differ from those in the Set.
+    /// Fields that are not verified, because the answer and the Set have different values.
     pub fields: FieldMask,
     /// The content of the Set, with the values of fields that an earlier Set left unverified.
     pub asked: PortInfo,
-    /// The result of the Get that followed, if any.
+    /// Whether a Get has followed, and its result.
     pub reading: Reading,
 }
 
@@ -40,9 +41,9 @@ pub struct UnverifiedPorts {
 }
 
 impl UnverifiedPorts {
-    /// Records a Set of `asked` whose answer does not show whether the port took `fields`, or the
-    /// state. Returns whether the port was read after an earlier unverified Set: another Get would
-    /// show nothing new.
+    /// Records a Set of `asked` whose answer does not show whether the port accepted `fields` or
+    /// the state. Returns whether the port was read after an earlier unverified Set, so that
+    /// another Get would show nothing new.
     ///
     /// `answer` is the port's answer; `None` if it shows nothing about the state. Records nothing
     /// if there is an answer, `fields` is empty, and no field of an earlier Set is left unverified.
@@ -62,10 +63,10 @@ impl UnverifiedPorts {
         if let Some(before) = before {
             // Fields of an earlier Set stay unverified, unless this Set repeats them or its answer
             // shows their values.
-            let rest = before.fields.without(fields);
-            let rest = answer.map_or(rest, |answer| rest.differing(&before.asked, answer));
-            rest.copy(&mut set.asked, &before.asked);
-            set.fields = FieldMask(fields.0 | rest.0);
+            let earlier = before.fields.without(fields);
+            let earlier = answer.map_or(earlier, |answer| earlier.differing(&before.asked, answer));
+            earlier.copy(&mut set.asked, &before.asked);
+            set.fields = FieldMask(fields.0 | earlier.0);
         }
         if answer.is_none() || !set.fields.is_empty() {
             self.ports.insert(key, set);

@@ -1,10 +1,10 @@
-//! Reads the GUID tables of virtual ports: VPortGUIDInfo of virtual ports whose GUIDCap shows more
-//! than their own GUID, on adapters with the capability.
+//! Reads the GUID tables of virtual ports: VPortGUIDInfo, on adapters with the capability, of
+//! virtual ports whose GUIDCap shows more GUIDs than their own.
 //!
 //! Hosts fill the tables. The sweep reads the table of a virtual port once the port is up, after a
-//! trap 1144 that names it, and in audits. The position of the index in the AttributeModifier is
-//! not certain. If block 0 does not begin with the GUID of the virtual port, it belongs to another
-//! virtual port: the sweep ignores it, and asks for no further block.
+//! trap 1144 that names the port, and in audits. The position of the index in the AttributeModifier
+//! is not certain. If block 0 does not begin with the GUID of the virtual port, the block belongs
+//! to another virtual port: the sweep ignores it, and asks for no further block.
 //!
 //! If a kind of device refuses the attribute, or leaves it unanswered several times, the
 //! [habit](DeviceHabit::RefusesVPortGuids) is recorded, and the kind is not asked again.
@@ -46,7 +46,7 @@ impl Inventory {
 
 /// Asks for the unknown blocks of a virtual port's GUID table. Block 0 comes first, because it
 /// shows whether the adapter answers about this virtual port.
-pub(super) fn see_vport_guids(
+pub(super) fn check_vport_guids(
     reading: &mut Reading,
     inventory: &mut Inventory,
     key: PortKey,
@@ -115,7 +115,7 @@ pub(super) fn on_vport_guids(
         table.insert(block, guids);
     }
     if block == 0 {
-        see_vport_guids(reading, inventory, key, index);
+        check_vport_guids(reading, inventory, key, index);
     }
 }
 

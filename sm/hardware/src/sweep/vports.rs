@@ -1,11 +1,11 @@
 //! Discovers the virtual ports of hosts' ports.
 //!
 //! A port supports virtual ports if its CapabilityMask2 and the GeneralInfo of its device type both
-//! show it. The sweep reads VirtualizationInfo; the push enables the virtual ports, which otherwise
-//! stay Down. Then the sweep reads the states of all indices. For each index that is not Down, it
-//! reads VPortInfo, VNodeInfo, VNodeDescription, the P_KeyTable and the GUID table. All of this is
-//! read again after trap 1144 or 1146, when VPortStateChange is set (which light sweeps check), and
-//! after the push has cleared that bit.
+//! show that. The sweep reads VirtualizationInfo; the push enables the virtual ports, which
+//! otherwise stay Down. Then the sweep reads the states of all indices. For each index that is not
+//! Down, it reads VPortInfo, VNodeInfo, VNodeDescription, the P_KeyTable and the GUID table. The
+//! sweep reads all of this again after trap 1144 or 1146, when VPortStateChange is set (which light
+//! sweeps check), and after the push has cleared that bit.
 //!
 //! If a kind of device refuses VirtualizationInfo, or leaves it unanswered several times, the
 //! [habit](DeviceHabit::RefusesVPorts) is recorded, and the kind is not asked again.
@@ -115,7 +115,8 @@ impl VPortReading {
 }
 
 impl Inventory {
-    /// Turns the management of virtual ports on or off. Turning it off forgets all of them.
+    /// Turns the management of virtual ports on or off. Forgets all virtual ports when it is turned
+    /// off.
     pub fn use_vports(&mut self, is_on: bool) {
         if self.vport_reading.is_on && !is_on {
             let all: Vec<PortKey> = self.ports_with_vports().collect();
@@ -156,7 +157,8 @@ impl Inventory {
         }
     }
 
-    /// Records that the virtual ports of a port may have changed. Returns whether it has any.
+    /// Records that the virtual ports of a port may have changed. Returns whether the port has
+    /// virtual ports.
     pub fn mark_vports_stale(&mut self, key: PortKey) -> bool {
         let has_any = self
             .hardware
@@ -173,7 +175,7 @@ impl Inventory {
         self.hardware.port(key)?.vports.as_deref()
     }
 
-    /// The record of a port's virtual ports, mutable. Afterwards the record is not shared.
+    /// Like [`Inventory::vports`], mutable. Copies the record first if it is shared.
     pub fn vports_mut(&mut self, key: PortKey) -> Option<&mut PortVPorts> {
         self.vports(key)?;
         Some(Arc::make_mut(self.hardware.port_mut(key)?.vports.as_mut()?))
@@ -202,9 +204,9 @@ impl Inventory {
         self.hardware.habits.has(kind, DeviceHabit::RefusesVPorts)
     }
 
-    /// Whether it is useless to repeat an unanswered query: it is about virtual ports or GUID
+    /// Whether repeating an unanswered query is useless: the query is about virtual ports or GUID
     /// tables that the kind of device refuses, or about rate limits that are no longer planned.
-    pub(super) fn is_vain(&self, policy: &SweepPolicy, query: Query) -> bool {
+    pub(super) fn is_useless(&self, policy: &SweepPolicy, query: Query) -> bool {
         match query {
             Query::VPorts(key, query) => {
                 let is_unread =
@@ -220,7 +222,7 @@ impl Inventory {
 
 /// Handles a port's PortInfo: asks for VirtualizationInfo if the port's virtual ports are unknown
 /// or may have changed, and forgets the virtual ports of a port whose link is down.
-pub(super) fn see_vports(
+pub(super) fn check_vports(
     reading: &mut Reading,
     inventory: &mut Inventory,
     key: PortKey,
@@ -245,7 +247,8 @@ pub(super) fn see_vports(
         }
         return;
     }
-    // A host that was powered off meanwhile has new virtual ports.
+    // A link that trained again may lead to a host that was powered off, and has new virtual
+    // ports.
     let is_retrained = port.is_retrained(before);
     let is_known = port.vports.is_some();
     let is_stale = inventory.vport_reading.stale.contains(&key);
@@ -411,13 +414,13 @@ fn on_vport_info(
         if !is_same_port {
             *vport = VPort::default();
         } else if has_fallen {
-            // The host may have reset the virtual port, and so its tables.
+            // The host may have reset the virtual port, which clears its tables.
             vport.p_keys = None;
             vport.guids = None;
         }
         vport.info = *info;
     }
-    rate_limits::see_vport_rate_limits(
+    rate_limits::check_vport_rate_limits(
         reading,
         inventory,
         (key, index),
@@ -431,7 +434,7 @@ fn on_vport_info(
     if !is_same_port {
         reading.again(Query::VPorts(key, VPortQuery::Description(index)));
     }
-    vport_guids::see_vport_guids(reading, inventory, key, index);
+    vport_guids::check_vport_guids(reading, inventory, key, index);
 }
 
 /// Handles VNodeInfo of an index: asks for the first block of P_Keys if the keys are unknown.
@@ -458,7 +461,7 @@ fn on_vnode_info(
     }
 }
 
-/// Handles a block of P_Keys of a virtual port: the first block makes the sweep ask for the others,
+/// Handles a block of P_Keys of a virtual port. After the first block, asks for the other blocks,
 /// unless no manager has written the table yet.
 fn on_vport_p_keys(
     reading: &mut Reading,
@@ -526,7 +529,8 @@ pub(super) fn on_no_vports(
     }
 }
 
-/// Records that the kind of device does not support virtual ports, and forgets those of the port.
+/// Records that the kind of device does not support virtual ports, and forgets the virtual ports of
+/// this port.
 fn give_vports_up(
     reading: &mut Reading,
     inventory: &mut Inventory,
