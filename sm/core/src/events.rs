@@ -431,7 +431,7 @@ impl Core {
         }
         if let Context::Sweep(Query::Sm(key)) = completion.context {
             let answered = !matches!(answer, AgentAnswer::Silence);
-            self.mastership.note_manager(key, answered);
+            self.mastership.record_manager_answer(key, answered);
         }
         if let Context::Push(task) = completion.context
             && completion.attempts > 1

@@ -461,7 +461,7 @@ impl Core {
                 self.on_completion(completion, now);
             }
             if self.mastership.has_doubts() {
-                self.on_mastership(now, |mastership, view| mastership.settle_doubts(view, now));
+                self.on_mastership(now, |mastership, view| mastership.resolve_doubts(view, now));
             }
             self.process_silence(now);
             self.feed_client(now);
@@ -506,7 +506,7 @@ impl Core {
     /// Hands the next Gets or Sets of the stage under way to the client.
     fn feed_client(&mut self, now: Time) {
         let limit = match self.mastership.is_standby() {
-            true => rsm_mastership::STANDBY_AHEAD,
+            true => rsm_mastership::STANDBY_QUEUE_LIMIT,
             false => requests::QUEUE_LIMIT,
         };
         while self.client.pending() < limit {
@@ -519,7 +519,7 @@ impl Core {
                 Stage::Pushing(push) => push.poll_order(inventory).map(|order| {
                     if self.mastership.policy().shares_store {
                         let part = order.task.written_part();
-                        self.mastership.news_mut().note_set(part);
+                        self.mastership.news_mut().record_set(part);
                     }
                     requests::set(&order, inventory)
                 }),

@@ -79,7 +79,7 @@ impl Core {
             Action::DropStage => self.drop_stage(),
             Action::DiscardPass => self.recorder.discard(),
             Action::HandOver(handing_over) => self.begin_hand_over(handing_over),
-            Action::GoOnAsSuccession(cause) => self.turn_into_succession(cause),
+            Action::ContinueAsSuccession(cause) => self.turn_into_succession(cause),
             Action::Work(request) => self.queue(request, now),
             Action::KeepLids => self.plans.keep_lids(),
             Action::ForgetForeignWrites => self.foreign_writes.another_manager_wrote(),
@@ -134,7 +134,8 @@ impl Core {
                 push.taken_back(1);
             } else {
                 push.abandon(&mut self.inventory, task);
-                self.mastership.note_unsure(Guid(set.request.target));
+                self.mastership
+                    .record_unsure_device(Guid(set.request.target));
             }
         }
     }
@@ -198,7 +199,7 @@ impl Core {
         if sweep.found_stale() || sweep.owes_more(&self.inventory) {
             return self.give_up_succession(now);
         }
-        let was_planned = self.mastership.note_succession_planned();
+        let was_planned = self.mastership.record_succession_planned();
         match self.plans.in_force().cloned() {
             Some(plan) if was_planned && !rewires && !self.work.wants_plan() => {
                 self.start_push(plan, now);
@@ -220,7 +221,7 @@ impl Core {
                     Sweep::start_reading(&mut self.inventory, self.config.sweep_policy(), queries);
                 self.stage = Stage::Sweeping(Box::new(sweep));
             }
-            Verdict::Misfit => self.give_up_succession(now),
+            Verdict::Outdated => self.give_up_succession(now),
         }
         false
     }
@@ -311,7 +312,9 @@ impl Core {
                     if let Some(state) = state.filter(|_| !is_master) {
                         self.adopt(*state);
                     }
-                    self.on_mastership(now, |mastership, view| mastership.begin_without(view, now));
+                    self.on_mastership(now, |mastership, view| {
+                        mastership.begin_without_epoch(view, now)
+                    });
                 }
             }
             EpochEvent::Refused(by) => self.on_holder(by, now, Mastership::on_refused),
@@ -319,10 +322,10 @@ impl Core {
             EpochEvent::Held => self.mastership.end_epoch_check(),
             EpochEvent::Seen(epoch) => self.mastership.on_epoch_seen(epoch, now),
             EpochEvent::Planned(plan) => self.mastership.on_planned_elsewhere(plan, now),
-            EpochEvent::Footprints(footprints) => self.mastership.note_footprints(footprints),
-            EpochEvent::Silent(is_silent) => self.mastership.note_store_silent(is_silent),
+            EpochEvent::Footprints(footprints) => self.mastership.set_footprints(footprints),
+            EpochEvent::Silent(is_silent) => self.mastership.set_store_silent(is_silent),
             EpochEvent::Configurations(configurations) => {
-                self.mastership.note_configurations(configurations);
+                self.mastership.set_configurations(configurations);
             }
             // Ignore the remaining events: this manager's own state is newer.
             _ if self.mastership.has_own_state() => {}
@@ -418,7 +421,7 @@ impl Core {
         news.begin();
         // Until the end of a pass, the hardware may differ from every plan.
         if shares_store {
-            news.doubt();
+            news.mark_uncertain();
         }
         // The SA will report the registered members again.
         self.members.forget_registered();
@@ -475,7 +478,7 @@ impl Core {
     /// Announces an imminent rotation to the managers that share the store: a higher plan number
     /// makes them read the store at once.
     fn announce_rotation(&mut self) {
-        self.mastership.news_mut().doubt();
+        self.mastership.news_mut().mark_uncertain();
         // A job under way already has a new number, which must stay the number of its plan.
         if !matches!(self.stage, Stage::Planning { .. }) {
             self.plans.advance();

@@ -520,7 +520,9 @@ impl Core {
     /// true in a dry run, which plans as if this manager were master.
     fn is_elected_master(&mut self, scope: SweepScope, now: Time) -> bool {
         self.config.mode == Mode::DryRun
-            || self.on_mastership(now, |mastership, view| mastership.settle(scope, view, now))
+            || self.on_mastership(now, |mastership, view| {
+                mastership.run_election(scope, view, now)
+            })
     }
 
     /// Time at which an early bring-up begins; `None` if there will be no early bring-up.

@@ -234,7 +234,7 @@ impl Core {
                 let before = self.plans.in_force().cloned();
                 let assigned = self.plans.assigned.adopt_plan(&plan, before.as_deref());
                 for &port in &assigned.moved {
-                    self.mastership.note_given_lid(port);
+                    self.mastership.record_assigned_lid(port);
                 }
                 self.plans.accept(plan.clone());
                 if assigned.has_new {

@@ -449,7 +449,9 @@ impl Core {
             return;
         }
         self.links.record_stored();
-        self.mastership.news_mut().tell(self.plans.generation());
+        self.mastership
+            .news_mut()
+            .record_stored(self.plans.generation());
         let generations = self.config.policy.ports.m_keys.generations;
         self.outbox.push(Effect::Remember(Box::new(SavedCoreState {
             claims: self.plans.assigned.claims.clone(),

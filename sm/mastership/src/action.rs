@@ -18,9 +18,9 @@ pub enum MastershipRequest {
     PeerPoll,
     /// Asks whether another manager is master.
     Inquiry(Question),
-    /// Asks a silent manager, at a port with IsSM.
+    /// Asks the silent manager at a port with IsSM.
     Manager(PortKey),
-    /// Sends an order or an acknowledgement to another manager; no answer is needed.
+    /// Sends an acknowledgement to another manager; its answer has no effect.
     Announcement,
 }
 
@@ -31,8 +31,8 @@ pub enum EpochRequest {
     Claim {
         /// GUID of this manager.
         own: Guid,
-        /// GUID of the silent or former master, whose epoch the claim ends; `None` if there is
-        /// none.
+        /// GUID of the silent or former master whose epoch the claim ends; `None` without such a
+        /// master.
         over: Option<Guid>,
         /// Whether the epoch of `over` ends even if `over` shows signs of life in the store.
         insists: bool,
@@ -64,7 +64,7 @@ pub enum PassRequest {
     /// Poll the master at this time.
     MasterAt(Time),
     /// Take over, for this cause: read the parts of the subnet that the first push needs. This
-    /// standby has read the rest before.
+    /// standby has read all other parts before.
     Succession(&'static str),
     /// Read the parts that a takeover would need, while the master is silent.
     ReadAhead,
@@ -80,13 +80,13 @@ pub enum Action {
     /// Send a request, and pass its outcome to
     /// [`Mastership::on_answer`](crate::Mastership::on_answer).
     Ask(Box<Request<MastershipRequest>>),
-    /// Send a datagram that gets no answer, before all other effects.
+    /// Send a datagram that expects no answer, before all other effects.
     Reply(Box<Datagram>),
     /// Withdraw the open requests for which this function returns true.
     Withdraw(fn(MastershipRequest) -> bool),
     /// Send a request to the shared store.
     Store(EpochRequest),
-    /// End a push under way at once: withdraw all its Sets, including those sent and not answered.
+    /// End a push under way at once: withdraw all its Sets, including unanswered ones.
     HaltPush,
     /// Repeat all open Gets of sweeps.
     RepeatGets,
@@ -96,8 +96,8 @@ pub enum Action {
     DiscardPass,
     /// Wait for the answer to an offer of the subnet; the offer follows as [`Action::Ask`].
     HandOver(Box<HandingOver>),
-    /// Turn the reading ahead, which is under way, into the sweep of a succession, for this cause.
-    GoOnAsSuccession(&'static str),
+    /// Turn the reading ahead that is under way into the sweep of a succession, for this cause.
+    ContinueAsSuccession(&'static str),
     /// Queue work for the stages.
     Work(PassRequest),
     /// Keep the LIDs of ports from now on: a takeover must not change LIDs.
@@ -114,7 +114,7 @@ pub enum Action {
     FenceSwitches,
     /// Continue with the generations of M_Keys that ports show, if they are later.
     FollowGenerations,
-    /// Make the next comparison with the hardware start from this one.
+    /// Make the next comparison with the hardware start from this comparison.
     FollowComparison(Box<LastComparison>),
     /// Make a plan ahead of a takeover.
     PlanAhead,

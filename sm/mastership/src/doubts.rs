@@ -25,13 +25,13 @@ impl Mastership {
         inquiry.is_some_and(|inquiry| inquiry.doubt() == MastershipDoubt::Paused)
     }
 
-    /// Handles a pause of this process, long enough for another manager to take the subnet over.
+    /// Handles a pause of this process that was long enough for another manager to take over.
     ///
     /// Silence during a pause proves nothing, so the client repeats the open Gets, but no Sets. A
     /// manager that is not master also gives up an epoch that it held or claimed: neither that
     /// epoch nor a later answer to the claim proves that this manager may write.
     pub fn on_pause(&mut self, view: &mut View<'_>, now: Time) {
-        self.act(Action::HaltPush);
+        self.queue_action(Action::HaltPush);
         self.forget_silence();
         // A manager that handed over before the pause may be master again.
         self.election.predecessor = None;
@@ -52,14 +52,14 @@ impl Mastership {
                 if view.stage == StageView::HandingOver {
                     self.drop_stage(view);
                 }
-                self.act(Action::RepeatGets);
+                self.queue_action(Action::RepeatGets);
                 self.inquire(MastershipDoubt::Paused, None, view, now);
             }
         }
     }
 
-    /// Suspects another master if `data`, the answer to `query` of a sweep, is a PortInfo with a
-    /// new MasterSMLID in place of this manager's LID.
+    /// Suspects another master if `data`, the answer to the query `query` of a sweep, is a PortInfo
+    /// whose MasterSMLID was this manager's LID and is another LID now.
     pub fn suspect_another_master(&mut self, query: Query, data: &[u8; 64], inventory: &Inventory) {
         let Query::Port(key) = query else { return };
         let Some(own) = inventory.own_info().map(|info| info.lid()) else {
@@ -76,13 +76,14 @@ impl Mastership {
         }
     }
 
-    /// Whether [`Mastership::settle_doubts`] has something to do.
+    /// Whether [`Mastership::resolve_doubts`] has something to do.
     pub fn has_doubts(&self) -> bool {
         !self.doubts.is_settled()
     }
 
-    /// Begins an inquiry after a sign of another master, and ends one whose answers suffice.
-    pub fn settle_doubts(&mut self, view: &mut View<'_>, now: Time) {
+    /// Begins an inquiry after a sign of another master, or ends the inquiry under way if its
+    /// answers suffice.
+    pub fn resolve_doubts(&mut self, view: &mut View<'_>, now: Time) {
         if let Some(suspicion) = self.doubts.suspicion.take()
             && self.is_master()
             && !self.policy.ignores_others
@@ -99,7 +100,7 @@ impl Mastership {
         }
     }
 
-    /// Begins an inquiry: halts the push, and sends all queries about another master. Answers of an
+    /// Begins an inquiry: halts the push, and sends all queries about another master. Answers to an
     /// earlier inquiry no longer count. `lid` is the LID of a suspected master, if it is known.
     pub(crate) fn inquire(
         &mut self,
@@ -112,7 +113,7 @@ impl Mastership {
         let Some(local) = view.inventory.hardware.local else {
             return;
         };
-        self.act(Action::HaltPush);
+        self.queue_action(Action::HaltPush);
         let before = self.doubts.inquiry.as_ref();
         let is_deposed = before.is_some_and(|before| before.is_deposed);
         self.drop_inquiry();
@@ -148,7 +149,7 @@ impl Mastership {
             Question::Manager(key) => (Some(key), SmInfo::ID, 0),
             Question::Lid(_) => (None, SmInfo::ID, 0),
         };
-        let (target, ways) = match (question, key) {
+        let (target, routes) = match (question, key) {
             (Question::Lid(lid), _) => (u64::from(lid.0), lid.into()),
             (_, Some(key)) => {
                 let Some((path, alternate)) = inventory.hardware.way_to(key) else {
@@ -167,14 +168,14 @@ impl Mastership {
             None => view.policy.ports.m_keys.one.into(),
         };
         if let Some(inquiry) = &mut self.doubts.inquiry {
-            inquiry.note_question();
+            inquiry.count_query();
         }
-        self.act(Action::Ask(Box::new(Request {
+        self.queue_action(Action::Ask(Box::new(Request {
             m_keys,
             priority: Priority::Urgent,
             ..Request::get(
                 target,
-                ways,
+                routes,
                 attribute,
                 modifier,
                 MastershipRequest::Inquiry(question),
@@ -192,7 +193,7 @@ impl Mastership {
         let Some(inquiry) = &mut self.doubts.inquiry else {
             return;
         };
-        inquiry.note_end();
+        inquiry.count_end();
         let data = outcome
             .as_ref()
             .ok()
@@ -213,8 +214,8 @@ impl Mastership {
         }
     }
 
-    /// Handles PortInfo of the own port: asks the manager at MasterSMLID if that is another one,
-    /// and notes whether another manager has written the port.
+    /// Handles PortInfo of the own port: asks the manager at MasterSMLID if that is another
+    /// manager, and records whether another manager has written the port.
     fn on_own_port(&mut self, key: PortKey, info: &PortInfo, view: &View<'_>) {
         let known = view.inventory.hardware.port(key).and_then(|port| port.info);
         let Some(known) = known else { return };
@@ -234,7 +235,7 @@ impl Mastership {
     fn on_manager(&mut self, key: PortKey, info: Option<&SmInfo>, view: &mut View<'_>) {
         view.inventory.hardware.put_manager(key, info.copied());
         if let Some(inquiry) = &mut self.doubts.inquiry {
-            inquiry.note_manager(key, info.is_some());
+            inquiry.record_manager(key, info.is_some());
         }
     }
 
@@ -256,15 +257,14 @@ impl Mastership {
         }
     }
 
-    /// Ends the inquiry as soon as its answers suffice. One answer of another master suffices;
-    /// otherwise all questions, and the check of the epoch, must have ended by answers or
-    /// time-outs.
+    /// Ends the inquiry as soon as its answers suffice. One answer of another master suffices.
+    /// Otherwise, all queries and the check of the epoch must have ended, by answers or time-outs.
     fn try_conclude(&mut self, view: &mut View<'_>, now: Time) {
         let Some(inquiry) = &self.doubts.inquiry else {
             return;
         };
         let mut others = self.other_managers(view.inventory);
-        others.retain(|other| inquiry.has_heard(other.port));
+        others.retain(|other| inquiry.has_answered(other.port));
         let shows_master = inquiry.unknown_master.is_some() || others.iter().any(Other::is_master);
         if !shows_master && inquiry.is_open() {
             return;
@@ -280,7 +280,7 @@ impl Mastership {
             (inquiry.doubt(), inquiry.unknown_master, inquiry.overwritten);
         let is_old = inquiry.asked.is_some_and(|asked| now.since(asked) > FRESH);
         if doubt == MastershipDoubt::Paused && !shows_master && is_old {
-            return self.ask_heard_again(view);
+            return self.repeat_answered_queries(view);
         }
         let is_deposed = inquiry.is_deposed;
         self.drop_inquiry();
@@ -298,35 +298,35 @@ impl Mastership {
             (_, None, None) if is_deposed => {
                 self.discover_again("another manager holds the epoch of the shared store", view);
             }
-            (MastershipDoubt::Rival, Some(_), _) => self.face_rivals(&others, view, now),
+            (MastershipDoubt::Rival, Some(_), _) => self.resolve_rivals(&others, view, now),
             (_, None, None) => self.remain_master(overwritten, view),
         }
     }
 
     /// Repeats the queries to the own port and to the managers that have answered. Another query,
-    /// or the shared store, kept the inquiry open for so long that one of these managers may have
-    /// taken over since it answered.
-    fn ask_heard_again(&mut self, view: &View<'_>) {
+    /// or the shared store, has kept the inquiry open for so long that one of these managers may
+    /// have taken over since its answer.
+    fn repeat_answered_queries(&mut self, view: &View<'_>) {
         let Some(inquiry) = &mut self.doubts.inquiry else {
             return;
         };
         inquiry.asked = None;
-        let questions: Vec<Question> = inquiry.heard().map(Question::Manager).collect();
+        let questions: Vec<Question> = inquiry.answered().map(Question::Manager).collect();
         let own = view.inventory.hardware.local.map(Question::OwnPort);
         for question in own.into_iter().chain(questions) {
             self.ask_urgently(question, view);
         }
     }
 
-    /// Handles other masters that ran at the same time: precedence decides.
-    fn face_rivals(&mut self, others: &[Other], view: &mut View<'_>, now: Time) {
+    /// Handles masters that ran at the same time as this one: precedence decides.
+    fn resolve_rivals(&mut self, others: &[Other], view: &mut View<'_>, now: Time) {
         let (role, identity) = (&self.election.role, self.identity());
         let verdict = role::decide(role, others, identity, view.inventory.own_guid(), None);
         match verdict {
-            ElectionOutcome::HandOver(heir) => {
+            ElectionOutcome::HandOver(successor) => {
                 self.drop_stage(view);
-                if !self.hand_over(heir.clone(), view, now) && heir.is_master() {
-                    self.step_down(heir, view, now);
+                if !self.hand_over(successor.clone(), view, now) && successor.is_master() {
+                    self.step_down(successor, view, now);
                 }
             }
             ElectionOutcome::Be(Role::Standby { master }) => self.step_down(master, view, now),
@@ -341,31 +341,31 @@ impl Mastership {
     fn step_down(&mut self, master: Other, view: &mut View<'_>, now: Time) {
         self.drop_stage(view);
         self.stand_by(master.clone(), now);
-        // The trap states the priority of a standby: a master's priority gives no precedence over
-        // its successor.
-        self.draw_attention(&master, view);
+        // The trap states this manager's priority as a standby: its priority as a master gives no
+        // precedence over its successor.
+        self.send_priority_trap(&master, view);
     }
 
     /// Discovers the subnet again: another manager is master, and its port is not known.
     pub(crate) fn discover_again(&mut self, cause: impl Into<String>, view: &mut View<'_>) {
         self.drop_stage(view);
         self.election.role = Role::Discovering;
-        self.act(Action::ForgetForeignWrites);
+        self.queue_action(Action::ForgetForeignWrites);
         self.sweep_everything(true, cause);
         self.publish();
     }
 
     /// Stays master: there is no other master, or this one has precedence. If another manager has
-    /// written meanwhile (`overwritten`), sweeps everything and reads the tables back. Otherwise,
+    /// written the subnet (`overwritten`), sweeps everything and reads the tables back. Otherwise,
     /// if a push was halted, plans again.
     fn remain_master(&mut self, overwritten: bool, view: &View<'_>) {
         if overwritten {
-            self.take_unsure();
+            self.take_unsure_devices();
             self.sweep_everything(true, "another subnet manager wrote the subnet");
         } else if view.is_push_open {
             let cause = "the push was halted until no other master was found";
-            for device in self.take_unsure() {
-                self.act(Action::Work(PassRequest::Switch(device, cause)));
+            for device in self.take_unsure_devices() {
+                self.queue_action(Action::Work(PassRequest::Switch(device, cause)));
             }
             self.plan_again(cause);
         }
@@ -388,7 +388,7 @@ impl Mastership {
     pub(crate) fn drop_inquiry(&mut self) {
         if self.doubts.inquiry.take().is_some() {
             let is_of_inquiry = |request| matches!(request, MastershipRequest::Inquiry(_));
-            self.act(Action::Withdraw(is_of_inquiry));
+            self.queue_action(Action::Withdraw(is_of_inquiry));
         }
     }
 
@@ -400,7 +400,7 @@ impl Mastership {
             manager_ports(inventory).filter(|&key| inventory.hardware.manager(key).is_none());
         for key in silent {
             if let Some((path, alternate)) = inventory.hardware.way_to(key) {
-                self.act(Action::Ask(Box::new(Request::get(
+                self.queue_action(Action::Ask(Box::new(Request::get(
                     key.node.0,
                     Routes::to_agent(None, path, alternate),
                     SmInfo::ID,
@@ -418,7 +418,7 @@ impl Mastership {
         outcome: &Result<Response, RequestFailure>,
         view: &mut View<'_>,
     ) {
-        self.election.silent.note(key, outcome.is_ok());
+        self.election.silent.record(key, outcome.is_ok());
         let Ok(response) = outcome else { return };
         if !response.status.is_ok() {
             return;

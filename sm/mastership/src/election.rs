@@ -24,18 +24,19 @@ const REFUSED_FOR: Duration = Duration::from_secs(30);
 pub(crate) struct Election {
     /// The role of this manager.
     pub(crate) role: Role,
-    /// The manager that has just handed over, whose SMInfo does not count until the next sweep has
-    /// read it again; `None` without a recent handover.
+    /// The manager that has just handed over; `None` without a recent handover. Its SMInfo does not
+    /// count until the next sweep has read it again.
     pub(crate) predecessor: Option<Guid>,
-    /// The manager that refused the subnet, and the time until which it is not offered again.
+    /// The manager that refused the subnet, and the time until which the subnet is not offered to
+    /// it again.
     refused: Option<(Guid, Time)>,
-    /// Number of traps sent to masters, which is their transaction ID.
+    /// Number of traps sent to masters; also the transaction ID of the last one.
     traps: u64,
     /// Number of successive polls that the master has not answered.
     pub(crate) silent_polls: u32,
     /// Whether this manager becomes NotActive at the end of its first sweep.
     pub(crate) starts_inactive: bool,
-    /// Other masters over which this one has precedence, and which have not handed over yet.
+    /// Other masters that have not handed over yet although this one has precedence.
     pub(crate) rivals: Vec<Other>,
     /// Managers that are visible (IsSM) and do not answer SMInfo.
     pub(crate) silent: SilentManagers,
@@ -65,7 +66,7 @@ impl Election {
     }
 
     /// Records that a manager refused the subnet.
-    pub(crate) fn note_refused(&mut self, manager: Guid, now: Time) {
+    pub(crate) fn record_refusal(&mut self, manager: Guid, now: Time) {
         self.refused = Some((manager, now + REFUSED_FOR));
     }
 

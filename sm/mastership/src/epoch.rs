@@ -31,7 +31,7 @@ use crate::lost_registrations::LostRegistrations;
 /// Time from a refusal to the next claim.
 pub(crate) const CLAIM_PAUSE: Duration = Duration::from_secs(1);
 
-/// Time of successive refusals, without another master in the fabric, after which this manager
+/// Time for which claims must be refused, without another master in the fabric, before this manager
 /// becomes master without the epoch. A dead manager's epoch ends sooner
 /// ([`STALE`](rsm_store::replica::STALE)).
 pub(crate) const REFUSED_FOR: Duration = Duration::from_secs(5);
@@ -50,15 +50,15 @@ pub(crate) enum Holding {
     Unshared,
     /// This manager neither holds nor claims the epoch.
     Free,
-    /// A claim is open; the time until which this manager waits for the answer.
+    /// A claim is open. This manager waits for the answer until this time.
     Claimed(Time),
-    /// Another manager holds the epoch and is alive; the time of the next claim.
+    /// Another manager holds the epoch and is alive. The next claim is due at this time.
     Refused(Time),
     /// This manager holds the epoch.
     Held(Epoch),
-    /// This manager is master without the epoch. `Some` if another manager holds it and is alive,
-    /// with the time of the next claim; `None` if the store does not answer, and its thread repeats
-    /// the claim.
+    /// This manager is master without the epoch. `Some` is the time of the next claim, if another
+    /// manager holds the epoch and is alive. `None`: the store does not answer, and the thread of
+    /// the store repeats the claim.
     Without(Option<Time>),
 }
 
@@ -66,10 +66,10 @@ pub(crate) enum Holding {
 #[derive(Debug, Default)]
 pub(crate) struct EpochState {
     pub(crate) holding: Holding,
-    /// Number of the last epoch by which another manager deposed this one; 0 before the first.
+    /// Number of the last epoch by which another manager deposed this one; 0 if there was none.
     pub(crate) deposed_by: u64,
-    /// Epoch at the last refusal, and the time of the first of the successive refusals; `None` if
-    /// the last claim was not refused.
+    /// Epoch of the holder at the last refusal, and the time of the first of the successive
+    /// refusals; `None` if the last claim was not refused.
     pub(crate) refused: Option<(Epoch, Time)>,
     /// Last epoch that this manager saw another manager hold in the store.
     pub(crate) seen: Option<Epoch>,
@@ -79,8 +79,8 @@ pub(crate) struct EpochState {
     pub(crate) is_silent: bool,
     /// Registrations that the former master acknowledged and this manager lacks.
     pub(crate) lost: LostRegistrations,
-    /// The block of LIDs to assign while another manager may assign LIDs as well, and the ports
-    /// that got new LIDs in that time.
+    /// While another manager may assign LIDs as well: the block of LIDs that this manager assigns,
+    /// and the ports that got new LIDs in that time.
     pub(crate) partitioned: LidRights,
 }
 
@@ -122,7 +122,7 @@ impl EpochState {
 
     /// Requires a new claim before this manager is master again. Called if a handover ends the
     /// inquiry before the store has answered whether this manager still holds the epoch.
-    pub(crate) fn doubt(&mut self) {
+    pub(crate) fn require_new_claim(&mut self) {
         if self.is_held() {
             self.holding = Holding::Free;
         }

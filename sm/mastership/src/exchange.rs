@@ -1,5 +1,5 @@
-//! SMInfo exchanged between subnet managers: SubnGet and SubnSet(SMInfo), in both directions (IBA
-//! 14.4.1).
+//! The exchange of SMInfo between subnet managers: SubnGet and SubnSet(SMInfo), in both directions
+//! (IBA 14.4.1).
 
 use rsm_ids::PortKey;
 use rsm_mad::Time;
@@ -19,7 +19,7 @@ use crate::Mastership;
 use crate::action::{Action, MastershipRequest};
 use crate::handover::HandingOver;
 use crate::inquiry::Suspicion;
-use crate::orders::{Limited, Refusal};
+use crate::orders::{LimitedOrder, Refusal};
 use crate::role;
 use crate::view::{StageView, View};
 
@@ -32,24 +32,24 @@ impl Mastership {
             .accepts_m_key(view.inventory.hardware.local, request.m_key());
         let is_order = request.header().method() == Method::SET;
         if !is_order && self.may_be_replaced() {
-            // If too many requests wait, this one is dropped, and its sender repeats it.
+            // A request beyond the limit is dropped, and its sender repeats it.
             self.doubts.defer(datagram);
             return;
         }
         let control = SmControl(request.header().modifier());
         if is_order && !has_key {
             // A Set without the right M_Key gets no answer (IBA 14.2.4.2).
-            return self.note_refused_order(datagram, control, view, now);
+            return self.record_refused_order(datagram, control, view, now);
         }
         let sender = *SmInfo::from_data(request.data());
         let status = match is_order {
             false => Status::OK,
             true if !self.may_order(control, &sender) => {
-                self.note_refused_order(datagram, control, view, now);
+                self.record_refused_order(datagram, control, view, now);
                 Status::INVALID_FIELD
             }
             true if !self.admits_order(control, now) => {
-                self.note_refusal(datagram, Refusal::TooManyHandovers, view, now);
+                self.record_refusal(datagram, Refusal::TooManyHandovers, view, now);
                 Status::BUSY
             }
             true => Status::OK,
@@ -62,25 +62,25 @@ impl Mastership {
         let smp = Smp::from_bytes_mut(&mut reply.mad);
         *smp.data_mut() = *shown.as_data();
         smp.make_response(status);
-        self.act(Action::Reply(Box::new(reply)));
+        self.queue_action(Action::Reply(Box::new(reply)));
         if !is_order {
             return;
         }
         if status.is_ok() {
-            self.obey(control, &sender, view);
+            self.carry_out_order(control, &sender, view);
         } else if status == Status::INVALID_FIELD
             && sender.sm_state() == SmState::Master
             && self.counts(sender.guid(), sender.sm_key())
-            && self.election.orders.admit(Limited::Inquiry, now)
+            && self.election.orders.admit(LimitedOrder::Inquiry, now)
         {
             self.doubts.suspicion = Some(Suspicion { lid: None });
         }
     }
 
-    /// Records a refused order for a finding, unless it is a handover or an acknowledgement: these
-    /// may come from a manager with another SM_Key (IBA 14.4.1). No manager gives a master any
-    /// other order.
-    fn note_refused_order(
+    /// Records a refused order for a finding, unless the order is a handover or an acknowledgement,
+    /// which may come from a manager with another SM_Key (IBA 14.4.1). No manager gives a master
+    /// any other order.
+    fn record_refused_order(
         &mut self,
         datagram: &Datagram,
         control: SmControl,
@@ -89,14 +89,14 @@ impl Mastership {
     ) {
         let is_of_managers = [SmControl::HANDOVER, SmControl::ACKNOWLEDGE].contains(&control);
         if !is_of_managers && !self.policy.ignores_others {
-            self.note_refusal(datagram, Refusal::NotAllowed, view, now);
+            self.record_refusal(datagram, Refusal::NotAllowed, view, now);
         }
     }
 
     /// Records a refused order for a finding, if this manager is master and no inquiry is open.
-    fn note_refusal(&mut self, datagram: &Datagram, why: Refusal, view: &View<'_>, now: Time) {
+    fn record_refusal(&mut self, datagram: &Datagram, why: Refusal, view: &View<'_>, now: Time) {
         let from = Plan::holder(view.plan, &view.inventory.hardware, datagram.remote.lid);
-        if self.is_undoubted_master() && self.election.orders.note_refused(from, why, now) {
+        if self.is_undoubted_master() && self.election.orders.record_refusal(from, why, now) {
             self.publish();
         }
     }
@@ -106,22 +106,22 @@ impl Mastership {
         self.is_master() && !self.is_inquiring()
     }
 
-    /// Whether an order is within its rate. Only orders that make this manager read the whole
-    /// subnet have a rate: a handover to a master, and an order to a standby to discover.
+    /// Whether an order is within its rate. Rates exist for orders that make this manager read the
+    /// whole subnet: a handover to a master, and an order to a standby to discover.
     fn admits_order(&mut self, control: SmControl, now: Time) -> bool {
         let is_undoubted_master = self.is_undoubted_master();
         let orders = &mut self.election.orders;
         match control {
-            SmControl::HANDOVER if is_undoubted_master => orders.admit(Limited::Handover, now),
-            SmControl::DISCOVER => orders.admit(Limited::Discovery, now),
+            SmControl::HANDOVER if is_undoubted_master => orders.admit(LimitedOrder::Handover, now),
+            SmControl::DISCOVER => orders.admit(LimitedOrder::Discovery, now),
             _ => true,
         }
     }
 
-    /// Whether `sender` may give the order `control` to a manager in the role of this one (IBA
+    /// Whether `sender` may give the order `control` to this manager in its present role (IBA
     /// 14.4.1).
     fn may_order(&self, control: SmControl, sender: &SmInfo) -> bool {
-        let giver = match control {
+        let required_state = match control {
             SmControl::ACKNOWLEDGE => SmState::Standby,
             _ => SmState::Master,
         };
@@ -137,11 +137,11 @@ impl Mastership {
                 SmControl::STANDBY => *role == Role::NotActive,
                 _ => false,
             };
-        fits && sender.sm_state() == giver && self.counts(sender.guid(), sender.sm_key())
+        fits && sender.sm_state() == required_state && self.counts(sender.guid(), sender.sm_key())
     }
 
     /// Carries out an order.
-    fn obey(&mut self, control: SmControl, sender: &SmInfo, view: &View<'_>) {
+    fn carry_out_order(&mut self, control: SmControl, sender: &SmInfo, view: &View<'_>) {
         let sender = sender.guid();
         match control {
             SmControl::HANDOVER => {
@@ -149,14 +149,14 @@ impl Mastership {
                 let known = known.find(|other| other.guid == sender);
                 let name = known
                     .as_ref()
-                    .map_or_else(|| sender.to_string(), |o| o.name.clone());
-                // The handover settles the inquiry: the sender gives the subnet up to this manager.
+                    .map_or_else(|| sender.to_string(), |other| other.name.clone());
+                // The handover answers the inquiry: the sender gives the subnet to this manager.
                 let in_doubt = self.is_inquiring();
                 self.drop_inquiry();
                 if in_doubt {
                     self.election.role = Role::Discovering;
-                    self.act(Action::ForgetForeignWrites);
-                    self.epoch.doubt();
+                    self.queue_action(Action::ForgetForeignWrites);
+                    self.epoch.require_new_claim();
                 } else if !self.is_master() {
                     // The acknowledgement is sent before the role changes, because it must come
                     // from a standby.
@@ -193,12 +193,12 @@ impl Mastership {
             return false;
         };
         view.stage = StageView::HandingOver;
-        self.act(Action::HandOver(Box::new(HandingOver::new(to))));
-        self.act(Action::Ask(Box::new(request)));
+        self.queue_action(Action::HandOver(Box::new(HandingOver::new(to))));
+        self.queue_action(Action::Ask(Box::new(request)));
         true
     }
 
-    /// Handles the end of the handover to `to`; `accepted` says whether that manager takes the
+    /// Handles the end of the handover to `to`. `accepted` says whether that manager takes the
     /// subnet.
     pub fn end_hand_over(&mut self, to: Other, accepted: bool, now: Time) {
         // If the other manager is master already, stand by even if it refused: it has precedence,
@@ -206,14 +206,14 @@ impl Mastership {
         if accepted || to.state == SmState::Master {
             self.stand_by(to, now);
         } else {
-            self.election.note_refused(to.guid, now);
+            self.election.record_refusal(to.guid, now);
             self.plan_again(format!("{} did not take the subnet over", to.name));
         }
     }
 
-    /// Sends trap 144 to `master`, if it is master, counts, and has lower precedence: a master
-    /// learns of a priority change only by this trap (IBA 14.4.1).
-    pub(crate) fn draw_attention(&mut self, master: &Other, view: &View<'_>) {
+    /// Sends trap 144 to the manager `master`, if it is master, counts in the election, and has
+    /// lower precedence: a master learns of a priority change only by this trap (IBA 14.4.1).
+    pub(crate) fn send_priority_trap(&mut self, master: &Other, view: &View<'_>) {
         let own = view.inventory.own_info();
         let Some(own) = own.filter(|_| {
             master.state == SmState::Master
@@ -243,7 +243,7 @@ impl Mastership {
             m_key: 0,
             data: *notice.as_data(),
         });
-        self.act(Action::Reply(Box::new(Datagram {
+        self.queue_action(Action::Reply(Box::new(Datagram {
             mad: *trap.as_bytes(),
             remote: RemoteAddress::smi(master.lid),
         })));
@@ -277,7 +277,7 @@ impl Mastership {
             view,
         );
         if let Some(request) = request {
-            self.act(Action::Ask(Box::new(request)));
+            self.queue_action(Action::Ask(Box::new(request)));
         }
     }
 

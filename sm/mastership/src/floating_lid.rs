@@ -9,7 +9,8 @@ use rsm_plan::policy::Policy;
 
 /// If the LID moves with the manager (`sm.lid`), exchanges in `claims` the LIDs of this manager's
 /// port and of the former manager's port, which has the GUID `before`. Returns whether `claims`
-/// changed: not if this manager's port already has the LID, or MasterSMLID is another one.
+/// changed. Nothing changes if this manager's port already has the LID, or if MasterSMLID is not
+/// the former manager's LID.
 pub fn exchange_lids(
     inventory: &Inventory,
     policy: &Policy,

@@ -16,7 +16,7 @@ impl HandingOver {
         HandingOver { to, accepted: None }
     }
 
-    /// Records the other manager's answer, or the lack of one.
+    /// Records the other manager's answer, or that it did not answer.
     pub fn handle(&mut self, outcome: &Result<Response, RequestFailure>) {
         self.accepted = Some(matches!(outcome, Ok(response) if response.status.is_ok()));
     }

@@ -10,17 +10,18 @@
 //!                                                       Standby, HANDOVER, or Master: role::decide
 //! ```
 //!
-//! A master in doubt withdraws all Sets, including those already sent. It asks its own port, whose
-//! MasterSMLID shows the manager that wrote it last, and every port that shows a subnet manager
-//! (IsSM). After a pause of this process, any other master has taken the subnet over, so this
-//! manager stands by. If this manager has precedence even as a standby, it then sends its successor
-//! trap 144, and the successor hands over (IBA 14.4.1). Until the outcome is known, requests for
-//! this manager's SMInfo wait: the successor would hand over to a master with the higher
-//! `master_priority`. Sweeps and plans continue meanwhile, because they change no hardware.
+//! A master in doubt withdraws all Sets, including Sets already sent. It asks its own port, whose
+//! MasterSMLID shows the manager that wrote the port last, and every port that shows a subnet
+//! manager (IsSM). If it finds another master after a pause of this process, that master has taken
+//! the subnet over, and this manager stands by. If this manager has precedence even as a standby,
+//! it then sends its successor trap 144, and the successor hands over (IBA 14.4.1). Until the
+//! outcome is known, requests for this manager's SMInfo wait: the successor would hand over to a
+//! master with the higher `master_priority`. Sweeps and plans continue during the inquiry, because
+//! they change no hardware.
 //!
 //! If a store is shared, the inquiry after a pause also waits for the answer of the store, at most
-//! one second, and then repeats queries whose answers are too old. In one transaction, the check
-//! gives a sign of life and compares the epoch, so no claim can succeed between the two.
+//! one second, and then repeats queries whose answers are too old. The check gives a sign of life
+//! and compares the epoch in one transaction, so no claim can succeed between the two.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -31,16 +32,16 @@ use rsm_mad::Time;
 use rsm_mad::transport::Datagram;
 use rsm_mad::wire::attr::{CapabilityMask, PortInfo};
 
-/// Time until a master repeats its queries, if its own port has not answered and no other master
-/// has.
+/// Time until a master repeats its queries, if neither its own port nor another master has
+/// answered.
 pub(crate) const ASK_AGAIN: Duration = Duration::from_millis(250);
 
 /// Time for which a standby's answer proves that it has not taken over since: a standby takes over
 /// only after three unanswered polls, 100 ms apart.
 pub(crate) const FRESH: Duration = Duration::from_millis(100);
 
-/// Maximum number of requests for SMInfo that wait for the end of an inquiry; enough for one from
-/// each manager of a subnet, with repetitions.
+/// Maximum number of requests for SMInfo that wait for the end of an inquiry: enough for a request
+/// from each manager of a subnet, with repetitions.
 const DEFERRED_MAX: usize = 64;
 
 /// Why this subnet manager may not be the only master.
@@ -48,7 +49,7 @@ const DEFERRED_MAX: usize = 64;
 pub(crate) enum MastershipDoubt {
     /// Another master appeared while this one was running: precedence decides.
     Rival,
-    /// This process was paused: any other master has taken over meanwhile.
+    /// This process was paused: any other master has taken over during the pause.
     Paused,
 }
 
@@ -116,7 +117,7 @@ pub(crate) struct Inquiry {
     /// Number of queries without an answer.
     waiting: usize,
     /// Ports whose manager has answered.
-    heard: BTreeSet<PortKey>,
+    answered: BTreeSet<PortKey>,
     /// LID of another master, if no known port has this LID.
     pub(crate) unknown_master: Option<Lid>,
     /// Whether the own port differs from the last reading, so that another manager has written it.
@@ -145,7 +146,7 @@ impl Inquiry {
             doubt,
             asked: Some(now),
             waiting: 0,
-            heard: BTreeSet::new(),
+            answered: BTreeSet::new(),
             unknown_master: None,
             overwritten: false,
             own_port_silent: false,
@@ -161,34 +162,34 @@ impl Inquiry {
     }
 
     /// Records a query.
-    pub(crate) fn note_question(&mut self) {
+    pub(crate) fn count_query(&mut self) {
         self.waiting += 1;
     }
 
     /// Records that a query has ended, with or without an answer.
-    pub(crate) fn note_end(&mut self) {
+    pub(crate) fn count_end(&mut self) {
         self.waiting = self.waiting.saturating_sub(1);
     }
 
     /// Records whether the manager behind a port has answered.
-    pub(crate) fn note_manager(&mut self, port: PortKey, answered: bool) {
+    pub(crate) fn record_manager(&mut self, port: PortKey, answered: bool) {
         match answered {
-            true => self.heard.insert(port),
-            false => self.heard.remove(&port),
+            true => self.answered.insert(port),
+            false => self.answered.remove(&port),
         };
     }
 
     /// Whether the manager behind a port has answered.
-    pub(crate) fn has_heard(&self, port: PortKey) -> bool {
-        self.heard.contains(&port)
+    pub(crate) fn has_answered(&self, port: PortKey) -> bool {
+        self.answered.contains(&port)
     }
 
     /// Ports whose manager has answered.
-    pub(crate) fn heard(&self) -> impl Iterator<Item = PortKey> + '_ {
-        self.heard.iter().copied()
+    pub(crate) fn answered(&self) -> impl Iterator<Item = PortKey> + '_ {
+        self.answered.iter().copied()
     }
 
-    /// Whether the inquiry still waits: for an answer of a port or the store, or to ask again.
+    /// Whether the inquiry still waits for an answer of a port or of the store, or to ask again.
     pub(crate) fn is_open(&self) -> bool {
         self.waiting > 0 || self.again_at.is_some() || self.epoch_until.is_some()
     }
@@ -203,7 +204,7 @@ impl Inquiry {
     }
 }
 
-/// The end ports that show a subnet manager, by IsSM or by an earlier SMInfo; without the own port.
+/// The end ports that show a subnet manager, by IsSM or by an earlier SMInfo, without the own port.
 pub(crate) fn manager_ports(inventory: &Inventory) -> impl Iterator<Item = PortKey> + '_ {
     inventory.hardware.nodes().flat_map(move |(guid, node)| {
         let end_ports = if node.is_switch() {

@@ -1,5 +1,5 @@
 //! Mastership: decides which subnet manager is master and whether this one may write hardware, and
-//! prepares a takeover. A state machine without I/O, clock or thread.
+//! prepares takeovers. A state machine without I/O, clock or thread.
 //!
 //! ```text
 //!  SMInfo, sweeps ─▶ election ─▶ role ◀── inquiry (is this one still the master?)
@@ -20,9 +20,9 @@
 //!
 //! Invariants:
 //!
-//! * [`Mastership::may_set`] is true only for a master without an open inquiry that holds the
-//!   epoch, if a store is shared, or may do without it. A master that may have been replaced first
-//!   withdraws all Sets.
+//! * [`Mastership::may_set`] is true only for a master without an open inquiry. If a store is
+//!   shared, the master must also hold the epoch, or have found that it may write without it. A
+//!   master that may have been replaced first withdraws all Sets.
 //! * SMInfo decides which manager is master; the epoch only permits it to write. A store that does
 //!   not answer never stops the fabric.
 //! * Every queue has a bound: deferred requests, senders of refused orders, the rate of handovers.
@@ -66,7 +66,7 @@ use self::election::Election;
 use self::epoch::EpochState;
 pub use self::floating_lid::exchange_lids;
 use self::following::Follower;
-pub use self::following::{MASTER_CHANGED, STANDBY_AHEAD};
+pub use self::following::{MASTER_CHANGED, STANDBY_QUEUE_LIMIT};
 pub use self::handover::HandingOver;
 use self::inquiry::Doubts;
 pub use self::inquiry::Question;
@@ -106,8 +106,8 @@ pub struct Mastership {
 }
 
 impl Mastership {
-    /// State at the start. `is_pushing` says whether an earlier run had announced in a shared store
-    /// that it was writing hardware.
+    /// State at the start. `is_pushing` says whether an earlier run had announced in the shared
+    /// store that it was writing hardware.
     pub fn new(policy: MastershipPolicy, is_pushing: bool) -> Mastership {
         Mastership {
             election: Election::new(policy.starts_inactive),
@@ -190,8 +190,8 @@ impl Mastership {
         &mut self.news
     }
 
-    /// How far this standby has followed the master; `None` unless it is a standby and shares a
-    /// store.
+    /// How far this standby has followed the master; `None` unless this manager is a standby and
+    /// shares a store.
     pub fn following(&self) -> Option<Following> {
         (self.is_standby() && self.policy.shares_store).then_some(self.follower.state)
     }
@@ -241,8 +241,8 @@ impl Mastership {
     }
 
     /// Records whether the manager behind `port` answered a sweep.
-    pub fn note_manager(&mut self, port: PortKey, answered: bool) {
-        self.election.silent.note(port, answered);
+    pub fn record_manager_answer(&mut self, port: PortKey, answered: bool) {
+        self.election.silent.record(port, answered);
     }
 
     /// Ports with IsSM whose manager does not answer.
@@ -257,51 +257,51 @@ impl Mastership {
     }
 
     /// Records a device that may have executed a withdrawn Set.
-    pub fn note_unsure(&mut self, device: Guid) {
+    pub fn record_unsure_device(&mut self, device: Guid) {
         self.doubts.unsure.insert(device);
     }
 
-    /// Becomes master before the end of the first sweep. The subnet must be one that no manager has
+    /// Becomes master before the end of the first sweep, of a subnet that no manager has
     /// programmed.
     pub fn become_master_early(&mut self) {
         self.election.role = Role::Master;
     }
 
     /// Queues an action for the core.
-    fn act(&mut self, action: Action) {
+    fn queue_action(&mut self, action: Action) {
         self.actions.push_back(action);
     }
 
     fn publish(&mut self) {
-        self.act(Action::Publish);
+        self.queue_action(Action::Publish);
     }
 
     fn discard_pass(&mut self) {
-        self.act(Action::DiscardPass);
+        self.queue_action(Action::DiscardPass);
     }
 
     fn sweep_everything(&mut self, audit: bool, cause: impl Into<String>) {
         let cause = cause.into();
-        self.act(Action::Work(PassRequest::Everything { audit, cause }));
+        self.queue_action(Action::Work(PassRequest::Everything { audit, cause }));
     }
 
     fn plan_again(&mut self, cause: impl Into<String>) {
-        self.act(Action::Work(PassRequest::Plan(cause.into())));
+        self.queue_action(Action::Work(PassRequest::Plan(cause.into())));
     }
 
     fn poll_master(&mut self) {
-        self.act(Action::Work(PassRequest::Master));
+        self.queue_action(Action::Work(PassRequest::Master));
     }
 
     /// Drops the stage under way, and with it a reading of the standby.
     fn drop_stage(&mut self, view: &mut View<'_>) {
         self.follower.end_reading();
         view.stage = StageView::Idle;
-        self.act(Action::DropStage);
+        self.queue_action(Action::DropStage);
     }
 
     /// Takes the devices that may have executed withdrawn Sets.
-    fn take_unsure(&mut self) -> BTreeSet<Guid> {
+    fn take_unsure_devices(&mut self) -> BTreeSet<Guid> {
         std::mem::take(&mut self.doubts.unsure)
     }
 }

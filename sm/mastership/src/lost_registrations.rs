@@ -1,23 +1,23 @@
 //! Registrations that the former master acknowledged to hosts, and that its successor lacks.
 //!
-//! A master acknowledges a registration once it is on the disk of its own machine; the shared store
-//! gets it later. A master that cannot reach the shared store continues. If it then dies, the
-//! registrations that it acknowledged in that time are lost. The successor has two signs of such a
-//! loss: the master answered in the fabric for longer than it showed signs of life in the store, or
-//! the store does not answer the successor either. The successor then asks all hosts to register
-//! again (ClientReregister), once its own SA answers.
+//! A master acknowledges a registration once it is on the disk of the master's machine; the shared
+//! store gets the registration later. A master that cannot reach the shared store continues. If it
+//! then dies, the registrations that it acknowledged in that time are lost. The successor has two
+//! signs of a loss: the master answered in the fabric for longer than it showed signs of life in
+//! the store, or the store does not answer the successor either. The successor then asks all hosts
+//! to register again (ClientReregister), once its own SA answers.
 
 use std::time::Duration;
 
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-/// If a master's last sign of life in the store is older by this time than its last answer in the
-/// fabric, the store may lack acknowledged registrations. Signs of life come four times per second,
+/// The store may lack acknowledged registrations if a master's last sign of life in the store is
+/// older than its last answer in the fabric by this time. Signs of life come four times per second,
 /// and half as often from an etcd whose disk takes half a second for a write.
 const STORE_LAG: Duration = Duration::from_secs(2);
 
-/// Time for which the finding is shown: hosts register again within seconds, and operators must see
+/// Time for which the finding is shown. Hosts register again within seconds, but operators must see
 /// that hosts which ignore ClientReregister need help.
 const SHOWN_FOR: Duration = Duration::from_secs(600);
 
@@ -36,14 +36,14 @@ impl LostRegistrations {
         self.shown.as_ref().map(|&(until, _)| until)
     }
 
-    /// Ends the finding at its time. Returns whether it ended.
+    /// Ends the finding if its time is over at `now`. Returns whether it ends.
     pub(crate) fn release(&mut self, now: Time) -> bool {
         self.shown.take_if(|(until, _)| *until <= now).is_some()
     }
 
     /// Records a takeover. `silent` is the time since the master's last answer in the fabric,
     /// `unseen` the time since its last sign of life in the store.
-    pub(crate) fn note_life_without_store(
+    pub(crate) fn record_master_without_store(
         &mut self,
         silent: Duration,
         unseen: Duration,
@@ -55,19 +55,19 @@ impl LostRegistrations {
                 "it did not reach the shared store in the last {} seconds of its life",
                 lag.as_secs()
             );
-            self.note(text, now);
+            self.begin(text, now);
         }
     }
 
     /// Records a takeover while the store does not answer: the last state that this manager read
-    /// from it may lack registrations that the master acknowledged later.
-    pub(crate) fn note_takeover_without_store(&mut self, now: Time) {
+    /// from the store may lack registrations that the master acknowledged later.
+    pub(crate) fn record_takeover_without_store(&mut self, now: Time) {
         let text = "the shared store does not answer this manager, which goes on with what that last showed";
-        self.note(text.to_owned(), now);
+        self.begin(text.to_owned(), now);
     }
 
     /// Begins the finding, and makes all hosts register again.
-    fn note(&mut self, why: String, now: Time) {
+    fn begin(&mut self, why: String, now: Time) {
         *self = LostRegistrations {
             shown: Some((now + SHOWN_FOR, why)),
             is_due: true,

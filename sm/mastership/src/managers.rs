@@ -3,10 +3,10 @@
 //!
 //! A manager with another SM_Key does not count: it is not offered the subnet, its orders are
 //! refused, and this manager does not stand by for it, even if it is the master for all hosts. If
-//! this manager has an SM_Key, an SM_Key of 0 counts as another key, except for a manager that
-//! shares this one's store: it hides its key from requests without its M_Key. OpenSM shows its
-//! SM_Key in every answer. Two masters undo each other's work; this is a finding until one of them
-//! ends.
+//! this manager has an SM_Key, an SM_Key of 0 counts as another key. The exception is a manager
+//! that shares this one's store, which hides its key from requests without its M_Key. OpenSM shows
+//! its SM_Key in every answer. Two masters undo each other's work, which is a finding until one of
+//! them ends.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ use crate::view::View;
 
 impl Mastership {
     /// The other subnet managers that count in the election: managers with this manager's SM_Key
-    /// that the operator allows; empty if the operator has this manager ignore all others.
+    /// that the operator allows. Empty if the settings make this manager ignore all others.
     pub(crate) fn other_managers(&self, inventory: &Inventory) -> Vec<Other> {
         if self.policy.ignores_others {
             return Vec::new();
@@ -35,8 +35,9 @@ impl Mastership {
         others
     }
 
-    /// Whether the manager with this GUID and SM_Key counts: it shows this manager's SM_Key; or it
-    /// shares this manager's store, and hides its SM_Key from requests without its M_Key.
+    /// Whether the manager with this GUID and SM_Key counts: the operator allows it, and it shows
+    /// this manager's SM_Key. A manager that shares this manager's store may also show no SM_Key:
+    /// it hides the key from requests without its M_Key.
     pub(crate) fn counts(&self, manager: Guid, sm_key: u64) -> bool {
         let shares_store = self.epoch.configurations.contains_key(&manager);
         let has_key = sm_key == self.policy.identity.sm_key || sm_key == 0 && shares_store;
@@ -101,12 +102,12 @@ impl Mastership {
 
     /// Runs the election after a sweep, and changes the role accordingly. Returns whether this
     /// manager continues the pass as master.
-    pub fn settle(&mut self, scope: SweepScope, view: &mut View<'_>, now: Time) -> bool {
+    pub fn run_election(&mut self, scope: SweepScope, view: &mut View<'_>, now: Time) -> bool {
         if self.election.role == Role::NotActive
             || self.election.role == Role::Discovering && !matches!(scope, SweepScope::Full { .. })
         {
-            // An order of another manager changed the role during the sweep. The work that follows
-            // from it is already queued.
+            // An order of another manager changed the role during the sweep, and has already queued
+            // the work that follows.
             self.discard_pass();
             return false;
         }
@@ -125,7 +126,7 @@ impl Mastership {
         match (&self.election.role, verdict) {
             (_, ElectionOutcome::Be(Role::Standby { master })) => {
                 self.discard_pass();
-                self.draw_attention(&master, view);
+                self.send_priority_trap(&master, view);
                 self.stand_by(master, now);
                 false
             }
@@ -134,8 +135,9 @@ impl Mastership {
                 false
             }
             (_, ElectionOutcome::Be(Role::Master)) if !self.epoch.permits() => {
-                // A sweep at whose end this manager becomes master normally waits for the epoch.
-                // This sweep did not: another manager existed then, or holds the epoch.
+                // Before a manager becomes master at the end of a sweep, the sweep normally waits
+                // for the epoch. This sweep did not wait: another manager existed or held the
+                // epoch.
                 self.discard_pass();
                 self.election.role = Role::Discovering;
                 if self.epoch.is_free() {
@@ -150,8 +152,8 @@ impl Mastership {
                 self.warn_rivals(others, predecessor, view);
                 true
             }
-            (_, ElectionOutcome::HandOver(heir)) => {
-                let is_offered = self.hand_over(heir, view, now);
+            (_, ElectionOutcome::HandOver(successor)) => {
+                let is_offered = self.hand_over(successor, view, now);
                 if is_offered {
                     self.discard_pass();
                 }
@@ -176,16 +178,16 @@ impl Mastership {
     /// Schedules the next poll of the master.
     fn poll_master_again(&mut self, now: Time) {
         let next = now + self.policy.standby_poll;
-        self.act(Action::Work(PassRequest::MasterAt(next)));
+        self.queue_action(Action::Work(PassRequest::MasterAt(next)));
     }
 
-    /// Ends the pass, and sweeps again after a pause: meanwhile the store or an operator may
-    /// provide the M_Keys.
+    /// Ends the pass, and sweeps again after a pause, in which the store or an operator may provide
+    /// the M_Keys.
     fn wait_for_keys(&mut self) {
         self.discard_pass();
         if self.election.role == Role::Discovering {
             self.sweep_everything(false, "no port behind the own one answered");
-            self.act(Action::Work(PassRequest::Postpone));
+            self.queue_action(Action::Work(PassRequest::Postpone));
         }
         self.publish();
     }
@@ -196,12 +198,12 @@ impl Mastership {
         let is_news = self.election.role != role;
         self.release_epoch();
         self.election.role = role;
-        self.act(Action::AbandonCommands(
+        self.queue_action(Action::AbandonCommands(
             "another subnet manager is master now",
         ));
-        self.act(Action::KeepLids);
-        self.act(Action::ForgetForeignWrites);
-        self.election.orders.forget_those_to_a_master();
+        self.queue_action(Action::KeepLids);
+        self.queue_action(Action::ForgetForeignWrites);
+        self.election.orders.forget_orders_to_master();
         self.election.silent_polls = 0;
         self.poll_master_again(now);
         self.begin_peer_polls(now);
@@ -210,8 +212,8 @@ impl Mastership {
         }
     }
 
-    /// Sends trap 144 to the other masters, so that they hand over, and records them for the
-    /// findings. `predecessor` has just handed over and is no rival.
+    /// Sends trap 144 to the other masters, so that they hand over, and records these masters for
+    /// the findings. `predecessor` has just handed over and is no rival.
     pub(crate) fn warn_rivals(
         &mut self,
         others: Vec<Other>,
@@ -221,7 +223,7 @@ impl Mastership {
         let mut rivals = others;
         rivals.retain(|other| other.is_master() && Some(other.guid) != predecessor);
         for rival in &rivals {
-            self.draw_attention(rival, view);
+            self.send_priority_trap(rival, view);
         }
         self.election.rivals = rivals;
     }
@@ -243,7 +245,7 @@ impl Mastership {
             findings.extend(self.epoch.lost.finding());
         }
         findings.extend(self.findings_of_configurations(inventory));
-        findings.extend(self.findings_of_strangers(inventory));
+        findings.extend(self.findings_of_foreign_managers(inventory));
         findings.extend(self.election.silent.findings(inventory));
         findings
     }
@@ -276,27 +278,27 @@ impl Mastership {
     }
 
     /// Findings about visible managers that do not count, because of their GUID or SM_Key.
-    fn findings_of_strangers<'a>(
+    fn findings_of_foreign_managers<'a>(
         &'a self,
         inventory: &'a Inventory,
     ) -> impl Iterator<Item = Finding> + 'a {
         let others = role::others(inventory).into_iter();
-        let strangers = others.filter(|other| !self.counts(other.guid, other.sm_key));
-        strangers.map(|other| {
+        let foreign = others.filter(|other| !self.counts(other.guid, other.sm_key));
+        foreign.map(|other| {
             let severity = match other.state {
                 SmState::Master => Severity::Error,
                 _ => Severity::Warning,
             };
             let subject = Subject::Node(other.port.node);
-            let text = self.text_of_stranger(&other, inventory);
+            let text = self.text_of_foreign_manager(&other, inventory);
             Finding::new(FindingKind::ManagerNotAllowed, subject, severity, text)
         })
     }
 
     /// Text of the finding that `other` does not count: the reason, the consequence, and the
     /// remedy. The text never shows a key.
-    fn text_of_stranger(&self, other: &Other, inventory: &Inventory) -> String {
-        let (why, join) = if !self.allows(other.guid) {
+    fn text_of_foreign_manager(&self, other: &Other, inventory: &Inventory) -> String {
+        let (why, remedy) = if !self.allows(other.guid) {
             (
                 "that sm.allowed_sm_guids does not name",
                 "add its GUID there",
@@ -319,8 +321,8 @@ impl Mastership {
             _ => "rsm hands it nothing, follows no order of it, and does not stand by for it",
         };
         format!(
-            "{} ({}, LID {}, priority {}), {}, runs a subnet manager {why}: {harm}; {join}, stop that \
-             manager, or unplug this cable",
+            "{} ({}, LID {}, priority {}), {}, runs a subnet manager {why}: {harm}; {remedy}, stop \
+             that manager, or unplug this cable",
             other.name,
             other.guid,
             other.lid,
@@ -329,7 +331,7 @@ impl Mastership {
         )
     }
 
-    /// Findings about managers of this subnet whose settings differ from this one's.
+    /// Findings about managers of this subnet whose settings differ from this manager's.
     fn findings_of_configurations<'a>(
         &'a self,
         inventory: &Inventory,
@@ -356,7 +358,7 @@ impl Mastership {
 }
 
 /// Names of the sections of the configuration whose checksums differ in two texts of the form
-/// `sm=0123… sweep=…`. A section that only one text has belongs to another version, and is ignored.
+/// `sm=0123… sweep=…`. Ignores a section that only one text has, which comes from another version.
 fn differing_sections(own: &str, other: &str) -> Vec<String> {
     let sections = |text: &str| -> BTreeMap<String, String> {
         let words = text.split_whitespace();

@@ -36,13 +36,13 @@ impl SharedNews {
         }
     }
 
-    /// Starts anew as a master that has written nothing yet.
+    /// Starts again, as a master that has written nothing yet.
     pub fn begin(&mut self) {
         self.recorder.begin();
     }
 
     /// Marks the hardware as possibly different from every plan until the pass ends.
-    pub fn doubt(&mut self) {
+    pub fn mark_uncertain(&mut self) {
         self.is_pushing = true;
     }
 
@@ -52,7 +52,7 @@ impl SharedNews {
     }
 
     /// Records that a part is being written.
-    pub fn note_set(&mut self, part: WrittenPart) {
+    pub fn record_set(&mut self, part: WrittenPart) {
         self.recorder.note_set(part);
     }
 
@@ -75,8 +75,8 @@ impl SharedNews {
         self.recorder.conclude(plan, fabric);
     }
 
-    /// Records that the state is being stored with this plan number.
-    pub fn tell(&mut self, plan: u64) {
+    /// Records that the daemon stores the state with this plan number.
+    pub fn record_stored(&mut self, plan: u64) {
         self.recorder.tell(plan);
     }
 

@@ -1,6 +1,6 @@
-//! SMInfo orders to this manager. Orders that make it read the whole subnet are limited by a rate.
-//! Orders to a master to stop, to stand by or to discover are refused: no manager of a healthy
-//! subnet sends them.
+//! SMInfo orders to this manager. A rate limits the orders that make this manager read the whole
+//! subnet. Orders to a master to stop, to stand by or to discover are refused: no manager of a
+//! healthy subnet sends them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 /// Rate of orders that make this manager read the whole subnet. The burst is the number of managers
 /// of a site, which may all have been master while the subnet was cut into parts. The pause is the
-/// time in which a large subnet is read.
+/// time that reading a large subnet takes.
 const RATE: Rate = Rate {
     burst: 4,
     pause: Duration::from_secs(30),
@@ -22,7 +22,7 @@ const RATE: Rate = Rate {
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
 /// Maximum number of senders with a finding about refused orders. Orders of further senders are
-/// refused without one.
+/// refused without a finding.
 const SENDERS: usize = 64;
 
 /// Why an order to a master is refused.
@@ -36,7 +36,7 @@ pub(crate) enum Refusal {
 
 /// Kinds of orders with a rate of their own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Limited {
+pub(crate) enum LimitedOrder {
     /// A handover to this master.
     Handover,
     /// An order to this standby to discover.
@@ -49,27 +49,32 @@ pub(crate) enum Limited {
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Orders {
     /// Use of [`RATE`] by each kind of order received so far.
-    used: BTreeMap<Limited, Allowance>,
-    /// (Sender, why its orders were refused) → time of its last order. The sender is `None` if it
-    /// is not known.
+    used: BTreeMap<LimitedOrder, Allowance>,
+    /// (Sender, reason of the refusals) → time of the last refused order. An unknown sender is
+    /// `None`.
     refused: BTreeMap<(Option<PortKey>, Refusal), Time>,
 }
 
 impl Orders {
     /// Whether an order of this kind at `now` is within [`RATE`], so that this manager acts on it.
-    pub(crate) fn admit(&mut self, kind: Limited, now: Time) -> bool {
+    pub(crate) fn admit(&mut self, kind: LimitedOrder, now: Time) -> bool {
         let allowance = self.used.entry(kind);
         allowance.or_insert(Allowance::whole(now)).take(RATE, now)
     }
 
     /// Forgets the orders to a master, because this manager stands by from now on.
-    pub(crate) fn forget_those_to_a_master(&mut self) {
+    pub(crate) fn forget_orders_to_master(&mut self) {
         self.refused.clear();
-        self.used.remove(&Limited::Handover);
+        self.used.remove(&LimitedOrder::Handover);
     }
 
     /// Records that an order from the port `from` was refused. Returns whether a finding begins.
-    pub(crate) fn note_refused(&mut self, from: Option<PortKey>, why: Refusal, now: Time) -> bool {
+    pub(crate) fn record_refusal(
+        &mut self,
+        from: Option<PortKey>,
+        why: Refusal,
+        now: Time,
+    ) -> bool {
         let sender = (from, why);
         if self.refused.len() >= SENDERS && !self.refused.contains_key(&sender) {
             return false;
@@ -77,7 +82,7 @@ impl Orders {
         self.refused.insert(sender, now).is_none()
     }
 
-    /// The known senders of refused orders, each with the time of its last order.
+    /// The known senders of refused orders, each with the time of its last refused order.
     pub(crate) fn senders(&self) -> impl Iterator<Item = (PortKey, Time)> {
         let refused = self.refused.iter();
         refused.filter_map(|(&(from, _), &last)| Some((from?, last)))
@@ -137,12 +142,12 @@ mod tests {
     fn handovers_beyond_the_burst_are_refused_until_the_pause_is_over() {
         let mut orders = Orders::default();
         let admitted = (0..1000)
-            .filter(|_| orders.admit(Limited::Handover, Time::ZERO))
+            .filter(|_| orders.admit(LimitedOrder::Handover, Time::ZERO))
             .count();
         assert_eq!(admitted, RATE.burst as usize);
         let later = Time::ZERO + RATE.pause;
-        assert!(orders.admit(Limited::Handover, later));
-        assert!(!orders.admit(Limited::Handover, later));
+        assert!(orders.admit(LimitedOrder::Handover, later));
+        assert!(!orders.admit(LimitedOrder::Handover, later));
     }
 
     /// The only finding about `orders`; `None` if there is none.
@@ -170,8 +175,8 @@ mod tests {
         ] {
             let mut orders = Orders::default();
             assert_eq!(finding(&orders), None);
-            assert!(orders.note_refused(Some(port), why, Time::ZERO));
-            assert!(!orders.note_refused(Some(port), why, Time::ZERO));
+            assert!(orders.record_refusal(Some(port), why, Time::ZERO));
+            assert!(!orders.record_refusal(Some(port), why, Time::ZERO));
             let named = finding(&orders).unwrap();
             assert_eq!((named.kind, named.subject), (kind, Subject::Port(port)));
             let senders: Vec<_> = orders.senders().collect();
@@ -190,7 +195,7 @@ mod tests {
         let mut orders = Orders::default();
         let port = |node| Some(PortKey::new(Guid(node), PortNum(1)));
         let news = (0..1000)
-            .filter(|&node| orders.note_refused(port(node), Refusal::NotAllowed, Time::ZERO));
+            .filter(|&node| orders.record_refusal(port(node), Refusal::NotAllowed, Time::ZERO));
         assert_eq!(news.count(), SENDERS);
     }
 }

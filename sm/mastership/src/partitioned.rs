@@ -2,9 +2,9 @@
 //! LIDs from separate blocks to new ports.
 //!
 //! A manager that holds the epoch and reaches the store assigns the lowest free LIDs, as usual. A
-//! manager without the epoch, or one whose store does not answer, assigns LIDs from a block above
-//! all LIDs that it knows. Two ports therefore do not share a LID when the parts are joined again.
-//! If two ports do share one (a block was full, or a manager did not know the LIDs of the other
+//! manager without the epoch, or whose store does not answer, assigns LIDs from a block above all
+//! LIDs that it knows. Therefore no two ports share a LID when the parts are joined again. If two
+//! ports still share a LID (a block was full, or a manager did not know the LIDs of the other
 //! part), the claim in the store wins: the port whose LID was assigned without the store gets
 //! another LID.
 
@@ -35,7 +35,7 @@ impl EpochState {
 
     /// Records that the port with this GUID has got a new LID, if another manager may have assigned
     /// the same LID.
-    pub(crate) fn note_given(&mut self, port: Guid) {
+    pub(crate) fn record_assigned(&mut self, port: Guid) {
         if self.is_partitioned() {
             Arc::make_mut(&mut self.partitioned.given).insert(port);
         }
@@ -46,15 +46,15 @@ impl EpochState {
         matches!(self.holding, Holding::Held(_) | Holding::Unshared)
     }
 
-    /// Constraints under which the manager with the GUID `own` assigns LIDs now. The block is
+    /// Constraints under which this manager, with the GUID `own`, assigns LIDs now. The block is
     /// chosen once, and kept until the fabric is no longer partitioned.
-    pub(crate) fn partitioned(&mut self, own: Guid, fabric: &Fabric, claims: &Claims) -> LidRights {
+    pub(crate) fn lid_rights(&mut self, own: Guid, fabric: &Fabric, claims: &Claims) -> LidRights {
         if !self.is_partitioned() {
             self.partitioned = LidRights::default();
         } else if self.partitioned.block.is_none() {
-            let place = match self.holding {
+            let position = match self.holding {
                 Holding::Held(_) => 0,
-                _ => 1 + self.place_among_managers(own),
+                _ => 1 + self.position_among_managers(own),
             };
             let held = fabric.end_ports().map(|(_, port)| Claim {
                 base: port.lid(),
@@ -63,14 +63,14 @@ impl EpochState {
             let known = claims.values().copied().chain(held);
             let unicast = known.filter(|claim| claim.base.is_unicast());
             let last = unicast.map(|claim| claim.last_lid()).max().unwrap_or(0);
-            let block = (last + 1).next_multiple_of(ALIGNMENT) + BLOCK * (1 + place);
+            let block = (last + 1).next_multiple_of(ALIGNMENT) + BLOCK * (1 + position);
             self.partitioned.block = u16::try_from(block).ok().map(Lid);
         }
         self.partitioned.clone()
     }
 
     /// Position of a manager in the GUID order of all managers that share the store.
-    fn place_among_managers(&self, own: Guid) -> u32 {
+    fn position_among_managers(&self, own: Guid) -> u32 {
         let others = self.configurations.range(..own);
         u32::try_from(others.count()).unwrap_or(u32::MAX / BLOCK / 2)
     }

@@ -1,11 +1,11 @@
 //! Polls of a master that shares the standby's store.
 //!
-//! Such a master runs rsm, and the store has all of its state. A takeover from it is cheap, so the
-//! standby polls it ten times per second. Other masters are polled at the interval
-//! [`MastershipPolicy::standby_poll`](crate::MastershipPolicy::standby_poll).
+//! A master that shares the store runs rsm, and the store has all of its state. A takeover from
+//! this master is cheap, so the standby polls it ten times per second. Other masters are polled at
+//! the interval [`MastershipPolicy::standby_poll`](crate::MastershipPolicy::standby_poll).
 //!
 //! The standby replaces the master after three unanswered polls. A master with such a standby
-//! starts to doubt its own mastership after a shorter pause.
+//! already doubts its own mastership after a pause shorter than that.
 
 use std::time::Duration;
 
@@ -31,13 +31,14 @@ pub(crate) struct PeerPolls {
     /// Whether a poll is not answered yet.
     is_open: bool,
     /// Number of successive unanswered polls.
-    silent: u32,
-    /// Time at which the first of these counted as unanswered; `None` without any.
-    since: Option<Time>,
+    unanswered: u32,
+    /// Time at which the first of them counted as unanswered; `None` without any.
+    silent_since: Option<Time>,
 }
 
 impl PeerPolls {
-    /// Begins or continues the polls if the master shares the store (`is_peer`); else ends them.
+    /// Begins or continues the polls if the master shares the store (`is_peer`); else ends the
+    /// polls.
     pub(crate) fn follow(&mut self, is_peer: bool, now: Time) {
         if !is_peer {
             *self = PeerPolls::default();
@@ -61,44 +62,45 @@ impl PeerPolls {
         self.next = Some(now + PEER_POLL);
         let is_unanswered = std::mem::replace(&mut self.is_open, true);
         if is_unanswered {
-            self.silent = self.silent.saturating_add(1);
-            self.since.get_or_insert(now);
+            self.unanswered = self.unanswered.saturating_add(1);
+            self.silent_since.get_or_insert(now);
         }
         is_unanswered
     }
 
     /// Ends the series of unanswered polls: the master answered, or the polls prove nothing.
     pub(crate) fn end_silence(&mut self) {
-        (self.is_open, self.silent, self.since) = (false, 0, None);
+        (self.is_open, self.unanswered, self.silent_since) = (false, 0, None);
     }
 
     /// Number of successive unanswered polls.
-    pub(crate) fn silent(&self) -> u32 {
-        self.silent
+    pub(crate) fn unanswered(&self) -> u32 {
+        self.unanswered
     }
 
     /// Whether the master is gone.
     pub(crate) fn is_gone(&self) -> bool {
-        self.silent >= PEER_POLL_LIMIT
+        self.unanswered >= PEER_POLL_LIMIT
     }
 
     /// Whether the master has been silent for so long that a claim ignores its signs of life in the
     /// store.
-    pub(crate) fn insists(&self, now: Time) -> bool {
-        self.since.is_some_and(|since| now.since(since) >= PATIENCE)
+    pub(crate) fn exceeds_patience(&self, now: Time) -> bool {
+        self.silent_since
+            .is_some_and(|since| now.since(since) >= PATIENCE)
     }
 
     /// Destination LID for this poll; `None` if the poll takes a directed route. Some polls are
     /// LID-routed, because the master repairs LID routes sooner than this manager learns about
     /// changed cables.
-    pub(crate) fn turn(&self, lid: Lid) -> Option<Lid> {
-        let is_turn = !(self.silent / 2).is_multiple_of(2);
+    pub(crate) fn lid_for_poll(&self, lid: Lid) -> Option<Lid> {
+        let is_turn = !(self.unanswered / 2).is_multiple_of(2);
         Some(lid).filter(|lid| is_turn && lid.is_unicast())
     }
 
     /// Time since the first of the successive unanswered polls; `None` without any.
     pub(crate) fn silent_for(&self, now: Time) -> Option<Duration> {
-        self.since.map(|since| now.since(since))
+        self.silent_since.map(|since| now.since(since))
     }
 
     /// Time of the next poll; `None` if there is none.
@@ -131,9 +133,9 @@ mod tests {
         assert!(!polls.is_gone());
         let now = poll(&mut polls, 1);
         assert!(polls.is_gone());
-        assert!(!polls.insists(now));
+        assert!(!polls.exceeds_patience(now));
         let now = poll(&mut polls, 20);
-        assert!(polls.insists(now));
+        assert!(polls.exceeds_patience(now));
         polls.end_silence();
         assert!(!polls.is_gone());
         assert_eq!(polls.silent_for(now), None);

@@ -3,8 +3,9 @@
 //!
 //! After each reading of the subnet, the standby plans as it would after a takeover: from the state
 //! in the store, and, if the manager's LID floats, with the two managers' LIDs exchanged. The plan
-//! is never in force. After a takeover with the same LIDs and host order, the first plan starts
-//! from it, and the first comparison with the hardware starts from its comparison.
+//! ahead is never in force. After a takeover with the same LIDs and host order, the first plan
+//! starts from the plan ahead, and the first comparison with the hardware starts from its
+//! comparison.
 
 use std::sync::Arc;
 
@@ -26,14 +27,14 @@ pub struct Basis {
 
 impl Basis {
     /// Whether the basis has these LIDs and positions.
-    fn is(&self, claims: &Claims, positions: &HostPositions) -> bool {
+    fn equals(&self, claims: &Claims, positions: &HostPositions) -> bool {
         *self.claims == *claims && *self.positions == *positions
     }
 }
 
 /// A finished plan ahead.
 #[derive(Debug)]
-struct Prepared {
+struct PlanAhead {
     basis: Basis,
     plan: Arc<Plan>,
     /// Comparison of the plan with the hardware.
@@ -43,7 +44,7 @@ struct Prepared {
 /// The last plan ahead, and the job under way.
 #[derive(Default, Debug)]
 pub(crate) struct Preparation {
-    last: Option<Prepared>,
+    last: Option<PlanAhead>,
     /// The basis of the job under way; `None` if there is no job.
     under_way: Option<Basis>,
     /// Whether another reading has ended since the job began.
@@ -51,19 +52,19 @@ pub(crate) struct Preparation {
 }
 
 impl Preparation {
-    /// Whether a job may begin now. If another job is under way, a new one becomes due at its end.
+    /// Whether a job may begin now. If a job is under way, another becomes due at its end.
     pub(crate) fn may_begin(&mut self) -> bool {
         self.is_due = self.under_way.is_some();
         !self.is_due
     }
 
     /// Records that a job with this basis begins. Returns the former plan ahead, from which the job
-    /// starts; `None` if none has the same basis.
+    /// starts; `None` unless the former plan ahead has the same basis.
     pub(crate) fn begin(&mut self, basis: Basis) -> Option<Arc<Plan>> {
         // A plan with other LIDs is no starting point: an incremental plan only follows changes of
         // the subnet.
         let before = self.last.take();
-        let before = before.filter(|before| before.basis.is(&basis.claims, &basis.positions));
+        let before = before.filter(|before| before.basis.equals(&basis.claims, &basis.positions));
         let previous = before.as_ref().map(|before| before.plan.clone());
         *self = Preparation {
             last: before,
@@ -105,7 +106,7 @@ impl Preparation {
                 reregister: &Reregister::default(),
             };
             let last_comparison = compare(&comparison, before);
-            self.last = Some(Prepared {
+            self.last = Some(PlanAhead {
                 basis,
                 plan,
                 last_comparison,
@@ -121,7 +122,7 @@ impl Preparation {
         positions: &HostPositions,
     ) -> Option<(Arc<Plan>, LastComparison)> {
         let prepared = self.last.take();
-        let prepared = prepared.filter(|prepared| prepared.basis.is(claims, positions))?;
+        let prepared = prepared.filter(|prepared| prepared.basis.equals(claims, positions))?;
         Some((prepared.plan, prepared.last_comparison))
     }
 
@@ -131,8 +132,8 @@ impl Preparation {
     }
 }
 
-/// Compares the hardware with a plan that is not in force. If there was a comparison `before`, only
-/// parts that may have changed since are compared.
+/// Compares the hardware with a plan that is not in force. After a comparison `before`, compares
+/// only parts that may have changed since.
 fn compare(comparison: &Comparison<'_>, before: Option<LastComparison>) -> LastComparison {
     let scope = before.and_then(|before| before.scope(comparison).ok());
     let changes = comparison.changes(scope.as_ref());

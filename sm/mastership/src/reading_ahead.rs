@@ -9,9 +9,10 @@
 //!
 //! Only a standby that has read the result of the master's last plan reads ahead, and it sends only
 //! Gets. The result is valid for [`FRESH`], and only if the store shows no later plan when the
-//! epoch is granted: a master that was writing meanwhile has announced that in the store. A reading
-//! still under way at the grant continues as the first reading of the takeover. Changed ports are
-//! read only in the takeover, so that the standby keeps its path to a master that may answer again.
+//! epoch is granted: a master that wrote hardware during the reading has announced that in the
+//! store. A reading that is still under way at the grant continues as the first reading of the
+//! takeover. Changed ports are read only in the takeover, so that the standby keeps its path to a
+//! master that may answer again.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

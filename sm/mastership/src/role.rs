@@ -12,7 +12,7 @@ use rsm_state::{Identity, Other, Role};
 pub(crate) enum ElectionOutcome {
     /// This manager takes or keeps this role.
     Be(Role),
-    /// This manager is master, and hands the subnet over to the other one.
+    /// This manager is master, and hands the subnet over to this other manager.
     HandOver(Other),
 }
 
@@ -48,9 +48,9 @@ pub(crate) fn precedes(identity: Identity, own_guid: Guid, other: &Other) -> boo
 ///
 /// A new subnet manager stands by for an existing master. A master hands over to a manager with
 /// precedence, whether that manager is a standby or the master of another part of the subnet.
-/// `others` holds no managers with another SM_Key: these do not belong to this subnet (IBA 14.4.1).
-/// `predecessor` is the GUID of a manager that has just handed over, and is ignored: its SMInfo may
-/// still show the former state.
+/// `others` has no managers with another SM_Key, which do not belong to this subnet (IBA 14.4.1).
+/// `predecessor` is the GUID of a manager that has just handed over. It is ignored, because its
+/// SMInfo may still show the former state.
 pub(crate) fn decide(
     role: &Role,
     others: &[Other],
@@ -80,8 +80,8 @@ pub(crate) fn decide(
             standby(master.or(stronger))
         }
         Role::Master => match stronger {
-            Some(heir) if heir.state != SmState::Discovering => {
-                return ElectionOutcome::HandOver(heir.clone());
+            Some(successor) if successor.state != SmState::Discovering => {
+                return ElectionOutcome::HandOver(successor.clone());
             }
             _ => standby(stronger.filter(|other| other.is_master())),
         },

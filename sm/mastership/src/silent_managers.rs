@@ -1,5 +1,5 @@
-//! Silent subnet managers: their port shows IsSM, but they do not answer SMInfo, because they were
-//! stopped or hang.
+//! Silent subnet managers: managers whose port shows IsSM, but which do not answer SMInfo because
+//! they were stopped or hang.
 //!
 //! The silence of a manager does not count against its node, whose agent answers all other
 //! attributes. Each light sweep asks the manager again, and reads PortInfo, which shows whether the
@@ -22,14 +22,14 @@ pub(crate) struct SilentManagers {
 
 impl SilentManagers {
     /// Records whether the manager behind `port` answered.
-    pub(crate) fn note(&mut self, port: PortKey, answered: bool) {
+    pub(crate) fn record(&mut self, port: PortKey, answered: bool) {
         match answered {
             true => self.ports.remove(&port),
             false => self.ports.insert(port),
         };
     }
 
-    /// The ports, in their order.
+    /// The ports of silent managers, in ascending order.
     pub(crate) fn ports(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.ports.iter().copied()
     }

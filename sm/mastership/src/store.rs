@@ -20,8 +20,8 @@ use crate::role::ElectionOutcome;
 use crate::view::{StageView, View};
 
 impl Mastership {
-    /// Whether the sweep under way must not end yet: an inquiry or a claim is open. Claims the
-    /// epoch first if this manager would become master at the end of the sweep.
+    /// Whether the sweep under way must stay open, because an inquiry or a claim is open. Claims
+    /// the epoch first if this manager would become master at the end of the sweep.
     pub fn holds_sweep_open(&mut self, scope: SweepScope, view: &View<'_>, now: Time) -> bool {
         // The inquiry first decides whether this manager is still the master.
         if self.is_inquiring() {
@@ -68,7 +68,7 @@ impl Mastership {
         }
     }
 
-    /// Claims the epoch; `over` is the GUID of the silent or former master, if there is one. The
+    /// Claims the epoch. `over` is the GUID of the silent or former master, if there is one; the
     /// claim ignores signs of life of that master in the store.
     pub(crate) fn claim_epoch(&mut self, over: Option<Guid>, view: &View<'_>, now: Time) {
         self.claim_with(over, true, view, now);
@@ -81,7 +81,7 @@ impl Mastership {
             self.epoch.holding = Holding::Claimed(now + CLAIM_LIMIT);
         }
         let is_master = self.is_master();
-        self.act(Action::Store(EpochRequest::Claim {
+        self.queue_action(Action::Store(EpochRequest::Claim {
             own: view.inventory.own_guid(),
             over,
             insists,
@@ -100,11 +100,11 @@ impl Mastership {
         }
     }
 
-    /// Withdraws an open claim over the master, because it answers after all.
+    /// Withdraws an open claim over the master, because the master answers again.
     pub(crate) fn withdraw_claim(&mut self) {
         if self.is_standby() && matches!(self.epoch.holding, Holding::Claimed(_)) {
             self.epoch.holding = Holding::Free;
-            self.act(Action::Store(EpochRequest::Release));
+            self.queue_action(Action::Store(EpochRequest::Release));
         }
     }
 
@@ -113,7 +113,7 @@ impl Mastership {
     pub(crate) fn check_epoch(&mut self) -> bool {
         let is_held = self.epoch.is_held();
         if is_held {
-            self.act(Action::Store(EpochRequest::Check));
+            self.queue_action(Action::Store(EpochRequest::Check));
         }
         is_held
     }
@@ -123,19 +123,19 @@ impl Mastership {
         self.epoch.refused = None;
         if !matches!(self.epoch.holding, Holding::Unshared | Holding::Free) {
             self.epoch.holding = Holding::Free;
-            self.act(Action::Store(EpochRequest::Release));
+            self.queue_action(Action::Store(EpochRequest::Release));
         }
     }
 
-    /// Repeats a claim that is due. If the time limit for an answer has passed, becomes or stays
-    /// master without the epoch.
+    /// Repeats the claim if that is due. If the time limit for an answer has passed, becomes or
+    /// stays master without the epoch.
     pub(crate) fn retry_claim(&mut self, view: &mut View<'_>, now: Time) {
         if self.epoch.deadline().is_none_or(|due| due > now) {
             return;
         }
         match self.epoch.holding {
             Holding::Claimed(_) => {
-                self.go_on_without(None, view, now);
+                self.continue_without_epoch(None, view, now);
                 // The new claim supersedes the open one, whose answer would come too late.
                 self.claim_epoch(None, view, now);
             }
@@ -166,15 +166,17 @@ impl Mastership {
         // Only polls of the former master show when it died.
         let silent = self.polls.silent_for(now);
         if let Some(silent) = silent.filter(|_| self.is_standby() && state.is_some()) {
-            self.epoch.lost.note_life_without_store(silent, unseen, now);
+            self.epoch
+                .lost
+                .record_master_without_store(silent, unseen, now);
         }
         if epoch.number <= self.epoch.deposed_by {
             // The event that this epoch has ended arrived before the grant.
             return false;
         }
         if self.epoch.is_free() {
-            // Another manager became master meanwhile.
-            self.act(Action::Store(EpochRequest::Release));
+            // Another manager has become master since the claim.
+            self.queue_action(Action::Store(EpochRequest::Release));
             return false;
         }
         self.epoch.holding = Holding::Held(epoch);
@@ -188,7 +190,7 @@ impl Mastership {
 
     /// Continues after a grant: a standby takes over.
     pub fn begin_granted(&mut self, view: &mut View<'_>, now: Time) {
-        self.follower.keys_change = false;
+        self.follower.keys_are_changing = false;
         self.take_over_if_standby(view, now);
         if self.is_master() {
             self.publish();
@@ -200,7 +202,7 @@ impl Mastership {
         self.epoch.seen.map(|epoch| epoch.holder)
     }
 
-    /// Handles a refused claim: another manager holds the epoch and is alive, though no other
+    /// Handles a refused claim: another manager holds the epoch and is alive, although no other
     /// master was found.
     pub fn on_refused(&mut self, by: Epoch, view: &mut View<'_>, now: Time) {
         let since = self.epoch.refused.map_or(now, |(_, since)| since);
@@ -215,7 +217,7 @@ impl Mastership {
         match self.epoch.holding {
             Holding::Without(_) => self.epoch.holding = Holding::Without(Some(now + CLAIM_PAUSE)),
             Holding::Claimed(_) if now.since(since) >= REFUSED_FOR => {
-                self.go_on_without(Some(now + CLAIM_PAUSE), view, now);
+                self.continue_without_epoch(Some(now + CLAIM_PAUSE), view, now);
             }
             Holding::Claimed(_) => {
                 self.epoch.holding = Holding::Refused(now + CLAIM_PAUSE);
@@ -233,7 +235,7 @@ impl Mastership {
 
     /// Handles a store that does not answer. Returns whether this manager becomes or stays master
     /// without the epoch. The core then adopts the last known state and calls
-    /// [`Mastership::begin_without`].
+    /// [`Mastership::begin_without_epoch`].
     pub fn on_unreachable(&mut self) -> bool {
         self.end_epoch_check();
         if matches!(self.epoch.holding, Holding::Without(_)) {
@@ -244,12 +246,12 @@ impl Mastership {
     }
 
     /// Becomes or stays master without the epoch, because the store does not answer.
-    pub fn begin_without(&mut self, view: &mut View<'_>, now: Time) {
-        self.go_on_without(None, view, now);
+    pub fn begin_without_epoch(&mut self, view: &mut View<'_>, now: Time) {
+        self.continue_without_epoch(None, view, now);
     }
 
-    /// Handles the loss of the epoch to another manager: this one sends no Set from now on, and
-    /// starts an inquiry or a new discovery to find the other.
+    /// Handles the loss of the epoch to another manager: this manager sends no Set from now on, and
+    /// starts an inquiry or a new discovery to find the other manager.
     pub fn on_deposed(&mut self, by: Epoch, view: &mut View<'_>, now: Time) {
         self.epoch.deposed_by = self.epoch.deposed_by.max(by.number);
         self.epoch.seen = Some(by);
@@ -291,56 +293,56 @@ impl Mastership {
 
     /// Records whether the store has stopped answering this manager, the presumed holder of the
     /// epoch.
-    pub fn note_store_silent(&mut self, is_silent: bool) {
+    pub fn set_store_silent(&mut self, is_silent: bool) {
         self.epoch.is_silent = is_silent;
     }
 
     /// Records the checksums of the settings of all managers that share the store, by their GUID.
-    pub fn note_configurations(&mut self, configurations: BTreeMap<Guid, String>) {
+    pub fn set_configurations(&mut self, configurations: BTreeMap<Guid, String>) {
         self.epoch.configurations = configurations;
         self.publish();
     }
 
     /// Records the footprints of the master's last plans in the store.
-    pub fn note_footprints(&mut self, footprints: Footprints) {
+    pub fn set_footprints(&mut self, footprints: Footprints) {
         self.follower.footprints = footprints;
     }
 
-    /// Whether a standby can follow this manager's pushes in the store: it holds the epoch, and the
-    /// store answers.
+    /// Whether a standby can follow this manager's pushes in the store: this manager holds the
+    /// epoch, and the store answers.
     pub fn may_be_followed(&self) -> bool {
         self.epoch.is_held() && !self.epoch.is_silent
     }
 
-    /// How this manager assigns LIDs now.
+    /// Constraints under which this manager assigns LIDs now.
     pub fn lid_rights(&mut self, own: Guid, fabric: &Fabric, claims: &Claims) -> LidRights {
-        self.epoch.partitioned(own, fabric, claims)
+        self.epoch.lid_rights(own, fabric, claims)
     }
 
     /// Records that a plan has assigned a new LID to the port with this GUID.
-    pub fn note_given_lid(&mut self, port: Guid) {
-        self.epoch.note_given(port);
+    pub fn record_assigned_lid(&mut self, port: Guid) {
+        self.epoch.record_assigned(port);
     }
 
     /// Becomes or stays master without the epoch; `again` is the time of the next claim.
-    fn go_on_without(&mut self, again: Option<Time>, view: &mut View<'_>, now: Time) {
+    fn continue_without_epoch(&mut self, again: Option<Time>, view: &mut View<'_>, now: Time) {
         self.epoch.holding = Holding::Without(again);
-        (self.follower.is_current, self.follower.keys_change) = (false, false);
+        (self.follower.is_current, self.follower.keys_are_changing) = (false, false);
         let is_standby = self.is_standby();
         if is_standby || self.election.role == Role::Discovering && follows_another(view) {
-            self.epoch.lost.note_takeover_without_store(now);
+            self.epoch.lost.record_takeover_without_store(now);
         }
         if !is_standby {
-            self.ask_hosts_again();
+            self.request_reregistration();
         }
         self.take_over_if_standby(view, now);
         self.publish();
     }
 
     /// Asks all hosts to register again, if registrations are missing.
-    pub(crate) fn ask_hosts_again(&mut self) {
+    pub(crate) fn request_reregistration(&mut self) {
         if self.epoch.lost.take_due() {
-            self.act(Action::ReregisterHosts);
+            self.queue_action(Action::ReregisterHosts);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The succession: the first pass after a takeover, if the standby had read the subnet as the
+//! The succession: the first pass after a takeover by a standby that had read the subnet as the
 //! master left it.
 //!
 //! ```text
@@ -10,9 +10,9 @@
 //! ```
 //!
 //! The pass writes only blocks that it has read, so that it overwrites no change of the master that
-//! the store did not show. The pass ends if anything except reported port changes differs from the
-//! last reading, or if anything except routes and PortInfo must change. In that case this manager
-//! reads the whole subnet before it writes, as after a master that shares no store.
+//! the store did not show. The pass ends if more than reported ports differs from the last reading,
+//! or if more than routes and PortInfo must change. In that case, this manager reads the whole
+//! subnet before it writes, as after a master that shares no store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use rsm_hardware::sweep::Query;
 use rsm_ids::{Guid, PortKey};
 use rsm_plan::Plan;
 
-/// Cause of the pass.
+/// Cause of the pass, for its record.
 pub(crate) const CAUSE: &str = "the master is gone, whose subnet was read before";
 
 /// State of the pass.
@@ -49,7 +49,7 @@ pub enum Verdict {
     /// These parts must be read first.
     Read(Vec<Query>),
     /// The subnet differs from the last reading: the pass ends.
-    Misfit,
+    Outdated,
 }
 
 impl Succession {
@@ -63,13 +63,13 @@ impl Succession {
     }
 
     /// Records that the pass reads these blocks and the two managers' ports.
-    pub(crate) fn enter(&mut self, blocks: BTreeSet<(Guid, u16)>, local: Option<PortKey>) {
+    pub(crate) fn begin(&mut self, blocks: BTreeSet<(Guid, u16)>, local: Option<PortKey>) {
         self.blocks = blocks;
         self.ports = [local, self.before].into_iter().flatten().collect();
     }
 
     /// Records that the plan of this pass is made. Returns whether that was already recorded.
-    pub(crate) fn note_planned(&mut self) -> bool {
+    pub(crate) fn record_planned(&mut self) -> bool {
         std::mem::replace(&mut self.is_planned, true)
     }
 
@@ -97,12 +97,12 @@ impl Succession {
     fn verdict_on(&self, changes: &Changes) -> Verdict {
         let has_links = changes.bounce.is_some() || !changes.links.is_empty();
         if !changes.managed.is_empty() || has_links {
-            return Verdict::Misfit;
+            return Verdict::Outdated;
         }
         let mut queries = Vec::new();
         for (&switch, change) in &changes.switches {
             if change.ar_info.is_some() || !change.sl2vl.is_empty() {
-                return Verdict::Misfit;
+                return Verdict::Outdated;
             }
             let blocks = change.interim.iter().flatten().chain(&change.blocks);
             let unread = blocks.filter(|&&block| !self.blocks.contains(&(switch, block)));
@@ -110,7 +110,7 @@ impl Succession {
         }
         for (&key, change) in &changes.ports {
             if is_more_than_info(change) {
-                return Verdict::Misfit;
+                return Verdict::Outdated;
             }
             if !self.ports.contains(&key) {
                 queries.push(Query::Port(key));

@@ -5,9 +5,10 @@
 //! manager turned adaptive routing on: packets leave by the ports of groups, and the switch may
 //! show a LinearForwardingTable that it does not use.
 //!
-//! Each block of such a switch's table counts as not held until the switch acknowledges a Set of
-//! it. The core turns adaptive routing off in ARInfo before it writes the first block. ARInfo is
-//! read only from kinds of switches that have it, and only if they hold tables.
+//! On such a switch, each block of the table counts as not held until the switch acknowledges a Set
+//! of the block. The core turns adaptive routing off in ARInfo before it writes the first block.
+//! ARInfo is read only from kinds of switches that have the attribute, and only if they hold
+//! tables.
 
 use rsm_config::Takeover;
 use rsm_hardware::sweep::inventory::Inventory;
@@ -15,15 +16,15 @@ use rsm_ids::{Guid, Lid};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_model::{InventoryPort, InventorySwitch, Mark};
 
-/// Which tables of former managers count as held.
+/// The facts that decide which tables of former managers count as held.
 #[derive(Clone, Copy, Debug)]
 pub struct Trust {
     /// The setting `sm.takeover`.
     pub takeover: Takeover,
     /// Whether this manager routes adaptively.
     pub routes_adaptively: bool,
-    /// Whether this manager has stored state of its own. If not, another manager may have written
-    /// the tables from the same port.
+    /// Whether this manager has stored state of its own. Without such state, another manager may
+    /// have written the tables from the same port.
     pub remembers: bool,
 }
 
@@ -31,10 +32,10 @@ pub struct Trust {
 /// since this manager first read the switches, so earlier decisions about such switches end.
 pub fn begin(inventory: &mut Inventory, routes_adaptively: bool) {
     // Searches for paths from the time as a standby must not count as cost of the takeover.
-    drop(inventory.take_searched());
+    drop(inventory.take_full_search_reason());
     inventory.hardware.forget_taken_over();
     let switches = inventory.hardware.switches();
-    // Write only these switches: the next comparison then skips the others.
+    // Mark only these switches as written, so that the next comparison skips all others.
     let unverified: Vec<Guid> = switches
         .filter(|(_, _, switch)| routes_adaptively || is_unverified(switch))
         .map(|(guid, ..)| guid)
@@ -112,7 +113,7 @@ fn is_unverified(switch: &InventorySwitch) -> bool {
     switch.ar_info().is_some() || switch.keeps_adaptive_routing || !switch.lft.is_trusted()
 }
 
-/// Adopts adaptive routing that the former manager left on, if all tables were read, and packets
+/// Adopts the adaptive routing that the former manager left on, if all tables were read and packets
 /// that are not routed adaptively follow the forwarding table that the switch shows. The comparison
 /// with the plan then decides whether the groups must be written.
 fn adopt(switch: &mut InventorySwitch) {

@@ -1,5 +1,5 @@
-//! Takeovers: the standby polls the master, follows its changes, reads ahead during its silence,
-//! and succeeds it.
+//! Takeovers: the standby polls the master, follows the master's changes, reads ahead while the
+//! master is silent, and succeeds it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ use crate::view::{StageView, View};
 
 /// Polls of the master.
 impl Mastership {
-    /// Begins to poll the master ten times per second if it holds the epoch of the shared store;
-    /// else ends these polls.
+    /// Begins to poll the master ten times per second if the master holds the epoch of the shared
+    /// store; else ends these polls.
     pub(crate) fn begin_peer_polls(&mut self, now: Time) {
         let is_peer = match &self.election.role {
             Role::Standby { master } => {
@@ -60,24 +60,24 @@ impl Mastership {
         }
         let (port, lid) = (master.port, master.lid);
         if self.polls.begin(now) {
-            self.act(Action::Withdraw(|request| {
+            self.queue_action(Action::Withdraw(|request| {
                 request == MastershipRequest::PeerPoll
             }));
         }
-        if self.polls.silent() > 0 {
+        if self.polls.unanswered() > 0 {
             self.start_reading_ahead(view, now);
         }
         if self.polls.is_gone() && view.is_port_up && self.epoch.is_free() {
-            let insists = self.polls.insists(now);
+            let insists = self.polls.exceeds_patience(now);
             self.claim_over_master(insists, view, now);
         }
-        let silent = self.polls.silent() as usize;
+        let silent = self.polls.unanswered() as usize;
         let m_keys = view.inventory.m_keys_to_manager(port, silent);
         let Some((path, alternate)) = view.inventory.hardware.way_to(port) else {
             return;
         };
-        let routes = Routes::to_agent(self.polls.turn(lid), path, alternate);
-        self.act(Action::Ask(Box::new(Request {
+        let routes = Routes::to_agent(self.polls.lid_for_poll(lid), path, alternate);
+        self.queue_action(Action::Ask(Box::new(Request {
             m_keys,
             priority: Priority::Urgent,
             ..Request::get(
@@ -98,7 +98,7 @@ impl Mastership {
         view: &mut View<'_>,
     ) {
         let Ok(response) = outcome else {
-            // The next poll counts this one as unanswered.
+            // The next poll counts this poll as unanswered.
             return;
         };
         let info = SmInfo::from_data(&response.data);
@@ -114,7 +114,7 @@ impl Mastership {
             }
             // The master may have rotated its keys: further polls try keys of the new generation.
             view.inventory.key_answered(master.port, m_key);
-            self.act(Action::FollowGenerations);
+            self.queue_action(Action::FollowGenerations);
         }
         self.polls.end_silence();
         if info.sm_state() == SmState::Master {
@@ -130,7 +130,7 @@ impl Mastership {
 impl Mastership {
     /// Handles the number of the master's last plan in the store.
     pub fn on_planned_elsewhere(&mut self, plan: u64, now: Time) {
-        if self.follower.note_plan(plan, now) {
+        if self.follower.record_plan(plan, now) {
             self.follow_master(now);
             if self.following().is_some() {
                 self.publish();
@@ -140,8 +140,8 @@ impl Mastership {
 
     /// Handles M_Keys that the holder of the epoch has stored. `is_pushing` says whether that
     /// manager is writing hardware, `are_news` whether ports that require keys for Gets receive new
-    /// keys. During a push that changes keys, this manager does not know which ports have got the
-    /// new ones, and therefore reads nothing.
+    /// keys. During a push that changes keys, this manager does not know which ports have got their
+    /// new key, and therefore reads nothing.
     pub fn on_stored_keys(
         &mut self,
         is_pushing: bool,
@@ -151,8 +151,9 @@ impl Mastership {
     ) {
         let is_news = are_news && self.is_standby();
         self.follower.is_pushing = is_pushing;
-        self.follower.keys_change = is_pushing && (self.follower.keys_change || is_news);
-        if self.follower.keys_change && self.follower.is_reading() {
+        self.follower.keys_are_changing =
+            is_pushing && (self.follower.keys_are_changing || is_news);
+        if self.follower.keys_are_changing && self.follower.is_reading() {
             self.drop_stage(view);
         }
         self.follow_master(now);
@@ -163,14 +164,14 @@ impl Mastership {
         self.follower.deadline().filter(|_| self.is_standby())
     }
 
-    /// Queues a reading of the parts that the master has changed, if it is due; or of the whole
-    /// subnet, if the parts are not known.
+    /// Queues the reading that is due: of the parts that the master has changed, or of the whole
+    /// subnet if the parts are not known.
     pub(crate) fn follow_master(&mut self, now: Time) {
         if self.following_due().is_none_or(|due| due > now) {
             return;
         }
         if self.follower.queue() {
-            self.act(Action::Work(PassRequest::Following));
+            self.queue_action(Action::Work(PassRequest::Following));
         } else {
             self.sweep_everything(true, MASTER_CHANGED);
         }
@@ -216,10 +217,10 @@ impl Mastership {
             _ => !sweep.owes_more(inventory),
         };
         if sweep.is_contradicted(inventory) {
-            // The answers may come from other nodes. A full sweep is queued already.
+            // The answers may come from other nodes. A full sweep is already queued.
             return self.follower.lose_reading(now);
         }
-        self.follower.note_read(read, is_complete, now);
+        self.follower.record_reading(read, is_complete, now);
         if is_complete {
             self.prepare();
             self.publish();
@@ -233,12 +234,12 @@ impl Mastership {
             && self.follower.has_caught_up()
             && self.preparation.may_begin()
         {
-            self.act(Action::PlanAhead);
+            self.queue_action(Action::PlanAhead);
         }
     }
 
-    /// Begins a plan ahead with this basis. Returns the plan that it follows; `None` if it is the
-    /// first one.
+    /// Begins a plan ahead with this basis. Returns the earlier plan ahead from which it starts;
+    /// `None` without an earlier plan of the same basis.
     pub fn begin_plan_ahead(&mut self, basis: Basis) -> Option<Arc<Plan>> {
         self.preparation.begin(basis)
     }
@@ -280,14 +281,14 @@ impl Mastership {
         }
         match view.stage {
             StageView::Idle => {}
-            // The usual poll would wait for seconds for the same silent manager.
+            // The usual poll would wait for the same silent manager for seconds.
             StageView::Sweeping {
                 asks_managers_only: true,
             } => self.drop_stage(view),
             _ => return,
         }
         self.follower.reading_ahead = None;
-        self.act(Action::Work(PassRequest::ReadAhead));
+        self.queue_action(Action::Work(PassRequest::ReadAhead));
     }
 
     /// Starts the sweep of the reading ahead; `None` if this manager is no longer a standby.
@@ -307,8 +308,8 @@ impl Mastership {
         Some(sweep)
     }
 
-    /// Handles the end of a sweep. If it was the sweep of a reading ahead and this manager is still
-    /// a standby, ends the pass and returns `true`.
+    /// Handles the end of a sweep. If the sweep belongs to a reading ahead and this manager is
+    /// still a standby, ends the pass and returns `true`.
     pub fn end_reading_ahead(
         &mut self,
         sweep: &mut Sweep,
@@ -363,69 +364,69 @@ impl Mastership {
         }
     }
 
-    /// Becomes master after a silent one.
+    /// Becomes master in place of a silent master.
     pub(crate) fn begin_as_successor(&mut self, view: &mut View<'_>, now: Time) {
         let before = std::mem::replace(&mut self.election.role, Role::Master);
-        self.follower.keys_change = false;
+        self.follower.keys_are_changing = false;
         self.news.begin();
-        // Further attempts of open requests would try other M_Keys at the former master's port. A
-        // wrong key would start the lease of the port's key.
-        self.act(Action::Withdraw(|request| {
+        // Further attempts of open requests would try other M_Keys at the former master's port, and
+        // a wrong key would start the lease of the port's key.
+        self.queue_action(Action::Withdraw(|request| {
             matches!(
                 request,
                 MastershipRequest::PeerPoll | MastershipRequest::Manager(_)
             )
         }));
-        self.act(Action::InheritMembers);
+        self.queue_action(Action::InheritMembers);
         taken_over_tables::begin(view.inventory, view.policy.adaptive.is_on());
-        self.succeed(&before, view, now);
+        self.begin_to_manage(&before, view, now);
         self.publish();
     }
 
-    /// Begins to manage the subnet; `before` is the former role. With a current reading of the
-    /// subnet, a standby reads only the parts that the first push needs; otherwise it sweeps
-    /// everything.
-    fn succeed(&mut self, before: &Role, view: &mut View<'_>, now: Time) {
-        let goes_on = self.can_continue_reading_ahead(view, now);
+    /// Begins to manage the subnet; `before` is the former role. A standby with a current reading
+    /// of the subnet reads only the parts that the first push needs. Otherwise, a full sweep
+    /// follows.
+    fn begin_to_manage(&mut self, before: &Role, view: &mut View<'_>, now: Time) {
+        let continues_reading = self.can_continue_reading_ahead(view, now);
         let is_current = std::mem::take(&mut self.follower.is_current);
         match before {
             Role::Standby { master } if is_current && view.inventory.hardware.local.is_some() => {
                 let prepared = self.preparation.take(view.claims, view.positions);
                 let (prepared, comparison) = prepared.unzip();
                 if let Some(comparison) = comparison {
-                    self.act(Action::FollowComparison(Box::new(comparison)));
+                    self.queue_action(Action::FollowComparison(Box::new(comparison)));
                 }
                 self.succession = Succession::after(master.port, prepared);
                 // The former master's SMInfo is from the time when it answered.
                 view.inventory.hardware.put_manager(master.port, None);
-                let reading_ahead = match goes_on {
+                let reading_ahead = match continues_reading {
                     true => self.follower.reading_ahead.take(),
                     false => None,
                 };
                 match reading_ahead {
                     Some(reading_ahead) => {
                         let local = view.inventory.hardware.local;
-                        self.succession.enter(reading_ahead.blocks, local);
-                        self.act(Action::GoOnAsSuccession(CAUSE));
+                        self.succession.begin(reading_ahead.blocks, local);
+                        self.queue_action(Action::ContinueAsSuccession(CAUSE));
                     }
-                    None => self.act(Action::Work(PassRequest::Succession(CAUSE))),
+                    None => self.queue_action(Action::Work(PassRequest::Succession(CAUSE))),
                 }
             }
             _ => {
-                if goes_on {
+                if continues_reading {
                     self.drop_stage(view);
                 }
                 self.follower.reading_ahead = None;
                 self.preparation.forget();
                 self.sweep_everything(true, "the master is gone");
-                self.act(Action::FenceSwitches);
-                self.ask_hosts_again();
+                self.queue_action(Action::FenceSwitches);
+                self.request_reregistration();
             }
         }
     }
 
-    /// Starts the sweep of a succession, which reads SwitchInfo (it shows changes) and the blocks
-    /// with the managers' LIDs, unless a reading ahead has just read these.
+    /// Starts the sweep of a succession. It reads SwitchInfo, which shows changes, and the blocks
+    /// with the managers' LIDs, unless a reading ahead has just read both.
     pub fn begin_succession(
         &mut self,
         inventory: &mut Inventory,
@@ -447,7 +448,7 @@ impl Mastership {
                 Sweep::start_succession(inventory, policy, &blocks)
             }
         };
-        self.succession.enter(blocks, inventory.hardware.local);
+        self.succession.begin(blocks, inventory.hardware.local);
         sweep
     }
 
@@ -456,10 +457,10 @@ impl Mastership {
         self.succession.prepared.as_ref()
     }
 
-    /// Records that the plan of a succession is made. Returns `true` if that was already recorded:
-    /// the pass has then only read further blocks since.
-    pub fn note_succession_planned(&mut self) -> bool {
-        self.succession.note_planned()
+    /// Records that the plan of a succession is made. Returns `true` if that was already recorded,
+    /// so that the pass has only read further parts since.
+    pub fn record_succession_planned(&mut self) -> bool {
+        self.succession.record_planned()
     }
 
     /// Decides whether a succession may write these changes now, must read parts first, or ends.
@@ -467,19 +468,19 @@ impl Mastership {
         self.succession.decide(changes)
     }
 
-    /// Ends a succession: after its push, or because the subnet differs from the last reading
-    /// (`is_misfit`). Queues a full sweep, to find changes of the former master that the store did
-    /// not show.
-    pub fn end_succession(&mut self, is_misfit: bool) {
+    /// Ends a succession, after its push or because the subnet differs from the last reading
+    /// (`is_outdated`). Queues a full sweep, to find changes of the former master that the store
+    /// did not show.
+    pub fn end_succession(&mut self, is_outdated: bool) {
         self.succession = Succession::default();
-        let cause = match is_misfit {
+        let cause = match is_outdated {
             true => "the subnet is not as this manager had read it before the master was gone",
             false => "the whole subnet is read after the takeover",
         };
         self.sweep_everything(true, cause);
-        // Hosts must get answers first.
-        self.act(Action::FenceSwitches);
-        self.ask_hosts_again();
+        // Only now, because hosts must get answers first.
+        self.queue_action(Action::FenceSwitches);
+        self.request_reregistration();
     }
 }
 

@@ -93,9 +93,9 @@ impl Bench {
         is_taken
     }
 
-    fn settle(&mut self) -> bool {
+    fn run_election(&mut self) -> bool {
         let (is_master, _) = self.call(Duration::ZERO, |mastership, view, now| {
-            mastership.settle(FULL, view, now)
+            mastership.run_election(FULL, view, now)
         });
         is_master
     }
@@ -123,7 +123,7 @@ fn without_a_shared_store_a_manager_alone_becomes_master_after_its_sweep() {
     let mut bench = Bench::new(MastershipPolicy::default());
     assert!(!bench.holds_open(AT_ONCE).0);
     assert!(!bench.mastership.may_set());
-    assert!(bench.settle());
+    assert!(bench.run_election());
     assert!(bench.mastership.may_set());
 }
 
@@ -143,7 +143,7 @@ fn with_a_shared_store_a_manager_becomes_master_only_after_the_epoch_is_granted(
     assert!(bench.holds_open(AT_ONCE).0, "the claim is open");
     assert!(bench.grant(epoch(1)));
     assert!(!bench.holds_open(AT_ONCE).0);
-    assert!(bench.settle());
+    assert!(bench.run_election());
     assert!(bench.mastership.may_set());
 }
 
@@ -156,7 +156,7 @@ fn a_manager_whose_store_never_answers_becomes_master_after_fifteen_seconds() {
     let actions = bench.deadline(Duration::from_secs(1));
     assert_eq!(requests(&actions).len(), 1, "the claim is repeated");
     assert!(!bench.holds_open(AT_ONCE).0);
-    assert!(bench.settle());
+    assert!(bench.run_election());
     assert!(bench.mastership.may_set());
     assert!(bench.mastership.is_partitioned());
 }
@@ -178,7 +178,7 @@ fn claims_refused_for_five_seconds_make_this_manager_master_without_the_epoch() 
         mastership.on_refused(epoch(1), view, now);
     });
     assert!(bench.mastership.has_right());
-    assert!(bench.settle());
+    assert!(bench.run_election());
     let findings = bench.mastership.findings(&bench.inventory);
     let held = findings
         .iter()
@@ -192,7 +192,7 @@ fn a_deposed_master_may_not_set_even_if_an_older_grant_arrives_later() {
     let mut bench = Bench::sharing();
     bench.holds_open(AT_ONCE);
     assert!(bench.grant(epoch(1)));
-    assert!(bench.settle());
+    assert!(bench.run_election());
     // Without its own port, the manager cannot make an inquiry, and discovers the subnet again.
     bench.inventory.hardware.local = None;
     let ((), actions) = bench.call(AT_ONCE, |mastership, view, now| {
@@ -218,7 +218,7 @@ fn a_master_that_was_paused_withdraws_its_sets_and_checks_the_epoch_first() {
     let mut bench = Bench::sharing();
     bench.holds_open(AT_ONCE);
     assert!(bench.grant(epoch(1)));
-    assert!(bench.settle());
+    assert!(bench.run_election());
     let ((), actions) = bench.call(AT_ONCE, |mastership, view, now| {
         mastership.on_pause(view, now);
     });
@@ -229,7 +229,7 @@ fn a_master_that_was_paused_withdraws_its_sets_and_checks_the_epoch_first() {
     // The store answers, and no port can be asked: no answer shows another master.
     bench.mastership.end_epoch_check();
     bench.call(AT_ONCE, |mastership, view, now| {
-        mastership.settle_doubts(view, now);
+        mastership.resolve_doubts(view, now);
     });
     assert!(bench.mastership.may_set());
 }

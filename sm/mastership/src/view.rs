@@ -8,7 +8,7 @@ use rsm_plan::Plan;
 use rsm_plan::lids::Claims;
 use rsm_plan::policy::Policy;
 
-/// The stage under way, in the detail that mastership needs.
+/// The stage under way, as far as mastership needs to know it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StageView {
     /// No stage is under way.

@@ -27,7 +27,8 @@ pub enum Activity {
     },
 }
 
-/// The pass under way and the work that waits behind it, for operators who wait for their request.
+/// The pass under way and the work that waits for its end, for operators who wait for their
+/// request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PassProgress {
     /// The stage.
@@ -42,8 +43,8 @@ pub struct PassProgress {
     pub outstanding: usize,
     /// Causes of the waiting work, as one phrase; empty if no work waits.
     pub next: String,
-    /// Time before which waiting work does not start, after a failure; `None` if it may start at
-    /// once.
+    /// Time before which waiting work does not start, because of a failure; `None` if it may start
+    /// at once.
     pub not_before: Option<Time>,
 }
 

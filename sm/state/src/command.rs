@@ -22,8 +22,8 @@ pub enum Command {
         /// Ticket that `Effect::Done` names once the hardware holds the resulting plan.
         ticket: Ticket,
     },
-    /// Sweep the whole subnet and write every block of every linear forwarding table, even if the
-    /// switch holds it.
+    /// Sweep the whole subnet and write every block of every linear forwarding table, even blocks
+    /// that switches already hold.
     Rewrite {
         /// Ticket that `Effect::Done` names once the hardware holds the resulting plan.
         ticket: Ticket,
@@ -36,8 +36,8 @@ pub enum Command {
         /// tables.
         when_cut_off: WhenCutOff,
         /// Ticket that `Effect::Done` names once the engine's tables are in force.
-        /// `Effect::Declined` names it if the proof refutes the tables, and `Effect::CutOff` if
-        /// they would drop packets; in both cases the former engine stays.
+        /// `Effect::Declined` names the ticket if the proof refutes the tables, and
+        /// `Effect::CutOff` if packets would be dropped; in both cases the former engine stays.
         ticket: Ticket,
     },
     /// Stop waiting for `ticket`. If the command requested an engine that no job has used yet, the
@@ -46,7 +46,8 @@ pub enum Command {
         /// Ticket of the earlier command.
         ticket: Ticket,
     },
-    /// Avoid these parts in addition to those avoided already: all of them or none.
+    /// Avoid these parts in addition to the parts avoided already. Either all of them are drained,
+    /// or none.
     Drain {
         /// Parts to drain, each with [`Reason::Drained`](rsm_plan::avoid::Reason::Drained).
         parts: BTreeMap<NodeOrCable, Reason>,
@@ -86,7 +87,7 @@ pub enum Command {
         /// `Effect::PartitionRefused` if the overlay stays unchanged.
         ticket: Ticket,
     },
-    /// Give every port a new M_Key, if each port has its own.
+    /// Give every port a new M_Key, if each port has an M_Key of its own.
     RotateMKeys {
         /// Whether to rotate even if ports may still hold keys from before the last rotation.
         forced: bool,
@@ -94,18 +95,18 @@ pub enum Command {
         /// `Effect::Declined` if no key is rotated.
         ticket: Ticket,
     },
-    /// Forget missing parts whose loss the operator accepts, all of them at once.
+    /// Forget these missing parts, whose loss the operator accepts.
     Accept(Vec<Accept>),
 }
 
-/// The effect of a change, together with other changes that wait.
+/// The effect of a change of a partition, on top of the changes that already wait.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChangeEffect {
-    /// Number of memberships that change: memberships of the overlay, or of the ports of hosts if
-    /// the change concerns all of them.
+    /// Number of memberships that change: memberships of the overlay, or memberships of hosts'
+    /// ports if the change concerns the ports of all hosts.
     pub memberships: usize,
-    /// GUIDs of the ports and virtual ports that the change names, and of those whose membership
-    /// changes; empty if it concerns the ports of all hosts.
+    /// GUIDs of the ports and virtual ports that the change names or whose membership changes;
+    /// empty if the change concerns the ports of all hosts.
     pub concerned: BTreeSet<Guid>,
     /// The communication partners that ports of the fabric lose.
     pub loss: PartitionLoss,

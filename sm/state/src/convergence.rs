@@ -1,4 +1,4 @@
-//! Result and cost of one pass through the stages.
+//! The result and the cost of one pass through the stages.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -42,28 +42,28 @@ pub struct Convergence {
     pub complete: bool,
     /// The switches that hold their planned tables.
     pub tables: TablesWritten,
-    /// The parts that may not hold what is planned.
+    /// The parts that may not hold their planned content.
     pub unwritten: Unwritten,
-    /// The steps that were computed for the whole subnet, in order.
+    /// The steps that were computed for the whole subnet, each with the reason, in order.
     pub whole: Vec<Whole>,
 }
 
-/// The parts of the hardware that may not hold what is planned at the end of a pass.
+/// The parts of the hardware that may not hold their planned content at the end of a pass.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Unwritten {
-    /// Reason for which the pass ended before it had written anything, or everything; `None` if it
-    /// sent all Sets.
+    /// Reason why the pass ended before it had sent all Sets; `None` if it sent all Sets.
     pub ended: Option<String>,
     /// Ports with a Set that was refused or lost; port 0 stands for the tables of a switch.
     pub ports: BTreeSet<PortKey>,
-    /// Ports that have left a question unanswered; port 0 stands for the node.
+    /// Ports with an unanswered query. Port 0 stands for its node, another port for the unknown
+    /// node behind it.
     pub unread: BTreeSet<PortKey>,
 }
 
 /// The switches that hold their planned tables at the end of a pass.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub enum TablesWritten {
-    /// The switches are unknown: the pass ended before it had sent all Sets.
+    /// It is unknown which switches do: the pass ended before it had sent all Sets.
     #[default]
     Unknown,
     /// All switches except these, which refused a Set of a table or left one unanswered.
@@ -75,7 +75,7 @@ impl TablesWritten {
     pub fn are_on(&self, switch: Guid) -> bool {
         match self {
             TablesWritten::Unknown => false,
-            TablesWritten::AllBut(others) => !others.contains(&switch),
+            TablesWritten::AllBut(without) => !without.contains(&switch),
         }
     }
 }

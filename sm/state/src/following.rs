@@ -5,7 +5,7 @@
 pub struct Following {
     /// Number of the last plan in the store; `None` until the store has shown one.
     pub planned: Option<u64>,
-    /// Number of the plan up to which the standby has read the subnet; `None` if it has not read
-    /// it.
+    /// Number of the plan up to which the standby has read the subnet; `None` without a valid
+    /// reading.
     pub read: Option<u64>,
 }

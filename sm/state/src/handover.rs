@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use rsm_ids::PortKey;
 
-/// The ports to which a takeover shows the new manager, in addition to the difference between plan
-/// and hardware.
+/// The ports to which a takeover makes the new manager known. The takeover writes these ports in
+/// addition to the differences between plan and hardware.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Handover {
     /// Ports whose hosts get ClientReregister (IBA 14.4.11), because no store has their

@@ -11,8 +11,8 @@ pub struct Identity {
     /// Priority, 0 to 15; the manager with the highest priority is master.
     pub priority: u8,
     /// SM_Key, which SMInfo shows to requesters with the port's M_Key (IBA 14.2.4.2), or to every
-    /// requester if the port has no M_Key. It shows which managers belong to one subnet, and gives
-    /// no access to the SA.
+    /// requester if the port has no M_Key. Managers of one subnet have the same SM_Key. The key
+    /// gives no access to the SA.
     pub sm_key: u64,
 }
 
@@ -28,8 +28,8 @@ pub enum Role {
     },
     /// This manager is master.
     Master,
-    /// The master has disabled this manager (DISABLE), or the manager started in this role. It
-    /// stays until a master orders STANDBY.
+    /// The master has disabled this manager (DISABLE), or the manager started in this role. The
+    /// role lasts until a master orders STANDBY.
     NotActive,
 }
 

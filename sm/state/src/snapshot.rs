@@ -1,4 +1,4 @@
-//! The published state: one moment of the subnet and its manager, immutable.
+//! The published state: the subnet and its manager at one moment, immutable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,10 +47,10 @@ pub struct Snapshot {
     pub fabric: Arc<Fabric>,
     /// The plan in force; `None` before the first plan.
     pub plan: Option<Arc<Plan>>,
-    /// The last plan, if it was refused, so that the reachability in [`Snapshot::plan`] is out of
-    /// date.
+    /// The last plan, if it was refused: the reachability in [`Snapshot::plan`] is then out of
+    /// date. `None` if it was accepted.
     pub refused_plan: Option<Arc<RefusedPlan>>,
-    /// Nodes and cables that were present before, and that [`Snapshot::fabric`] lacks.
+    /// Nodes and cables that were present before and that [`Snapshot::fabric`] lacks.
     pub expected: Arc<Expected>,
     /// Parts that routes avoid, without the parts of a drain that is under way.
     pub avoid: Arc<Avoid>,
