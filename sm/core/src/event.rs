@@ -45,16 +45,16 @@ pub enum Event {
     },
     /// The job of [`Effect::Prepare`] has ended with this outcome.
     Prepared(Outcome),
-    /// The members of multicast groups changed, or became known. Before the first such event, the
-    /// core does not change multicast tables.
+    /// The members of multicast groups changed, or became known. Before the first report of groups,
+    /// the core does not change multicast tables.
     Groups(Arc<GroupSet>),
-    /// The alias GUIDs that ports shall have. They replace the former ones.
+    /// The alias GUIDs that ports shall have, in place of all former alias GUIDs.
     Guids(Arc<AliasGuids>),
-    /// Inventories of GPU hosts arrived or were forgotten; these are the present ones.
+    /// Inventories of GPU hosts arrived or were forgotten. The value has all present inventories.
     GpuHosts(Arc<GpuInventory>),
     /// The SA lost the registrations of the hosts behind these ports; they must register again.
     Reregister(BTreeSet<Guid>),
-    /// The ports whose performance counters exceed a health limit. They replace the former ones.
+    /// The ports whose performance counters exceed a health limit, in place of all former ports.
     PortErrors(Arc<BTreeMap<PortKey, PortErrors>>),
     /// The process, or its machine, was stopped for this time. This event precedes every event that
     /// arrived or became due during the stop.
@@ -82,7 +82,7 @@ pub enum EpochEvent {
     Granted {
         /// The epoch.
         epoch: Epoch,
-        /// State to continue with, if another manager wrote the store after this one; else `None`.
+        /// State to continue with, if another manager wrote the store last; else `None`.
         /// A manager that is already master takes only the LIDs of ports unknown to it, later key
         /// generations, and partitions if it has none.
         state: Option<Box<SavedCoreState>>,

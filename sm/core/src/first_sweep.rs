@@ -147,7 +147,7 @@ impl FirstSweep {
         self.is_fresh = false;
     }
 
-    /// Begins an early bring-up: `sweep` continues meanwhile.
+    /// Begins an early bring-up, during which `sweep` continues.
     pub(super) fn move_to_background(&mut self, sweep: Box<Sweep>) {
         self.settled_at_bring_up = sweep.settled();
         self.background = Some(sweep);

@@ -137,7 +137,7 @@ impl ForeignWrite {
         self.in_a_row = self.in_a_row.saturating_add(1);
     }
 
-    /// The ports whose LID differed from the one that this manager had set.
+    /// The ports whose LID differed from the LID that this manager had set.
     fn ports_with_other_lids(&self) -> impl Iterator<Item = PortNum> + '_ {
         let lid = FieldMask(1 << FieldIndex::BaseLid as u32);
         let ports = self.ports.iter();
@@ -191,9 +191,9 @@ fn shortened(names: impl Iterator<Item = String>) -> Option<String> {
 impl ForeignWrites {
     /// Forgets nodes without a difference for [`KEPT`]. Returns whether there were any.
     pub(super) fn expire(&mut self, now: Time) -> bool {
-        let known = self.nodes.len();
+        let before = self.nodes.len();
         self.nodes.retain(|_, write| now.since(write.last) < KEPT);
-        self.nodes.len() < known
+        self.nodes.len() < before
     }
 
     /// Forgets all nodes, because another manager was master and may have written them.
@@ -302,7 +302,7 @@ impl ForeignWrites {
             true => {
                 "give each port an M_Key of its own, which keeps others from writing (sm.m_keys = \"per-port\")"
             }
-            false => "if it holds its own M_Key, that is known to others: rsmctl rotate-m-keys",
+            false => "if the node holds its own M_Key, others know the key: rsmctl rotate-m-keys",
         };
         let mut nodes: Vec<(&Guid, &ForeignWrite)> = nodes.iter().collect();
         nodes.sort_by_key(|(guid, write)| (write.first, **guid));

@@ -376,8 +376,8 @@ impl Core {
         self.stage.is_idle() && self.work.is_empty()
     }
 
-    /// Whether this manager is finding out whether another master has replaced it, and sends no Set
-    /// meanwhile.
+    /// Whether this manager is finding out whether another master has replaced it. It sends no Set
+    /// until it knows.
     pub fn is_inquiring(&self) -> bool {
         self.mastership.is_inquiring()
     }

@@ -60,7 +60,7 @@ impl LocalPort {
         let local = inventory.hardware.local?;
         let what = match (self.is_usable(inventory), self.has_retrained) {
             (false, _) => {
-                "is down: the subnet keeps its routes, and no fault in it is dealt with; rsm goes on by itself when the link is up; \
+                "is down: the subnet keeps its routes, and rsm repairs no fault; it goes on by itself when the link is up; \
                  check the cable and the switch at its other end"
             }
             (true, true) => {

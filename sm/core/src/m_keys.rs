@@ -24,7 +24,7 @@ use rsm_plan::policy::{Policy, PortPolicy};
 use rsm_state::{MKeyStatus, Ticket};
 use rsm_store::replica::{BEAT, FOLLOW_PLAN};
 
-/// Number of ports that a finding names; the finding counts the others.
+/// Maximum number of ports that a finding names; the finding counts further ports.
 const SHOWN: usize = 5;
 
 /// Time in which an announcement reaches the store and a standby, and in which Gets under way end.
@@ -92,8 +92,8 @@ impl KeyRotation {
         }
         if behind > 0 && !request.forced {
             return RotationStep::Declined(format!(
-                "{behind} ports do not hold their key of the rotation before yet, and a finding names them; a forced rotation goes on without \
-                 them: they are found by their old keys later"
+                "{behind} ports do not yet hold the key of the previous rotation, and a finding names them; a forced rotation goes on \
+                 without them, and finds them by their old keys later"
             ));
         }
         let rotation = Rotation {
@@ -183,8 +183,8 @@ pub(super) fn finding(inventory: &Inventory) -> Option<Finding> {
         more => format!(" and {more} more"),
     };
     let text = format!(
-        "{} do not hold their M_Key: {}{more}; those that hold an earlier one are managed with that, and get the new one when they \
-         answer and take it; keep the secret of the earlier keys until this ends",
+        "{} do not hold their M_Key: {}{more}; rsm manages ports with an earlier key by that key, and gives them the new key as soon as \
+         they accept it; keep the secret of the earlier keys until this finding ends",
         match behind.len() {
             1 => "1 port".to_owned(),
             ports => format!("{ports} ports"),

@@ -151,7 +151,7 @@ impl MissingParts {
     }
 
     /// Records the ports that `avoid` keeps disabled: their cables do not count as missing.
-    pub(super) fn note_disabled(&mut self, avoid: &Avoid, fabric: &Fabric) {
+    pub(super) fn set_disabled(&mut self, avoid: &Avoid, fabric: &Fabric) {
         let drained = avoid.drained().filter(|(_, drained)| drained.disabled);
         let ports = drained.filter_map(|(part, drained)| match part {
             NodeOrCable::Node(_) => None,

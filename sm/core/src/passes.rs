@@ -170,8 +170,8 @@ impl Core {
             Next::Plan | Next::Groups | Next::Rebalance | Next::RouteAdaptively
         );
         if !needs_sweep && !self.mastership.is_master() && self.config.mode == Mode::Manage {
-            // A manager that becomes master plans at the end of its sweep anyway, and considers all
-            // events until then.
+            // A manager that becomes master plans at the end of its sweep, and then considers all
+            // events until that time.
             drop(self.work.take_cause());
             return;
         }
@@ -299,7 +299,7 @@ impl Core {
             return;
         };
         let reading = self.mastership.take_reading();
-        self.take_answers(&mut sweep, now);
+        self.complete_inventory(&mut sweep, now);
         if self.inventory.hardware.local.is_none() {
             return self.wait_for_own_port(now);
         }
@@ -322,7 +322,7 @@ impl Core {
             return;
         }
         self.decide_tables();
-        self.note_foreign_writes(&mut sweep, now);
+        self.record_foreign_writes(&mut sweep, now);
         self.plan_for_adaptive_switches();
         let verified = self.writing.verify_readings(&mut self.inventory);
         if verified.learned {
@@ -350,10 +350,10 @@ impl Core {
 
     /// Completes the inventory with the answers of the sweep, and stores new habits and
     /// capabilities of devices.
-    fn take_answers(&mut self, sweep: &mut Sweep, now: Time) {
+    fn complete_inventory(&mut self, sweep: &mut Sweep, now: Time) {
         self.recorder.mark(TimedStage::Discover, now);
         if !self.work.is_due() {
-            // All reports received meanwhile have joined this sweep.
+            // All reports received during the sweep have joined it.
             let cause = self.work.take_cause();
             self.recorder.join(&cause);
         }
@@ -423,7 +423,7 @@ impl Core {
     }
 
     /// Records foreign writes that the samples of a light sweep show.
-    fn note_foreign_writes(&mut self, sweep: &mut Sweep, now: Time) {
+    fn record_foreign_writes(&mut self, sweep: &mut Sweep, now: Time) {
         let plan = self.plans.in_force();
         let comparison = plan.map(|plan| {
             self.writing

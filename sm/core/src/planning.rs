@@ -42,7 +42,7 @@ impl Core {
         self.begin_planning(job);
     }
 
-    /// The job of a plan that replaces the one in force.
+    /// The job of a plan that replaces the plan in force.
     pub(super) fn job_on_hardware(&mut self, now: Time) -> PlanJob {
         PlanJob {
             previous: self
@@ -82,8 +82,8 @@ impl Core {
             })
     }
 
-    /// Plans multicast again on the routes of the plan in force. Without a plan, or while another
-    /// subnet manager is master, the next plan includes the groups anyway.
+    /// Plans multicast again on the routes of the plan in force. Does nothing without a plan, or
+    /// while another subnet manager is master: the next full plan includes the groups.
     pub(super) fn start_groups(&mut self, now: Time) {
         let Some(plan) = self
             .plans
@@ -186,7 +186,7 @@ impl Core {
         });
         if !is_current {
             self.work
-                .plan_again("the settings in use before the trial count again");
+                .plan_again("the settings from before the trial are in force again");
         }
         // The refused job had the latest multicast groups.
         self.work.regroup();

@@ -499,7 +499,7 @@ impl Core {
     /// The present state, whether or not it was published. A sweep that found no change affects
     /// only the counters.
     pub fn snapshot(&self, now: Time) -> Snapshot {
-        snapshot::take(self, now)
+        snapshot::build(self, now)
     }
 
     /// Publishes the present findings unless the last snapshot is too recent, and stores the health

@@ -46,7 +46,7 @@ impl Reports {
         is_now
     }
 
-    /// Replaces the findings of the last pass by those of a new one.
+    /// Replaces the findings of the last pass by the findings of a new pass.
     pub(super) fn begin_pass(&mut self, findings: Vec<Finding>) {
         self.of_pass = findings;
     }

@@ -286,7 +286,7 @@ impl Silence {
             return BTreeSet::new();
         }
         // With packet loss, some of a thousand Sets to healthy nodes are overdue as well. A healthy
-        // node answers its other Sets meanwhile.
+        // node still answers its other Sets.
         let has_answered_lately = |node: &Guid| {
             let last = self.answered.get(node);
             last.is_some_and(|&last| now.since(last) < ANSWER_VALID_FOR)

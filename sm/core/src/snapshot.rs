@@ -16,7 +16,7 @@ use super::writing::mismatch_findings;
 use super::{Core, m_keys};
 
 /// The state of `core` as a snapshot.
-pub(super) fn take(core: &Core, now: Time) -> Snapshot {
+pub(super) fn build(core: &Core, now: Time) -> Snapshot {
     let is_master = core.mastership.is_master();
     let findings = findings(core, is_master, now);
     Snapshot {

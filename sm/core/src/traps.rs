@@ -263,7 +263,7 @@ impl TrapHandler {
                 true => (
                     port,
                     format!(
-                        "{} used a wrong M_Key, P_Key or Q_Key {times}, as others report: its packets are dropped; \
+                        "{} used a wrong M_Key, P_Key or Q_Key {times}, as other ports report: its packets are dropped; \
                          see what runs on its host",
                         place(port)
                     ),
@@ -288,7 +288,7 @@ impl TrapHandler {
                 "look for its fault in the other findings, repair it, or disable the port"
             };
             let text = format!(
-                "{} sends traps without an end, {count} in a minute: each costs an answer, and reports of others may get lost; \
+                "{} sends traps without an end, {count} in a minute: each costs an answer, and reports of other ports may get lost; \
                  {remedy}",
                 name(port)
             );

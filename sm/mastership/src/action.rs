@@ -86,7 +86,7 @@ pub enum Action {
     Withdraw(fn(MastershipRequest) -> bool),
     /// Send a request to the shared store.
     Store(EpochRequest),
-    /// End a push under way at once: withdraw all its Sets, including unanswered ones.
+    /// End a push under way at once: withdraw all its Sets, including sent and unanswered Sets.
     HaltPush,
     /// Repeat all open Gets of sweeps.
     RepeatGets,

@@ -318,7 +318,7 @@ impl Mastership {
         }
     }
 
-    /// Handles masters that ran at the same time as this one: precedence decides.
+    /// Handles masters that ran at the same time as this manager: precedence decides.
     fn resolve_rivals(&mut self, others: &[Other], view: &mut View<'_>, now: Time) {
         let (role, identity) = (&self.election.role, self.identity());
         let verdict = role::decide(role, others, identity, view.inventory.own_guid(), None);
@@ -355,7 +355,7 @@ impl Mastership {
         self.publish();
     }
 
-    /// Stays master: there is no other master, or this one has precedence. If another manager has
+    /// Stays master: there is no other master, or this manager has precedence. If another one has
     /// written the subnet (`overwritten`), sweeps everything and reads the tables back. Otherwise,
     /// if a push was halted, plans again.
     fn remain_master(&mut self, overwritten: bool, view: &View<'_>) {

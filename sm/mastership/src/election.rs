@@ -36,11 +36,11 @@ pub(crate) struct Election {
     pub(crate) silent_polls: u32,
     /// Whether this manager becomes NotActive at the end of its first sweep.
     pub(crate) starts_inactive: bool,
-    /// Other masters that have not handed over yet although this one has precedence.
+    /// Other masters that have not handed over yet although this manager has precedence.
     pub(crate) rivals: Vec<Other>,
     /// Managers that are visible (IsSM) and do not answer SMInfo.
     pub(crate) silent: SilentManagers,
-    /// SMInfo orders that other managers sent to this one.
+    /// SMInfo orders from other managers to this manager.
     pub(crate) orders: Orders,
 }
 

@@ -66,7 +66,7 @@ pub(crate) enum Holding {
 #[derive(Debug, Default)]
 pub(crate) struct EpochState {
     pub(crate) holding: Holding,
-    /// Number of the last epoch by which another manager deposed this one; 0 if there was none.
+    /// Number of the last epoch by which another manager deposed this manager; 0 if there was none.
     pub(crate) deposed_by: u64,
     /// Epoch of the holder at the last refusal, and the time of the first of the successive
     /// refusals; `None` if the last claim was not refused.
@@ -160,7 +160,7 @@ impl EpochState {
             ),
         };
         let text = format!(
-            "the manager {} holds the shared store ({by}) and is alive, but is not to be met in the fabric: {effect}; look for \
+            "the manager {} holds the shared store ({by}) and is alive, but is not visible in the fabric: {effect}; look for \
              cables that cut the fabric in two, or for a manager of another fabric with the same store.prefix and sm.subnet_prefix",
             by.holder
         );

@@ -47,7 +47,7 @@ const DEFERRED_MAX: usize = 64;
 /// Why this subnet manager may not be the only master.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum MastershipDoubt {
-    /// Another master appeared while this one was running: precedence decides.
+    /// Another master appeared while this manager was running: precedence decides.
     Rival,
     /// This process was paused: any other master has taken over during the pause.
     Paused,

@@ -62,7 +62,7 @@ impl LostRegistrations {
     /// Records a takeover while the store does not answer: the last state that this manager read
     /// from the store may lack registrations that the master acknowledged later.
     pub(crate) fn record_takeover_without_store(&mut self, now: Time) {
-        let text = "the shared store does not answer this manager, which goes on with what that last showed";
+        let text = "the shared store does not answer this manager, which goes on with the last state read from it";
         self.begin(text.to_owned(), now);
     }
 

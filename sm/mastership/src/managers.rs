@@ -268,7 +268,7 @@ impl Mastership {
         let rivals = rivals.map(|rival| {
             let text = format!(
                 "{} ({}, priority {}) is master, too: both write LIDs and routes until it hands over; this one has precedence \
-                 and has told it (trap 144), stop the other one if this stays",
+                 and has sent it trap 144; stop the other manager if this stays",
                 rival.name, rival.guid, rival.priority
             );
             let subject = Subject::Node(rival.port.node);

@@ -79,7 +79,7 @@ impl Preparation {
         self.under_way.take()
     }
 
-    /// Whether another job became due during the one that has ended; true only once.
+    /// Whether another job became due during the job that has ended; true only once.
     pub(crate) fn take_due(&mut self) -> bool {
         std::mem::take(&mut self.is_due)
     }

@@ -59,7 +59,7 @@ impl SilentManagers {
         self.ports().map(|port| {
             let text = format!(
                 "the subnet manager of {} ({}), {}, answers no SMInfo: its process is stopped or \
-                 hangs, and may write the subnet when it goes on; let it go on, or end it",
+                 hangs, and may write the subnet when it resumes; let it resume, or end it",
                 inventory.hardware.port_name(port),
                 port.node,
                 inventory.hardware.cable_of(port)

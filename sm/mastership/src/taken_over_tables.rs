@@ -100,7 +100,7 @@ pub fn findings(inventory: &Inventory) -> impl Iterator<Item = Finding> + '_ {
                 return None;
             };
             let text = format!(
-                "{} routes adaptively (ARInfo), as another subnet manager left it: packets may take ways that are not those in force and that no proof covers; {why}",
+                "{} routes adaptively (ARInfo), as another subnet manager left it: packets may take paths that are not in force and that no proof covers; {why}",
                 inventory.hardware.name(guid)
             );
             let (kind, subject) = (FindingKind::AdaptiveRouting, Subject::Node(guid));

@@ -254,7 +254,7 @@ impl Links {
     }
 
     /// The links that routes should leave out now: flapping links, and links that do not become
-    /// Active. A flapping link is used all the same if its switches have no other connection.
+    /// Active. A flapping link stays in use if its switches have no other connection.
     pub(super) fn bad_for_routes(
         &mut self,
         inventory: &Inventory,

@@ -24,9 +24,9 @@ impl KeptMasks {
                 .node(guid)
                 .and_then(|node| node.switch.as_ref());
             let masks = switch.map(|switch| switch.mft.content());
-            let known = self.held.by_switch.get(&guid);
+            let kept = self.held.by_switch.get(&guid);
             // Most writes concern other tables: leave the entry unchanged.
-            if known.map(Arc::as_ptr) == masks.map(Arc::as_ptr) {
+            if kept.map(Arc::as_ptr) == masks.map(Arc::as_ptr) {
                 continue;
             }
             let held = &mut Arc::make_mut(&mut self.held).by_switch;
@@ -40,7 +40,7 @@ impl KeptMasks {
         self.held.clone()
     }
 
-    /// Whether the kept tables equal those in `inventory`.
+    /// Whether the kept tables equal the tables in `inventory`.
     fn equals(&self, inventory: &Inventory) -> bool {
         let all = inventory.hardware.switches();
         let all = all.map(|(guid, _, switch)| (guid, &**switch.mft.content()));

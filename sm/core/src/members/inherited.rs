@@ -28,7 +28,7 @@ pub(super) enum Inherited {
     Unasked,
     /// The SA's group set is incomplete: the multicast tables of the switches must be read.
     Due,
-    /// Inherited members count in addition to the registered ones.
+    /// Inherited members count in addition to registered members.
     Valid {
         /// Time at which the inherited members expire.
         until: Time,
@@ -117,20 +117,20 @@ impl Inherited {
             let is_unchanged = |(before, _): &&(Option<Arc<GroupMembers>>, _)| {
                 before.as_ref().map(Arc::as_ptr) == registered.map(Arc::as_ptr)
             };
-            let both = match merged.get(&mlid).filter(is_unchanged) {
-                Some((_, both)) => both.clone(),
+            let all_members = match merged.get(&mlid).filter(is_unchanged) {
+                Some((_, all_members)) => all_members.clone(),
                 None => {
-                    let mut both = registered
+                    let mut all_members = registered
                         .map_or_else(GroupMembers::default, |registered| (**registered).clone());
                     for (&guid, &receives) in &*ports {
-                        *both.ports.entry(guid).or_default() |= receives;
+                        *all_members.ports.entry(guid).or_default() |= receives;
                     }
-                    let both = Arc::new(both);
-                    merged.insert(mlid, (registered.cloned(), both.clone()));
-                    both
+                    let all_members = Arc::new(all_members);
+                    merged.insert(mlid, (registered.cloned(), all_members.clone()));
+                    all_members
                 }
             };
-            all.by_mlid.insert(mlid, both);
+            all.by_mlid.insert(mlid, all_members);
         }
         Arc::new(all)
     }

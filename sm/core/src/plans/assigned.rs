@@ -26,12 +26,12 @@ pub(crate) struct Assigned {
 pub(crate) struct AssignmentChanges {
     /// Whether an assignment is new and must be stored.
     pub(crate) has_new: bool,
-    /// GUIDs of ports whose LID differs from the one that the plan assigns.
+    /// GUIDs of ports whose LID differs from the LID that the plan assigns.
     pub(crate) moved: Vec<Guid>,
 }
 
 impl Assigned {
-    /// Adopts the assignments of `plan` that differ from those of `before`, the previous plan.
+    /// Adopts the assignments in which `plan` differs from `before`, the previous plan.
     pub(crate) fn adopt_plan(&mut self, plan: &Plan, before: Option<&Plan>) -> AssignmentChanges {
         let mut changes = self.adopt_claims(plan, before);
         changes.has_new |= self.adopt_vport_claims(plan, before);
@@ -98,7 +98,7 @@ impl Assigned {
     pub(crate) fn adopt_stored(&mut self, claims: Arc<Claims>, is_master: bool) {
         match is_master {
             true => self.add_claims(&claims),
-            // The standby's own claims may be older than those of the master.
+            // The standby's own claims may be older than the master's claims.
             false => self.claims = claims,
         }
     }

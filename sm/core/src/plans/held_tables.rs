@@ -28,13 +28,13 @@ impl HeldTables {
         if !changed.is_empty() {
             let held = Arc::make_mut(&mut self.held);
             for guid in changed {
-                let place = held.binary_search_by_key(&guid, |held| held.switch);
-                match (place, held_by(inventory, guid)) {
-                    (Ok(place), Some(now)) => held[place] = now,
-                    (Ok(place), None) => {
-                        held.remove(place);
+                let index = held.binary_search_by_key(&guid, |held| held.switch);
+                match (index, held_by(inventory, guid)) {
+                    (Ok(index), Some(table)) => held[index] = table,
+                    (Ok(index), None) => {
+                        held.remove(index);
                     }
-                    (Err(place), Some(now)) => held.insert(place, now),
+                    (Err(index), Some(table)) => held.insert(index, table),
                     (Err(_), None) => {}
                 }
             }
@@ -45,7 +45,7 @@ impl HeldTables {
         self.held.clone()
     }
 
-    /// Whether the kept tables equal those in `inventory`.
+    /// Whether the kept tables equal the tables in `inventory`.
     fn equals(&self, inventory: &Inventory) -> bool {
         let all = inventory.hardware.switches();
         let all = all.filter_map(|(guid, ..)| held_by(inventory, guid));

@@ -13,17 +13,17 @@ use rsm_state::Ticket;
 
 use super::{Answers, Trial};
 
-/// Maximum number of drained parts that have a finding of their own; one finding counts the others.
+/// Maximum number of drained parts that have a finding of their own; one finding counts the rest.
 const FINDINGS: usize = 64;
 
-/// The parts to avoid, including those on trial.
+/// The parts to avoid, including drained parts on trial.
 #[derive(Debug)]
 pub(in super::super) struct Detours {
-    /// The parts to avoid in the next job, including those of `trial`.
+    /// The parts to avoid in the next job, including the parts of `trial`.
     avoid: Arc<Avoid>,
     /// The drain on trial; `None` if every drain was in an accepted plan.
     trial: Option<Trial<BeforeDrain>>,
-    /// Drains that begin after the one on trial, in the order of their requests.
+    /// Drains that begin after the drain on trial, in the order of their requests.
     waiting: VecDeque<WaitingDrain>,
 }
 
@@ -53,12 +53,12 @@ impl Detours {
         }
     }
 
-    /// The parts to avoid in the next job, including those on trial.
+    /// The parts to avoid in the next job, including parts on trial.
     pub(in super::super) fn planned(&self) -> &Arc<Avoid> {
         &self.avoid
     }
 
-    /// The parts to avoid without those on trial.
+    /// The parts to avoid, without parts on trial.
     pub(in super::super) fn in_force(&self) -> &Arc<Avoid> {
         let trial = self.trial.as_ref();
         trial.map_or(&self.avoid, |trial| &trial.before.avoid)
@@ -347,8 +347,8 @@ mod tests {
         bench.drain(1, 1);
         bench.drain(2, 2);
         bench.detours.begin(10);
-        let theirs = Arc::new(Avoid::default());
-        bench.with(|detours, answers| detours.adopt(theirs, answers));
+        let stored = Arc::new(Avoid::default());
+        bench.with(|detours, answers| detours.adopt(stored, answers));
         assert_eq!(bench.declined(), [1, 2]);
         assert!(!bench.with(|detours, answers| detours.pass(10, answers)));
         assert!(bench.drained().is_empty());

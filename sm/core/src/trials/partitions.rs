@@ -266,8 +266,8 @@ impl PartitionChanges {
         }
     }
 
-    /// Refuses the changes on trial and the waiting ones, for `reason`, and restores the overlay in
-    /// force.
+    /// Refuses the changes on trial and the waiting changes, for `reason`, and restores the overlay
+    /// in force.
     pub(super) fn abandon(
         &mut self,
         reason: &str,

@@ -85,8 +85,8 @@ pub(crate) struct FullSweep {
 }
 
 impl FullSweep {
-    /// A sweep of a subnet in use: no Set waits for its result, so changes that are reported
-    /// meanwhile come first.
+    /// A sweep of a subnet in use: no Set waits for its result, so changes that are reported during
+    /// the sweep come first.
     pub(crate) fn in_use(audit: bool) -> FullSweep {
         FullSweep {
             audit,

@@ -55,7 +55,7 @@ impl AdaptiveChange {
         self.groups.len() + self.entries.len() + self.emptied.len()
     }
 
-    /// Drops every Set except the one that takes groups out of force.
+    /// Drops every Set except the Set that takes groups out of force.
     fn keep_only_leaving(&mut self) {
         *self = match self.leaves {
             true => AdaptiveChange {
@@ -104,7 +104,7 @@ pub(crate) fn planned_groups(
 
 /// The changes of a switch. `tables_change` says whether a push also writes blocks of its
 /// forwarding table.
-pub(super) fn of_switch(
+pub(super) fn switch_change(
     plan: &Plan,
     inventory: &Inventory,
     guid: Guid,
@@ -130,7 +130,7 @@ pub(super) fn of_switch(
             AdaptiveChange::leaving(*info.disable())
         }
         None => none,
-        Some(adaptive) => of_adaptive(
+        Some(adaptive) => adaptive_switch_change(
             plan,
             adaptive,
             inventory,
@@ -142,7 +142,7 @@ pub(super) fn of_switch(
 }
 
 /// The changes of a switch that is planned to forward by groups; `None` if there are none.
-fn of_adaptive(
+fn adaptive_switch_change(
     plan: &Plan,
     adaptive: &Adaptive,
     inventory: &Inventory,
@@ -193,9 +193,9 @@ fn differing_tables(
             wanted.is_empty() && !is_no_group && (!is_known || !held.is_empty())
         });
         let mut groups = wanted.iter().zip(&held);
-        let others =
+        let differs =
             groups.any(|(wanted, held)| !wanted.is_empty() && (!is_known || wanted != held));
-        change.groups.extend(others.then_some(block));
+        change.groups.extend(differs.then_some(block));
         change.emptied.extend(empties.then_some(block));
     }
     for block in 0..=entry_block(plan.top()) {

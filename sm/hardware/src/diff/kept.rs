@@ -35,10 +35,10 @@ impl NotKept {
         if fields.is_empty() {
             return false;
         }
-        let known = self.kinds.entry(kind).or_default();
-        let before = *known;
-        known.0 |= fields.0;
-        *known != before
+        let not_kept = self.kinds.entry(kind).or_default();
+        let before = *not_kept;
+        not_kept.0 |= fields.0;
+        *not_kept != before
     }
 
     /// Findings about fields that devices in the subnet do not keep.

@@ -246,7 +246,7 @@ impl Comparison<'_> {
     pub fn changes_in(&self, scope: &ComparisonScope) -> Changes {
         let mut changes = Changes::default();
         for &guid in &scope.switches {
-            if let Some(change) = self.of_switch(guid).filter(|change| !change.is_empty()) {
+            if let Some(change) = self.switch_change(guid).filter(|change| !change.is_empty()) {
                 changes.switches.insert(guid, change);
             }
         }
@@ -260,10 +260,10 @@ impl Comparison<'_> {
             if let Some(mismatch) = wanted.settings.link_mismatch(wanted.info) {
                 changes.mismatches.insert(key, mismatch);
             }
-            if let Some(change) = self.of_port(at, wanted) {
+            if let Some(change) = self.port_change(at, wanted) {
                 changes.ports.insert(key, Box::new(change));
             }
-            if let Some(change) = self.of_vports(at) {
+            if let Some(change) = self.vport_changes(at) {
                 changes.vports.insert(key, change);
             }
         }
@@ -288,7 +288,7 @@ impl Comparison<'_> {
     }
 
     /// The changes of the tables and SwitchInfo of a switch; `None` if the plan omits the switch.
-    fn of_switch(&self, guid: Guid) -> Option<SwitchChange> {
+    fn switch_change(&self, guid: Guid) -> Option<SwitchChange> {
         let plan = self.plan;
         let node = self.inventory.hardware.node(guid)?;
         let record = node.switch.as_ref()?;
@@ -319,7 +319,7 @@ impl Comparison<'_> {
         }
         change.sl2vl = sl2vl::diff(plan, node);
         change.ar_info = without_adaptive_routing(record);
-        change.adaptive = adaptive::of_switch(plan, self.inventory, guid, change.has_blocks());
+        change.adaptive = adaptive::switch_change(plan, self.inventory, guid, change.has_blocks());
         Some(change)
     }
 }
@@ -378,7 +378,7 @@ fn planned_port<'a>(fabric: &'a Fabric, plan: &Plan, at: PortRef) -> Option<Plan
 
 impl Comparison<'_> {
     /// The change of a port's PortInfo and P_KeyTable; `None` if neither differs from the plan.
-    fn of_port(&self, at: PortRef, wanted: PlannedPort<'_>) -> Option<PortChange> {
+    fn port_change(&self, at: PortRef, wanted: PlannedPort<'_>) -> Option<PortChange> {
         let (fabric, plan) = (self.fabric, self.plan);
         let PlannedPort {
             info,

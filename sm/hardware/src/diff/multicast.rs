@@ -178,7 +178,7 @@ fn with_other_tables(before: &Multicast, after: &Multicast) -> Vec<Guid> {
     changed.map(|(guid, _)| guid).collect()
 }
 
-/// The SwitchInfo that a push writes to a switch anyway; `None` if it writes none.
+/// The SwitchInfo that the push writes to a switch; `None` if it writes none.
 fn pending_info(changes: &mut Changes, guid: Guid) -> Option<&mut SwitchInfo> {
     changes.switches.get_mut(&guid)?.info.as_mut()
 }

@@ -43,7 +43,7 @@ pub struct VPortChange {
 
 impl Comparison<'_> {
     /// The changes of the virtual ports of a port with a LID; `None` if there are none.
-    pub(super) fn of_vports(&self, at: PortRef) -> Option<VPortChanges> {
+    pub(super) fn vport_changes(&self, at: PortRef) -> Option<VPortChanges> {
         let vports = self.fabric.port(at).vports.as_deref()?;
         let key = self.fabric.key(at);
         self.plan.claim(key)?;
@@ -52,7 +52,7 @@ impl Comparison<'_> {
             vports: BTreeMap::new(),
         };
         for (&index, vport) in &vports.vports {
-            let change = self.of_vport(vports, VPortKey::new(key, index), vport);
+            let change = self.vport_change(vports, VPortKey::new(key, index), vport);
             if let Some(change) = change {
                 changes.vports.insert(index, change);
             }
@@ -62,7 +62,12 @@ impl Comparison<'_> {
 
     /// The change of a virtual port; `None` if the virtual port is as planned, or the plan omits
     /// it. A virtual port does not become Active while it waits for its rate limits.
-    fn of_vport(&self, vports: &PortVPorts, key: VPortKey, vport: &VPort) -> Option<VPortChange> {
+    fn vport_change(
+        &self,
+        vports: &PortVPorts,
+        key: VPortKey,
+        vport: &VPort,
+    ) -> Option<VPortChange> {
         self.plan.lids.of_vport(vports, key)?;
         let own = self.plan.lids.vports.get(&key).copied();
         let own = own.unwrap_or(Lid::NONE);

@@ -128,7 +128,7 @@ impl Faults {
         self.owed.contains_key(&query)
     }
 
-    /// The unanswered queries, without the refused ones.
+    /// The unanswered queries, without refused queries.
     pub fn owed(&self) -> impl Iterator<Item = Query> + '_ {
         self.owed
             .iter()
@@ -137,7 +137,7 @@ impl Faults {
     }
 }
 
-/// Maximum number of attributes that a finding names; the finding counts further ones.
+/// Maximum number of attributes that a finding names; the finding counts further attributes.
 const SHOWN: usize = 5;
 
 /// The node or port that is silent if `query` gets no answer. `None` for the query to the local
@@ -167,7 +167,7 @@ pub fn findings(
 ) -> Vec<Finding> {
     let ports = inventory.faults.ports.iter().filter_map(|(&port, fault)| {
         let severity = severity(Subject::Port(port));
-        of_port(inventory, port, fault, severity)
+        finding_of_port(inventory, port, fault, severity)
     });
     let mut owed: BTreeMap<Guid, Vec<(&Query, &Option<Status>)>> = BTreeMap::new();
     for (query, status) in &inventory.faults.owed {
@@ -180,7 +180,7 @@ pub fn findings(
     }
     let nodes = owed.into_iter().map(|(node, list)| {
         let severity = severity(Subject::Node(node));
-        of_node(inventory, node, &list, severity)
+        finding_of_node(inventory, node, &list, severity)
     });
     let behind = inventory.faults.ports.values();
     let behind = behind.filter_map(|fault| match fault {
@@ -206,7 +206,7 @@ pub fn findings(
 }
 
 /// The finding about a fault at a port; `None` for a silence that is too short for a finding.
-fn of_port(
+fn finding_of_port(
     inventory: &Inventory,
     port: PortKey,
     fault: &Fault,
@@ -261,11 +261,11 @@ fn of_port(
             FindingKind::DuplicateGuid,
             Severity::Error,
             format!(
-                "two nodes have GUID {guid}: {} had it first and is served as before, the one behind {} is left out; give \
-                 one of them another GUID, or unplug it: the other one is served at once",
+                "two nodes have GUID {guid}: {} had it first and is served as before, the node behind {} is left out; give \
+                 one of them another GUID, or unplug it: the other node is served at once",
                 match first.node == *guid {
                     true => name(*guid),
-                    false => format!("the one behind {}", place(*first)),
+                    false => format!("the node behind {}", place(*first)),
                 },
                 place(port)
             ),
@@ -274,7 +274,7 @@ fn of_port(
             FindingKind::Unanswering,
             Severity::Error,
             format!(
-                "what is behind {} is more than 63 hops away and cannot be reached",
+                "the node behind {} is more than 63 hops away and cannot be reached",
                 place(port)
             ),
         ),
@@ -313,7 +313,7 @@ fn describe(query: &Query, status: &Option<Status>) -> String {
 
 /// The finding about a node that left the queries of `list` unanswered, or refused them. `severity`
 /// is the severity of its silence; `None` if the silence is too short for a finding.
-fn of_node(
+fn finding_of_node(
     inventory: &Inventory,
     node: Guid,
     list: &[(&Query, &Option<Status>)],

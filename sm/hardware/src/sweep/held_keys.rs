@@ -260,7 +260,8 @@ impl HeldKeys {
         self.compare(holder);
     }
 
-    /// Records the generation of `key` if it is later than the one in use. Returns whether it is.
+    /// Records the generation of `key` if it is later than the generation in use. Returns whether
+    /// it is later.
     fn record_later_generation(&mut self, holder: KeyHolder, key: u64) -> bool {
         let Some(generation) = self.policy.ahead(holder, key) else {
             return false;

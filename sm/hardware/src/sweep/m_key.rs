@@ -18,7 +18,7 @@ use super::fault::Fault;
 use super::held_keys::KeyStatus;
 use super::inventory::Inventory;
 
-/// Number of ports that a finding names; the finding counts the others.
+/// Maximum number of ports that a finding names; the finding counts further ports.
 const SHOWN: usize = 5;
 
 /// Maximum number of missing or silent ports whose keys are tried behind a port: these ports may
@@ -342,11 +342,11 @@ impl Inventory {
     /// requests try several keys, and the port's key may have changed since the request.
     pub fn key_refused(&mut self, key: PortKey) -> bool {
         let holder = self.hardware.key_holder(key);
-        let news = self.has_one_key() && self.hardware.locked(holder).is_none();
-        if news {
+        let is_first_sign = self.has_one_key() && self.hardware.locked(holder).is_none();
+        if is_first_sign {
             self.hardware.lock(holder, MKeySign::Reported);
         }
-        news
+        is_first_sign
     }
 
     /// Whether the port `key` is known to hold `m_key`, and ports have keys of their own.
@@ -369,9 +369,9 @@ impl Inventory {
     /// ports held foreign keys.
     pub fn use_m_keys(&mut self, policy: &MKeyPolicy, protection: u8) {
         let mut keys = std::mem::take(&mut self.m_keys);
-        let news = keys.use_policy(policy, protection > 1, |port| self.holder_of(port));
+        let has_changed = keys.use_policy(policy, protection > 1, |port| self.holder_of(port));
         self.m_keys = keys;
-        if news {
+        if has_changed {
             self.hardware.unlock_all();
         }
     }
@@ -445,13 +445,13 @@ const REMEDY: &str = "its LID, tables and links stay as they are; set sm.m_key t
 fn describe(sign: MKeySign) -> &'static str {
     match sign {
         MKeySign::Shown => {
-            "shows an M_Key other than sm.m_key, and is sent no Set, as it would ignore it"
+            "shows an M_Key other than sm.m_key, and gets no Sets, which it would ignore"
         }
         MKeySign::SetIgnored => {
             "hides an M_Key (protection level 1) other than sm.m_key, and ignores every Set"
         }
         MKeySign::Reported => {
-            "reports that this subnet manager uses a wrong M_Key (trap 256), and ignores what it sends"
+            "reports that this subnet manager uses a wrong M_Key (trap 256), and ignores its requests"
         }
     }
 }

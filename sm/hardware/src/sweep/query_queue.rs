@@ -15,7 +15,7 @@ pub(super) struct QueryQueue {
     /// Other queries, sent when no probe waits. In this order, the sweep has probed nearly every
     /// cable from one end before PortInfo of the other end suggests another probe of the cable.
     others: VecDeque<Query>,
-    /// Queries of this sweep, waiting or sent, except forgotten ones.
+    /// Queries of this sweep that wait or were sent, except forgotten queries.
     asked: HashSet<Query>,
     /// Queries of `asked` that are not sent yet.
     waiting: HashSet<Query>,
@@ -53,7 +53,7 @@ impl QueryQueue {
         self.asked.contains(&query)
     }
 
-    /// The queries sent or waiting, except forgotten ones, in no order.
+    /// The queries that wait or were sent, except forgotten queries, in no order.
     pub(super) fn asked(&self) -> impl Iterator<Item = Query> + '_ {
         self.asked.iter().copied()
     }

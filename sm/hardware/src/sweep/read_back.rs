@@ -212,7 +212,7 @@ impl<'a> Parts<'a> {
     }
 
     /// The query for the table block at this index, linear blocks first. `None` if the block is
-    /// unknown: the sweep reads it anyway.
+    /// unknown, so that the sweep reads it in any case.
     fn table(&self, index: usize) -> Option<Query> {
         if index < self.blocks {
             let is_known = self.switch.lft.is_known(index);
@@ -242,8 +242,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The indices of turn `turn` in a list of `all` parts: the next `count` after those of the turn
-/// before. The last index is followed by 0.
+/// The indices of turn `turn` in a list of `all` parts: the `count` indices after the indices of
+/// the previous turn. After the last index comes 0 again.
 fn window(all: usize, turn: u64, count: usize) -> impl Iterator<Item = usize> {
     let first = (turn % all.max(1) as u64) as usize * count;
     (first..first + count.min(all)).map(move |index| index % all)
