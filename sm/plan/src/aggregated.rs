@@ -14,8 +14,8 @@ pub(crate) fn with_aggregation_nodes(netlist: Netlist) -> Netlist {
             continue;
         }
         node.num_ports += 1;
-        let near = (switch, PortNum(node.num_ports));
-        let inside = Node {
+        let switch_end = (switch, PortNum(node.num_ports));
+        let aggregation_node = Node {
             kind: NodeKind::Ca,
             guid: Guid(node.guid.0 | 1 << 62),
             description: b"Mellanox Technologies Aggregation Node".to_vec(),
@@ -25,12 +25,12 @@ pub(crate) fn with_aggregation_nodes(netlist: Netlist) -> Netlist {
             ..node.clone()
         };
         cables.push(Cable {
-            a: near,
+            a: switch_end,
             b: (nodes.len(), PortNum(1)),
             width: LinkWidth::X4,
             speed: LinkSpeed::Hdr,
         });
-        nodes.push(inside);
+        nodes.push(aggregation_node);
     }
     Netlist::new(nodes, cables).expect("each cable has a port of its own")
 }

@@ -44,7 +44,7 @@ pub enum PlanError {
 
 impl PlanError {
     /// Whether another engine may succeed.
-    pub(crate) fn is_of_engine(&self) -> bool {
+    pub(crate) fn is_engine_specific(&self) -> bool {
         match self {
             PlanError::Engine(_)
             | PlanError::FewLanes { .. }

@@ -14,7 +14,8 @@ pub struct GroupSet {
     /// Mask of the service levels of the groups of each multicast LID, including groups without
     /// members.
     pub levels: Arc<BTreeMap<Lid, u16>>,
-    /// Whether members may exist without a registration, which only the tables of switches show.
+    /// Whether ports may be members without a registration; only the tables of switches show such
+    /// members.
     pub partial: bool,
 }
 
@@ -26,8 +27,8 @@ pub struct GroupMembers {
 }
 
 impl GroupSet {
-    /// Mask of the service levels that packets to a multicast LID may have; all levels if no group
-    /// is known because only the tables of switches show its members.
+    /// Mask of the service levels that packets to a multicast LID may have; all levels if no
+    /// registered group has the LID and only the tables of switches show its members.
     pub(crate) fn levels_of(&self, mlid: Lid) -> u16 {
         self.levels.get(&mlid).copied().unwrap_or(u16::MAX)
     }
@@ -39,7 +40,8 @@ impl GroupSet {
 }
 
 impl GroupMembers {
-    /// The ports that are members, or receivers, in only one of the two.
+    /// The ports that are members of only one of `self` and `other`, or receive in only one of
+    /// them.
     pub fn differing(&self, other: &GroupMembers) -> BTreeSet<Guid> {
         if std::ptr::eq(self, other) {
             return BTreeSet::new();

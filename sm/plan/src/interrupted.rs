@@ -15,7 +15,7 @@ use crate::lids::Claim;
 use crate::plan::Plan;
 
 /// Maximum number of names that the text lists.
-const SHOWN: usize = 8;
+const NAMES_SHOWN: usize = 8;
 
 /// Ports whose packets some switch drops until it holds the planned tables.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,7 +32,7 @@ impl fmt::Display for Interrupted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ports = count(self.ports.len(), "port", "ports");
         let nodes = count(self.names.len(), "node", "nodes");
-        let shown = &self.names[..self.names.len().min(SHOWN)];
+        let shown = &self.names[..self.names.len().min(NAMES_SHOWN)];
         write!(
             f,
             "{ports} of {nodes} would be cut off while the tables of {} are written: no mixture of them and the present \

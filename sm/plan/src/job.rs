@@ -38,7 +38,7 @@ pub enum JobKind {
 impl JobKind {
     /// Whether the engine computes routes. Otherwise the routes in force stay, or single entries of
     /// them change.
-    pub(crate) fn routes_anew(&self) -> bool {
+    pub(crate) fn computes_routes(&self) -> bool {
         matches!(self, JobKind::Full)
     }
 }

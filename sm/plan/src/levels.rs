@@ -1,11 +1,11 @@
 //! Checks the operator's service levels and VLs against the service levels and VLs of the routes.
 //!
 //! Routes that need only one VL close no cycle of links, and therefore no cycle of (link, VL) under
-//! any tables. Then the operator's tables need only let packets pass. Routes that need several VLs
-//! are proved with their own SLtoVLMappingTables, which switches hold in place of the operator's.
-//! Adapters still map the first link of a path by the operator's table, and the operator's
-//! VLArbitrationTables apply at every port. A VL without a weight never sends, and its packets wait
-//! for ever.
+//! any tables: the operator's tables need only let packets pass. Routes that need several VLs are
+//! proved with their own SLtoVLMappingTables, which switches hold in place of the operator's
+//! tables. Adapters still choose the VL on the first link of a path by the operator's table, and
+//! the operator's VLArbitrationTables apply at every port. A port never sends on a VL without a
+//! weight, and packets on that VL wait for ever.
 
 use std::collections::BTreeSet;
 
@@ -72,7 +72,7 @@ const SENDERS: [PortClass; 4] = [
 
 /// The VL of a service level at the ports of a class that have the largest number of VLs; `None` if
 /// the ports drop the service level.
-fn lane(qos: &Qos, class: PortClass, sl: u8) -> Option<u8> {
+fn vl_of(qos: &Qos, class: PortClass, sl: u8) -> Option<u8> {
     let vl = qos.set(class).sl2vl[usize::from(sl) % SERVICE_LEVELS];
     (vl != DROP).then(|| fold(vl, qos.most_vls(class)))
 }
@@ -98,7 +98,7 @@ fn bits(mask: u16) -> impl Iterator<Item = u8> {
 ///
 /// # Errors
 /// The reason why the tables stop some packets for ever.
-pub(super) fn lanes_pass(
+pub(super) fn check_lanes(
     fabric: &Fabric,
     policy: &Policy,
     topology: &Topology,
@@ -111,7 +111,7 @@ pub(super) fn lanes_pass(
     let has_routers = || fabric.nodes().any(|node| node.kind() == NodeType::Router);
     for class in [PortClass::ChannelAdapter, PortClass::Router] {
         for sl in bits(lanes.used_levels()) {
-            let stopped = match lane(qos, class, sl) {
+            let stopped = match vl_of(qos, class, sl) {
                 None => Stopped::Level { engine, sl, class },
                 Some(vl) if !sends_on(qos, class, vl) => Stopped::Lane { engine, vl, class },
                 Some(_) => continue,
@@ -133,9 +133,9 @@ pub(super) fn lanes_pass(
     Ok(())
 }
 
-/// If `error` says that the engine needs more VLs, the error that names the link with the fewest
-/// VLs, or the key that limits all links. `None` for other errors.
-pub(super) fn fewest_lanes(
+/// Names the link with the fewest VLs, or the configuration key that limits all links, if `error`
+/// says that the engine needs more VLs. `None` for other errors.
+pub(super) fn vl_limit(
     fabric: &Fabric,
     policy: &Policy,
     topology: &Topology,
@@ -192,7 +192,7 @@ pub(super) fn findings(policy: &Policy, routing: &Routing) -> Vec<Finding> {
             .filter(|&class| class != PortClass::Router)
         {
             let name = class.name();
-            let fault = match lane(qos, class, sl) {
+            let fault = match vl_of(qos, class, sl) {
                 None => format!("drop it (`qos.{name}_sl2vl`, or `qos.sl2vl`, maps it to VL 15)"),
                 Some(vl) if !sends_on(qos, class, vl) => format!(
                     "never send it: `qos.{name}_vlarb_high` and `vlarb_low`, or those for every \
@@ -215,8 +215,8 @@ fn finding(text: String) -> Finding {
     Finding::new(kind, Subject::Subnet, Severity::Warning, text)
 }
 
-/// The service levels that the operator assigns to packets, each with the first configuration place
-/// that does.
+/// The service levels that the operator assigns to packets, each with the first key, partition or
+/// file of the configuration that assigns it.
 fn users(policy: &Policy) -> Vec<(u8, String)> {
     let own = [(policy.ports.sm_sl, "sm.sm_sl".to_owned())];
     let partitions = policy.partitions.list.iter().flat_map(|partition| {
@@ -234,7 +234,7 @@ fn users(policy: &Policy) -> Vec<(u8, String)> {
     all.filter(|&(sl, _)| seen.insert(sl)).collect()
 }
 
-/// The finding about service levels that paths do not get, because the routes need others.
+/// The finding about service levels that paths do not get, because the routes need other levels.
 fn overruled(policy: &Policy, routing: &Routing) -> Option<Finding> {
     let partitions = policy.partitions.list.iter();
     let partitions = partitions.filter(|partition| partition.sl != 0);
@@ -255,9 +255,9 @@ fn overruled(policy: &Policy, routing: &Routing) -> Option<Finding> {
         return None;
     }
     Some(finding(format!(
-        "the routes of {} need service levels by switches, so that paths between switches do not \
-         have those of {}: MTU, rate and partition of the policy's levels hold; take an engine \
-         that needs one lane, such as updn, where the service levels matter more",
+        "the routes of {} choose the service level of paths between switches, so such paths do not \
+         get the service levels of {}: only MTU, rate and partition of the policy apply; take an \
+         engine that needs one VL, such as updn, if these service levels matter more",
         routing.engine,
         from.join(" and of ")
     )))

@@ -33,7 +33,7 @@ pub struct LidPlan {
     pub lids: BTreeMap<PortKey, Claim>,
     /// LID of each served virtual port; [`Lid::NONE`] if it shares another port's LID.
     pub vports: BTreeMap<VPortKey, Lid>,
-    /// Ports that got no LID for lack of free ones.
+    /// Ports that got no LID, because no LID was free.
     pub left_out: Vec<PortRef>,
     /// Findings for the operator.
     pub findings: Vec<Finding>,

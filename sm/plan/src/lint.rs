@@ -47,7 +47,7 @@ impl std::fmt::Display for Proved {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Proved::Whole { why } => write!(f, "as a whole: {why}"),
-            Proved::Changes { ways } => write!(f, "by what changed: {ways} ways"),
+            Proved::Changes { ways } => write!(f, "by the changes: {ways} (switch, LID) pairs"),
         }
     }
 }

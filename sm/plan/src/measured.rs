@@ -7,8 +7,8 @@ use rsm_routing::topology::Topology;
 
 use crate::order::HostOrder;
 
-/// The settings of a measurement. Rails and hosts are taken from the names of devices, or, if the
-/// names do not show them, from the host order, which knows inventories and cables.
+/// The settings of a measurement. Rails and hosts come from the names of devices, or, if the names
+/// show no rails, from the host order, which follows inventories and cables.
 pub fn settings(
     fabric: &Fabric,
     topology: &Topology,

@@ -1,9 +1,9 @@
 //! Categories of ports, and the order of compute ports by which routes are spread.
 //!
 //! Engines spread routes by host and rail, not by the ports at which cables end
-//! (`rsm_gdr::host_order`). Positions are claims, like LIDs: plans assign them and the store keeps
-//! them. Engines get numbers and categories, and know neither hosts nor GPUs. Positions decide only
-//! between choices of equal cost, so that the proof does not depend on them.
+//! (`rsm_gdr::host_order`). Positions are claims, like LIDs: plans assign positions, and the store
+//! keeps them. Engines get numbers and categories, and know neither hosts nor GPUs. Positions
+//! decide only between choices of equal cost, and the proof does not depend on positions.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub struct HostOrderSources {
 
 impl HostOrderSources {
     /// Whether both are equal. Inventories count as equal only if they are the same object.
-    fn are_same(&self, other: &HostOrderSources) -> bool {
+    fn are_equal(&self, other: &HostOrderSources) -> bool {
         // Inventories are large and are always replaced as a whole.
         Arc::ptr_eq(&self.gpus, &other.gpus) && self.policy == other.policy
     }
@@ -54,12 +54,12 @@ pub struct HostOrder {
     pub hosts: Arc<BTreeMap<Guid, u32>>,
     sources: HostOrderSources,
     /// All host ports in the order, each with its switch.
-    ends: Arc<BTreeSet<(Guid, Guid)>>,
+    host_ports: Arc<BTreeSet<(Guid, Guid)>>,
 }
 
 impl HostOrder {
-    /// Checks that the order, made on the switch graph `before`, is valid for `sources` and the
-    /// graph `now`: every host port was at the same switch before.
+    /// Checks that the order, made for the switch graph `before`, is valid for `sources` and the
+    /// graph `now`: the sources are equal, and every host port of `now` was at the same switch.
     ///
     /// # Errors
     /// The reason why the order may differ.
@@ -69,18 +69,18 @@ impl HostOrder {
         before: &Topology,
         now: &Topology,
     ) -> Result<(), &'static str> {
-        if !self.sources.are_same(sources) {
+        if !self.sources.are_equal(sources) {
             return Err(
                 "GPU inventories, categories, the use of rails or the order of ports changed",
             );
         }
-        match self.has_all(now, before) {
+        match self.contains_host_ports(now, before) {
             true => Ok(()),
             false => Err("a host port is new, or at another switch"),
         }
     }
 
-    /// Makes the order for a fabric. Every port in `positions` keeps its position.
+    /// Computes the order for a fabric. Every port in `positions` keeps its position.
     pub fn new(
         fabric: &Fabric,
         topology: &Arc<Topology>,
@@ -95,7 +95,7 @@ impl HostOrder {
             numbers: Arc::default(),
             rails: Arc::default(),
             hosts: Arc::default(),
-            ends: Arc::new(ends(topology).collect()),
+            host_ports: Arc::new(host_ports(topology).collect()),
             sources,
         };
         let detects_rails = order.sources.policy.rails && (has_inventory || may_have_rails(fabric));
@@ -135,7 +135,7 @@ impl HostOrder {
     }
 
     /// The categories in the operator's files that the order was made from.
-    pub fn said(&self) -> &Categories {
+    pub fn operator_categories(&self) -> &Categories {
         &self.sources.policy.categories
     }
 
@@ -170,24 +170,25 @@ impl HostOrder {
             .max()
             .unwrap_or(0)
             .saturating_add(1);
-        let own = self.numbers.iter();
-        let own = own.map(|(&guid, &number)| (guid, number.saturating_add(after)));
-        own.chain(listed.iter().map(|(&guid, &number)| (guid, number)))
+        let others = self.numbers.iter();
+        let others = others.map(|(&guid, &number)| (guid, number.saturating_add(after)));
+        others
+            .chain(listed.iter().map(|(&guid, &number)| (guid, number)))
             .collect()
     }
 
     /// Assigns the category management to host ports without a category.
     fn categorise_unlisted(&mut self) {
         let mut all = Categories::clone(&self.categories);
-        for &(port, _) in self.ends.iter() {
+        for &(port, _) in self.host_ports.iter() {
             all.entry(port).or_insert(Category::Management);
         }
         self.categories = Arc::new(all);
     }
 
-    /// Whether the order contains every host port of `topology`, at the same switch. The order must
-    /// contain all host ports of `earlier`.
-    fn has_all(&self, topology: &Topology, earlier: &Topology) -> bool {
+    /// Whether the order contains every host port of `topology`, at the same switch. Requires that
+    /// the order contains all host ports of `earlier`.
+    fn contains_host_ports(&self, topology: &Topology, earlier: &Topology) -> bool {
         let key = |topology: &Topology, d: &Destination| {
             (topology.switch(d.switch).guid, d.guid, d.port, d.kind)
         };
@@ -205,25 +206,25 @@ impl HostOrder {
                 }) || now
                     .iter()
                     .filter(|end| end.kind.is_host())
-                    .all(|end| self.ends.contains(&(end.guid, guid)))
+                    .all(|end| self.host_ports.contains(&(end.guid, guid)))
             })
     }
 }
 
 /// The host ports of `topology`, each with its switch.
-fn ends(topology: &Topology) -> impl Iterator<Item = (Guid, Guid)> {
+fn host_ports(topology: &Topology) -> impl Iterator<Item = (Guid, Guid)> {
     let hosts = topology.destinations().iter();
     let hosts = hosts.filter(|destination| destination.kind.is_host());
     hosts.map(|end| (end.guid, topology.switch(end.switch).guid))
 }
 
 /// The roles of ports for GPU hints, from the operator's categories.
-pub fn roles(said: &Categories) -> BTreeMap<Guid, TrafficRole> {
+pub fn roles(operator_categories: &Categories) -> BTreeMap<Guid, TrafficRole> {
     let role = |(&guid, &category): (&Guid, &Category)| Some((guid, TrafficRole::of(category)?));
-    said.iter().filter_map(role).collect()
+    operator_categories.iter().filter_map(role).collect()
 }
 
-/// Whether nodes described as devices of one host are cabled to several switches. If not, as in
+/// Whether nodes whose descriptions name one host are cabled to several switches. Otherwise, as in
 /// most large fabrics, there are no rails to detect.
 fn may_have_rails(fabric: &Fabric) -> bool {
     let mut leaf_of: HashMap<&str, Guid> = HashMap::new();

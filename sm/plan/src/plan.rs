@@ -17,7 +17,7 @@ use rsm_routing::topology::{SlowCable, Topology};
 use rsm_routing::verify::{Report, Tally};
 
 use crate::adaptive::Adaptive;
-use crate::avoid::{Going, NodeOrCable, Over, over};
+use crate::avoid::{LidsOver, NodeOrCable, Unplugged, lids_over};
 use crate::avoided::Avoided;
 use crate::lids::{Claim, LidPlan};
 use crate::links::LinkPorts;
@@ -73,7 +73,7 @@ pub struct Plan {
     pub link_ports: Arc<LinkPorts>,
     /// The partitions of all ports.
     pub partitions: Arc<PartitionPlan>,
-    /// The engine that was asked for routes: one of the policy, or `auto` in place of all of them.
+    /// The requested engine: one of the policy's engines, or `auto` if all of these failed.
     pub engine: EngineKind,
     /// The operator's decisions for this plan.
     pub policy: Arc<Policy>,
@@ -103,8 +103,8 @@ impl Plan {
     }
 
     /// The port that has `lid` according to this plan, if `hardware` still shows the port there;
-    /// `None` if no port has it. Nothing is searched, because traps come by the thousand, with any
-    /// LID.
+    /// `None` if no port has the LID. Searches no list, because traps come by the thousand, with
+    /// any LID.
     fn held_by(&self, hardware: &Hardware, lid: Lid) -> Option<PortKey> {
         let destination = self.topology.destination_of(lid)?;
         let exit = PortKey::new(
@@ -123,7 +123,7 @@ impl Plan {
     /// The table that the switch with this GUID holds at the end of a push: [`Plan::table`], unless
     /// that table must wait for switches that do not answer.
     pub fn last_table(&self, guid: Guid) -> Option<&Lft> {
-        match &self.transition.instead {
+        match &self.transition.tables_beside_mute {
             Some(tables) if !self.transition.mute.contains(&guid) => self.table_of(tables, guid),
             _ => self.table(guid),
         }
@@ -148,9 +148,9 @@ impl Plan {
         self.multicast.as_ref()?.table(switch)
     }
 
-    /// The routes in a few words for the operator, such as `3 levels, 144 roots, all pairs
-    /// reachable`; for engines that do not rank switches, the engine's own sentence. `report` is
-    /// the proof of these routes, if given.
+    /// Summary of the routes for the operator, such as `3 levels, 144 roots, all pairs reachable`;
+    /// for engines that do not rank switches, the engine's own sentence. `report` is the proof of
+    /// these routes; without it, the summary says nothing about reachability.
     pub fn summary(&self, report: Option<&Report>) -> String {
         let Some(ranks) = &self.routing.ranks else {
             return self.routing.reason.clone();
@@ -201,14 +201,14 @@ impl Plan {
         &self,
         part: NodeOrCable,
         table: impl Fn(Guid) -> Option<&'a Lft>,
-    ) -> Option<Over> {
-        over(part, &self.fabric, self.top(), &self.going(), table)
+    ) -> Option<LidsOver> {
+        lids_over(part, &self.fabric, self.top(), &self.unplugged(), table)
     }
 
-    /// The switches, ports and LIDs that vanish with the drained parts: drained nodes with the
-    /// aggregation nodes in them, and drained ports of hosts.
-    pub fn going(&self) -> Going {
-        let mut going = Going::default();
+    /// The switches, ports and LIDs that vanish when the drained parts are unplugged: those of
+    /// drained nodes and of the aggregation nodes in them, and drained ports of hosts.
+    pub fn unplugged(&self) -> Unplugged {
+        let mut unplugged = Unplugged::default();
         for (part, _) in self.avoided.avoid.drained() {
             let Some(node) = self.fabric.node_of(part.node()) else {
                 continue;
@@ -216,36 +216,36 @@ impl Plan {
             match part {
                 NodeOrCable::Node(guid) => {
                     let own = node.end_ports();
-                    going
+                    unplugged
                         .ports
                         .extend(own.map(|(number, _)| PortKey::new(guid, number)));
                     if node.is_switch() {
-                        going.switches.insert(guid);
-                        going.ports.extend(self.inside(node));
+                        unplugged.switches.insert(guid);
+                        unplugged.ports.extend(self.aggregation_node_ports(node));
                     }
                 }
                 NodeOrCable::Port(key) if !node.is_switch() => {
-                    going.ports.insert(key);
+                    unplugged.ports.insert(key);
                 }
                 NodeOrCable::Port(_) => {}
             }
         }
-        for &port in &going.ports {
+        for &port in &unplugged.ports {
             if let Some(claim) = self.claim(port) {
                 let lids = 0..claim.lmc.lids();
                 let lids = lids.map(|at| Lid(claim.base.0.saturating_add(at)));
-                going.lids.extend(lids);
+                unplugged.lids.extend(lids);
             }
         }
-        going
+        unplugged
     }
 
     /// The ports of the aggregation nodes in a switch.
-    fn inside(&self, switch: &Node) -> impl Iterator<Item = PortKey> {
+    fn aggregation_node_ports(&self, switch: &Node) -> impl Iterator<Item = PortKey> {
         let guid = switch.guid;
-        let peers = switch.cables().map(|(_, there)| there);
-        peers.filter(move |&there| {
-            let at = self.fabric.find_port(there);
+        let peers = switch.cables().map(|(_, peer)| peer);
+        peers.filter(move |&peer| {
+            let at = self.fabric.find_port(peer);
             at.and_then(|at| self.fabric.switch_around(at)) == Some(guid)
         })
     }

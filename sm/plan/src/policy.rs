@@ -29,8 +29,8 @@ pub struct Policy {
     pub ports: PortPolicy,
     /// The routing engine.
     pub engine: EngineKind,
-    /// The configured engine and its replacements, in order. Valid only while the first one is
-    /// [`Policy::engine`].
+    /// The configured engine and its replacements, in order. Valid only while the first engine of
+    /// the list is [`Policy::engine`].
     pub engines: Vec<EngineKind>,
     /// Rules about single switches and ports, for engines.
     pub switch_rules: Arc<SwitchRules>,
@@ -58,12 +58,12 @@ pub struct Policy {
     pub prefix_routes: Arc<PrefixRoutes>,
     /// The directions in which switches enforce partitions.
     pub enforcement: Enforcement,
-    /// The operator's QoS tables; `None` if devices keep theirs.
+    /// The operator's QoS tables; `None` if devices keep their own tables.
     pub qos: Option<Arc<Qos>>,
     /// The operator's rules about paths; `None` if each path has the service level of its
     /// partition.
     pub qos_policy: Option<Arc<QosPolicy>>,
-    /// The operator's rate limits by service level; `None` if adapters keep theirs.
+    /// The operator's rate limits by service level; `None` if adapters keep their own limits.
     pub rate_limits: Option<Arc<RateLimits>>,
     /// Whether routes are accepted whose channel dependency graph has cycles. Dangerous: the fabric
     /// can deadlock.
@@ -74,7 +74,7 @@ impl Policy {
     /// The engines that replace [`Policy::engine`], in order; empty if that engine is on trial.
     pub fn fallback_engines(&self) -> &[EngineKind] {
         match self.engines.split_first() {
-            Some((_, rest)) if !self.is_on_trial() => rest,
+            Some((_, fallbacks)) if !self.is_on_trial() => fallbacks,
             _ => &[],
         }
     }
@@ -104,9 +104,9 @@ impl Policy {
     }
 }
 
-/// The difference of a plan's policy from the policy of the previous plan. Policies of large sites
-/// have a rule for each port, so the plan compares them once, and keeps the result for every step
-/// that follows changes.
+/// The difference between a plan's policy and the policy of the previous plan. As policies of large
+/// sites have a rule for each port, the plan compares the two policies once, and keeps the result
+/// for every step that follows changes.
 #[derive(Clone, Debug)]
 pub struct PolicyChange {
     /// The policy of the previous plan; `None` for a first plan.
@@ -154,7 +154,8 @@ pub struct OrderPolicy {
     pub compute_is_listed: bool,
     /// Whether to spread routes to hosts with several ports in the order of hosts and rails.
     pub rails: bool,
-    /// The operator's order of ports of hosts, by port GUID, which precedes that of rails.
+    /// The operator's order of ports of hosts, by port GUID, which has precedence over the order of
+    /// rails.
     pub listed: Arc<Numbers>,
 }
 

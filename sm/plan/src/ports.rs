@@ -84,8 +84,8 @@ fn put_end_port(
     );
 }
 
-/// Puts MTUCap as NeighborMTU of an enhanced port 0: answers of the SA have this MTU, too. A base
-/// port 0 sends no data.
+/// Puts MTUCap as NeighborMTU of an enhanced port 0, because answers of the SA state this MTU as
+/// well. A base port 0 sends no data.
 fn put_port0_mtu(settings: &mut PortSettings, switch: &SwitchInfo, info: &PortInfo) {
     if switch.enhanced_port0() && info.mtu_cap().bytes().is_some() {
         settings.put(FieldIndex::Port0Mtu, u64::from(info.mtu_cap().code()));

@@ -1,7 +1,7 @@
 //! The effect of the routes in force on a fabric for which planning was refused.
 //!
-//! After a refusal, the tables that switches hold are followed over the present fabric. Readers see
-//! the result, and not the proof for an earlier fabric.
+//! After a refusal, the tables that switches hold are verified on the present fabric. Readers see
+//! that result, and not the proof for an earlier fabric.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::{lids, topology, transition};
 pub struct RefusedPlan {
     /// Reason why there is no plan.
     pub error: PlanError,
-    /// Report on the held tables over the fabric of the refused plan; `None` if that fabric has no
+    /// Report on the held tables on the fabric of the refused plan; `None` if that fabric has no
     /// valid switch graph.
     pub in_force: Option<Report>,
 }
@@ -25,7 +25,7 @@ impl RefusedPlan {
     pub(super) fn new(job: &PlanJob, error: PlanError) -> RefusedPlan {
         RefusedPlan {
             error,
-            in_force: follow(job),
+            in_force: verify_held(job),
         }
     }
 
@@ -41,7 +41,7 @@ impl RefusedPlan {
         self.error.with_causes()
     }
 
-    /// Fit of the routes in force to the fabric, as the end of a sentence about the routes.
+    /// How well the routes in force fit the fabric, as the end of a sentence about the routes.
     pub fn fit(&self) -> String {
         match self.cut_off_pairs() {
             Some(0) => "all pairs of ports still reach each other by them".to_owned(),
@@ -49,15 +49,15 @@ impl RefusedPlan {
                 format!("they no longer fit the fabric: {pairs} pairs of ports are cut off")
             }
             None => {
-                "they no longer fit the fabric: how many pairs are cut off is not known".to_owned()
+                "they no longer fit the fabric: the number of pairs cut off is not known".to_owned()
             }
         }
     }
 }
 
-/// Follows the tables that switches hold over the fabric of `job`, on all links that carry packets.
-/// Takes as long as a whole proof. `None` if the fabric has no valid switch graph.
-pub(super) fn follow(job: &PlanJob) -> Option<Report> {
+/// Verifies the tables that switches hold on the fabric of `job`, with all links that carry
+/// packets. Takes as long as a whole proof. `None` if the fabric has no valid switch graph.
+pub(super) fn verify_held(job: &PlanJob) -> Option<Report> {
     let lids = lids::assign_with_rights(&job.fabric, &job.claims, &job.policy, &job.rights);
     let topology = topology::build(&job.fabric, &lids, &BTreeSet::new()).ok()?;
     let held = transition::tables(&topology, &job.hardware);

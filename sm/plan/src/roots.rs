@@ -4,29 +4,29 @@ use rsm_ids::Guid;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_routing::topology::Topology;
 
-/// Maximum number of GUIDs that a finding names, enough for a row of spines; the finding counts the
-/// others.
-const NAMED: usize = 8;
+/// Maximum number of GUIDs that a finding names, enough for one row of spines; the finding counts
+/// the others.
+const GUIDS_SHOWN: usize = 8;
 
-/// The finding about the GUIDs in `roots` that are no switch in `topology`; `None` if all are
-/// present.
+/// The finding about the GUIDs in `roots` that belong to no switch in `topology`; `None` if all
+/// switches are present.
 pub(super) fn absent(roots: &[Guid], topology: &Topology) -> Option<Finding> {
     let is_absent = |guid: &&Guid| topology.switch_by_guid(**guid).is_none();
     let absent: Vec<Guid> = roots.iter().filter(is_absent).copied().collect();
     if absent.is_empty() {
         return None;
     }
-    let mut named = Vec::from_iter(absent.iter().take(NAMED).map(Guid::to_string));
-    if absent.len() > NAMED {
-        named.push(format!("and {} more", absent.len() - NAMED));
+    let mut named = Vec::from_iter(absent.iter().take(GUIDS_SHOWN).map(Guid::to_string));
+    if absent.len() > GUIDS_SHOWN {
+        named.push(format!("and {} more", absent.len() - GUIDS_SHOWN));
     }
-    let from = match roots.len() - absent.len() {
+    let source = match roots.len() - absent.len() {
         0 => "roots found from the cabling".to_owned(),
         1 => "the other one".to_owned(),
         left => format!("the other {left}"),
     };
     let text = format!(
-        "{} of {} switches in root_guid_file are not in the fabric ({}): routes go on with {from}; see whether they have \
+        "{} of {} switches in root_guid_file are not in the fabric ({}): routes go on with {source}; check that they have \
          power, or correct the file",
         absent.len(),
         roots.len(),

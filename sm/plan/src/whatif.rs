@@ -1,4 +1,5 @@
-//! Predicts the effect of losing a cable or a node: plans without it, and compares.
+//! Predicts the effect of losing a cable or a node: plans for the subnet without the lost part, and
+//! compares that plan with the plan in force.
 //!
 //! No packet is sent. The answer comes from the same planning, with the same proof, as after a real
 //! loss.
@@ -31,13 +32,14 @@ pub enum Loss {
 pub struct Consequence {
     /// Lost cables.
     pub cables: Vec<(PortKey, PortKey)>,
-    /// Ports with a LID that the subnet manager would no longer reach, by GUID, without the ports
-    /// of lost and of drained nodes, of the aggregation nodes in them, and drained ports of hosts.
+    /// Ports with a LID that the subnet manager would no longer reach, ascending by GUID. Excludes
+    /// ports of lost nodes, of drained nodes and of the aggregation nodes in them, and drained
+    /// ports of hosts.
     pub cut_off: Vec<PortKey>,
     /// Number of ordered pairs of the remaining ports whose packets are lost until the new tables
     /// are in force.
     pub broken_pairs: u64,
-    /// Number of ordered pairs of the remaining ports that cables would still connect, and the new
+    /// Number of ordered pairs of the remaining ports that cables would still connect, but the new
     /// tables would not.
     pub unreachable_pairs: u64,
     /// The reason why no new plan would come into force; the counts below are then 0. `None` if a
@@ -137,8 +139,8 @@ pub fn what_if_all(plan: &Arc<Plan>, losses: &[Loss]) -> Result<Consequence, Wha
 fn all_cables(fabric: &Fabric, losses: &[Loss]) -> Result<Vec<(PortKey, PortKey)>, WhatIfError> {
     let (mut all, mut seen) = (Vec::new(), BTreeSet::new());
     for &loss in losses {
-        let fresh = cables(fabric, loss)?.into_iter();
-        all.extend(fresh.filter(|&(near, far)| seen.insert(near.min(far))));
+        let lost = cables(fabric, loss)?.into_iter();
+        all.extend(lost.filter(|&(near, far)| seen.insert(near.min(far))));
     }
     Ok(all)
 }
@@ -165,15 +167,15 @@ fn cables(fabric: &Fabric, loss: Loss) -> Result<Vec<(PortKey, PortKey)>, WhatIf
     }
 }
 
-/// The ports outside the lost and the drained nodes that `fabric`, which lacks the lost parts, does
-/// not reach.
+/// The ports outside lost and drained nodes that are cut off in `fabric`, which lacks the lost
+/// parts.
 fn cut_off(plan: &Plan, losses: &[Loss], fabric: &Fabric) -> Vec<PortKey> {
-    let going = plan.going().ports;
+    let unplugged = plan.unplugged().ports;
     let keys = plan.lids.lids.keys().copied();
-    let keys = keys.filter(|key| !going.contains(key));
+    let keys = keys.filter(|key| !unplugged.contains(key));
     keys.filter(|&key| {
-        // A host without its cable is no longer in the fabric; a switch is, as long as one of its
-        // cables is left.
+        // A host without its cable is no longer in the fabric; a switch stays in the fabric as long
+        // as one of its cables is left.
         let found = fabric.find_port(key);
         found.is_none_or(|at| key.port.0 != 0 && fabric.port(at).peer.is_none())
     })

@@ -1,4 +1,5 @@
-//! Predicts the routes after a drain: plans around the parts, and compares.
+//! Predicts the routes after a drain: plans routes around the drained parts, and compares them with
+//! the routes in force.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ pub struct AfterDrain {
     /// Maximum link load in paths of pairs of hosts, (now, then).
     pub max_load: (u64, u64),
     /// Switches whose hosts keep fewer links to other switches, ascending by GUID: drained
-    /// switches, and others that keep a single link.
+    /// switches, and other switches that keep a single link.
     pub narrowed: Vec<Narrowed>,
 }
 
@@ -35,7 +36,8 @@ pub struct Narrowed {
 }
 
 /// Predicts the routes after the parts of `avoid` are drained in the subnet in which `plan` is in
-/// force, also if ports would be cut off without them. `None` if no new plan would come into force.
+/// force, even if ports would be cut off without these parts. `None` if no new plan would come into
+/// force.
 pub fn after_drain(plan: &Arc<Plan>, avoid: Arc<Avoid>) -> Option<AfterDrain> {
     let job = PlanJob {
         avoid: avoid.clone(),
@@ -48,14 +50,14 @@ pub fn after_drain(plan: &Arc<Plan>, avoid: Arc<Avoid>) -> Option<AfterDrain> {
             Some(Reason::Drained(_))
         )
     };
-    let narrowed = next.topology.indices().filter_map(|then| {
-        let switch = next.topology.switch(then).guid;
-        let now = plan.topology.switch_by_guid(switch)?;
-        let links = links(&next.topology, then);
-        let links_now = self::links(&plan.topology, now).len();
+    let narrowed = next.topology.indices().filter_map(|index_after| {
+        let switch = next.topology.switch(index_after).guid;
+        let index_now = plan.topology.switch_by_guid(switch)?;
+        let links = links(&next.topology, index_after);
+        let links_now = self::links(&plan.topology, index_now).len();
         let is_narrow = links.len() < links_now && (links.len() == 1 || is_drained(switch));
         let hosts = match is_narrow {
-            true => live_hosts(&next, then, is_drained),
+            true => live_hosts(&next, index_after, is_drained),
             false => 0,
         };
         (hosts > 0).then_some(Narrowed {

@@ -130,8 +130,12 @@ impl Seen {
             let mut tables = Vec::new();
             for plan in plans.values() {
                 let interim = plan.transition.interim.iter();
-                let instead = plan.transition.instead.iter().map(|tables| &**tables);
-                let all = interim.chain(instead);
+                let tables_beside_mute = plan
+                    .transition
+                    .tables_beside_mute
+                    .iter()
+                    .map(|tables| &**tables);
+                let all = interim.chain(tables_beside_mute);
                 tables.extend(all.filter_map(|tables| plan.table_of(tables, write.switch)));
                 tables.extend(plan.table(write.switch));
             }

@@ -172,7 +172,7 @@ impl Push {
             stopped: false,
             ports_next: false,
             report: PushReport::new(progress),
-            silent: mute.difference(&plan.transition.tried).copied().collect(),
+            silent: mute.difference(&plan.transition.retried).copied().collect(),
             known_routes: KnownRoutes::default(),
         };
         push.begin(inventory);

@@ -7,11 +7,11 @@ use rsm_ids::PortKey;
 use rsm_model::fabric::{Fabric, NodeIx, PortRef};
 use rsm_model::text::count;
 
-use super::graph::{Graph, Joined};
+use super::graph::{Components, Graph};
 use super::{Avoid, NodeOrCable};
 
 /// Maximum number of names that the text lists.
-const SHOWN: usize = 8;
+const NAMES_SHOWN: usize = 8;
 
 /// Ports that the subnet manager could not reach if some parts were unplugged.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,19 +20,19 @@ pub struct CutOff {
     pub ports: Vec<PortKey>,
     /// Names of the ports' nodes without duplicates, in the same order.
     pub names: Vec<String>,
-    /// Whether the subnet manager's own port is among the ports: it then reaches no other port.
-    pub is_own: bool,
+    /// Whether the subnet manager's own port is cut off, so that the manager reaches no other port.
+    pub includes_manager: bool,
 }
 
 impl fmt::Display for CutOff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_own {
+        if self.includes_manager {
             return f.write_str(
-                "the subnet manager itself would be cut off from the fabric: its own port hangs there",
+                "the subnet manager itself would be cut off from the fabric: its own port is connected by these parts",
             );
         }
         let nodes = count(self.names.len(), "node", "nodes");
-        let shown = &self.names[..self.names.len().min(SHOWN)];
+        let shown = &self.names[..self.names.len().min(NAMES_SHOWN)];
         write!(f, "{nodes} would be cut off: {}", shown.join(", "))?;
         match self.names.len() - shown.len() {
             0 => Ok(()),
@@ -44,8 +44,8 @@ impl fmt::Display for CutOff {
 impl std::error::Error for CutOff {}
 
 impl Avoid {
-    /// Checks that no port of `fabric` is cut off if all parts of the set are unplugged. Exempt are
-    /// ports that the parts of `before` already cut off, ports of drained nodes and of the
+    /// Checks that no port of `fabric` is cut off if all parts of the set are unplugged. The check
+    /// ignores ports that the parts of `before` already cut off, ports of drained nodes and of the
     /// aggregation nodes in them, and drained ports of hosts.
     ///
     /// # Errors
@@ -57,21 +57,25 @@ impl Avoid {
         damped: &BTreeSet<PortKey>,
     ) -> Result<(), CutOff> {
         let all = before.parts.keys().copied();
-        let own: BTreeSet<NodeOrCable> = all.filter(|part| part.connects_manager(fabric)).collect();
-        if !own.is_empty() {
-            // The operator has accepted that the manager would be cut off without these parts.
-            // They are not unplugged while it works, and all others are judged with them in place.
+        let connecting: BTreeSet<NodeOrCable> =
+            all.filter(|part| part.connects_manager(fabric)).collect();
+        if !connecting.is_empty() {
+            // The operator has accepted that the manager would be cut off without these parts. As
+            // they stay plugged in while the manager works, all other parts are checked with them
+            // in place.
             let without = |avoid: &Avoid| {
                 let mut avoid = avoid.clone();
-                avoid.parts.retain(|part, _| !own.contains(part));
+                avoid.parts.retain(|part, _| !connecting.contains(part));
                 avoid
             };
             return without(self).check(&without(before), fabric, damped);
         }
         let graph = Graph::of(fabric, damped);
-        let (earlier, now) = (Reached::of(before, &graph), Reached::of(self, &graph));
+        let (reached_before, reached) = (Reached::of(before, &graph), Reached::of(self, &graph));
         let is_lost = |at: PortRef| {
-            earlier.includes(fabric, at) && !now.includes(fabric, at) && !self.is_own(fabric, at)
+            reached_before.includes(fabric, at)
+                && !reached.includes(fabric, at)
+                && !self.contains_port(fabric, at)
         };
         let ends = fabric.end_ports().map(|(at, _)| at);
         let lost: Vec<PortRef> = ends.filter(|&at| is_lost(at)).collect();
@@ -80,20 +84,20 @@ impl Avoid {
         }
         let mut nodes: Vec<NodeIx> = lost.iter().map(|at| at.node).collect();
         nodes.dedup();
-        let is_own = now.home.is_none()
+        let includes_manager = reached.connected.is_none()
             || fabric
                 .local
-                .is_some_and(|local| !now.includes(fabric, local));
+                .is_some_and(|local| !reached.includes(fabric, local));
         Err(CutOff {
             ports: lost.into_iter().map(|at| fabric.key(at)).collect(),
             names: nodes.into_iter().map(|ix| fabric.node(ix).name()).collect(),
-            is_own,
+            includes_manager,
         })
     }
 
     /// Whether a port belongs to a part of this set, so that unplugging the part removes the port.
     /// An aggregation node belongs to its switch.
-    fn is_own(&self, fabric: &Fabric, at: PortRef) -> bool {
+    fn contains_port(&self, fabric: &Fabric, at: PortRef) -> bool {
         let key = fabric.key(at);
         let nodes = [Some(key.node), fabric.switch_around(at)];
         let is_of = |node| self.parts.contains_key(&NodeOrCable::Node(node));
@@ -108,7 +112,7 @@ struct Reached<'a> {
     graph: &'a Graph<'a>,
     /// Indices in the graph of the switches connected to the subnet manager's port; `None` if that
     /// port is connected to no switch.
-    home: Option<BTreeSet<usize>>,
+    connected: Option<BTreeSet<usize>>,
 }
 
 impl<'a> Reached<'a> {
@@ -121,19 +125,19 @@ impl<'a> Reached<'a> {
                 is_out(NodeOrCable::Port(port)) || is_out(NodeOrCable::Node(port.node))
             })
         };
-        let joined = Joined::by(graph, carries);
+        let joined = Components::of(graph, carries);
         let mut reached = Reached {
             avoid,
             graph,
-            home: None,
+            connected: None,
         };
         let own = graph
             .fabric
             .local
             .and_then(|local| reached.switch_of(local));
-        reached.home = own.map(|own| {
+        reached.connected = own.map(|own| {
             let all = 0..graph.switches.len();
-            all.filter(|&switch| joined.are_joined([own, switch]))
+            all.filter(|&switch| joined.are_connected([own, switch]))
                 .collect()
         });
         reached
@@ -151,19 +155,19 @@ impl<'a> Reached<'a> {
         if fabric.node(at.node).is_switch() {
             return self.graph.find(key.node);
         }
-        let there = fabric.port(at).peer?;
-        let is_out = [key, there]
+        let peer = fabric.port(at).peer?;
+        let is_out = [key, peer]
             .into_iter()
             .any(|end| is_out(NodeOrCable::Port(end)))
-            || is_out(NodeOrCable::Node(there.node));
-        self.graph.find(there.node).filter(|_| !is_out)
+            || is_out(NodeOrCable::Node(peer.node));
+        self.graph.find(peer.node).filter(|_| !is_out)
     }
 
     /// Whether the subnet manager reaches an end port.
     fn includes(&self, fabric: &Fabric, at: PortRef) -> bool {
         debug_assert!(std::ptr::eq(fabric, self.graph.fabric));
-        let home = self.home.as_ref();
+        let connected = self.connected.as_ref();
         let switch = self.switch_of(at);
-        switch.is_some_and(|switch| home.is_some_and(|home| home.contains(&switch)))
+        switch.is_some_and(|switch| connected.is_some_and(|all| all.contains(&switch)))
     }
 }

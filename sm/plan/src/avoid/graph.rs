@@ -1,4 +1,5 @@
-//! The graph of a fabric's switches and the cables between them, for questions of connectivity.
+//! The graph of a fabric's switches and the cables between them, to answer whether switches are
+//! connected.
 
 use std::collections::BTreeSet;
 
@@ -81,7 +82,7 @@ impl<'a> Graph<'a> {
     }
 
     /// The switch at the other end of a cable at `switch`.
-    pub(super) fn other(&self, cable: usize, switch: usize) -> usize {
+    pub(super) fn far_end(&self, cable: usize, switch: usize) -> usize {
         let [a, b] = self.cables[cable].ends;
         if a == switch { b } else { a }
     }
@@ -97,19 +98,19 @@ impl<'a> Graph<'a> {
 }
 
 /// The connected components of a graph, and their number.
-pub(super) struct Joined {
-    of: UnionFind<usize>,
-    sets: usize,
+pub(super) struct Components {
+    union_find: UnionFind<usize>,
+    count: usize,
 }
 
-impl Joined {
+impl Components {
     /// The components of the switches in `graph`, joined by the cables whose index satisfies
     /// `carries`.
-    pub(super) fn by(graph: &Graph<'_>, carries: impl Fn(usize) -> bool) -> Joined {
+    pub(super) fn by(graph: &Graph<'_>, carries: impl Fn(usize) -> bool) -> Components {
         let count = graph.switches.len();
-        let mut joined = Joined {
-            of: UnionFind::new(count),
-            sets: count,
+        let mut joined = Components {
+            union_find: UnionFind::new(count),
+            count,
         };
         for (number, cable) in graph.cables.iter().enumerate() {
             if carries(number) {
@@ -120,19 +121,19 @@ impl Joined {
     }
 
     /// Whether two switches are in one component.
-    pub(super) fn are_joined(&self, [a, b]: [usize; 2]) -> bool {
-        self.of.equiv(a, b)
+    pub(super) fn are_connected(&self, [a, b]: [usize; 2]) -> bool {
+        self.union_find.equiv(a, b)
     }
 
     /// Joins the components of two switches. Returns whether they were different.
     pub(super) fn join(&mut self, [a, b]: [usize; 2]) -> bool {
-        let were_two = self.of.union(a, b);
-        self.sets -= usize::from(were_two);
-        were_two
+        let were_different = self.union_find.union(a, b);
+        self.count -= usize::from(were_different);
+        were_different
     }
 
     /// Number of components.
-    pub(super) fn sets(&self) -> usize {
-        self.sets
+    pub(super) fn count(&self) -> usize {
+        self.count
     }
 }

@@ -28,11 +28,11 @@ use rsm_model::fabric::Fabric;
 
 pub use self::cut_off::CutOff;
 pub use self::needed::needed;
-pub use self::over::{Going, Over, over};
+pub use self::over::{LidsOver, Unplugged, lids_over};
 pub use self::resolve::Resolved;
 
-/// Maximum number of parts, above what a site drains at a time. At some 500 bytes each, they take
-/// half a megabyte.
+/// Maximum number of parts, more than a site drains at a time. At some 500 bytes a part, the set
+/// takes at most half a megabyte.
 pub(crate) const MAX_PARTS: usize = 1024;
 
 /// A part of the fabric, present or not.
@@ -40,7 +40,7 @@ pub(crate) const MAX_PARTS: usize = 1024;
 pub enum NodeOrCable {
     /// A node with all its cables.
     Node(Guid),
-    /// The cable at a port, also if another cable replaces it.
+    /// The cable at a port, including any cable that replaces it.
     Port(PortKey),
 }
 
@@ -69,8 +69,9 @@ impl NodeOrCable {
         }
     }
 
-    /// Whether the subnet manager is cut off at once without this part: its node, its cable, or the
-    /// switch at the other end. False while the port of the manager is not known.
+    /// Whether the subnet manager is cut off at once without this part, which is then the manager's
+    /// node, its cable, or the switch at the other end. False while the manager's port is not
+    /// known.
     pub fn connects_manager(self, fabric: &Fabric) -> bool {
         let Some(local) = fabric.local else {
             return false;
@@ -125,7 +126,9 @@ pub enum AvoidError {
     #[error(transparent)]
     CutOff(#[from] CutOff),
     /// The set would have too many parts.
-    #[error("routes go around {MAX_PARTS} parts already, and no more are kept")]
+    #[error(
+        "routes go around {MAX_PARTS} parts already, the maximum; undrain a part before another is drained"
+    )]
     TooMany,
 }
 
@@ -164,7 +167,8 @@ impl Avoid {
 
     /// Adds all of `parts`, if their removal cuts no port of `fabric` off; otherwise adds none. A
     /// drained part stays drained if it also becomes unhealthy, and an unhealthy part becomes
-    /// drained. A part that is drained already keeps its record. Routes avoid the cables in `damped` (each given by either end) in any case.
+    /// drained. A part that is drained already keeps its record. Routes avoid the cables in
+    /// `damped` (each given by either end) in any case.
     ///
     /// # Errors
     /// The parts would newly cut off ports other than ports of drained nodes, or the set would have
@@ -182,8 +186,8 @@ impl Avoid {
         Ok(())
     }
 
-    /// Adds parts even if ports are cut off, because the operator accepted this, or because the set
-    /// had these parts before.
+    /// Adds parts even if ports are cut off: the operator accepted this, or an earlier set
+    /// contained these parts.
     ///
     /// # Errors
     /// The set would have too many parts, and is unchanged.
@@ -196,7 +200,7 @@ impl Avoid {
             let mut reason = reason.clone();
             match (self.parts.get(&part), &mut reason) {
                 (Some(Reason::Drained(_)), Reason::Unhealthy(_)) => continue,
-                // Who drained the part first, and why, stays until its port is disabled as well.
+                // The record of the first drain stays until the port is disabled as well.
                 (Some(Reason::Drained(before)), Reason::Drained(drained))
                     if before.disabled || !drained.disabled =>
                 {
@@ -228,7 +232,7 @@ impl Avoid {
         for (&part, why) in parts {
             if self.parts.len() < MAX_PARTS || self.parts.contains_key(&part) {
                 let reason = Reason::Unhealthy(why.clone());
-                // The length was checked, so that the addition cannot fail.
+                // The length was checked, so the addition cannot fail.
                 let _ = self.add(&BTreeMap::from([(part, reason)]));
             }
         }
@@ -243,8 +247,9 @@ impl Avoid {
         before - self.parts.len()
     }
 
-    /// The drained part that `part` names. A port also names the drained cable of which it is the
-    /// other end, now or at the time of the drain.
+    /// The drained part that `part` denotes; `None` if that part is not drained. A port denotes a
+    /// drained cable by either end, and also by the end that the cable had at the time of the
+    /// drain.
     pub fn drained_at(&self, part: NodeOrCable, fabric: &Fabric) -> Option<NodeOrCable> {
         let is_drained =
             |part: &NodeOrCable| matches!(self.parts.get(part), Some(Reason::Drained(_)));

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
 
-use super::graph::{Graph, Joined};
+use super::graph::{Components, Graph};
 
-/// The links among `candidates` that routes need, because they join switches of `fabric` that no
-/// cable outside `out` joins.
+/// Selects the links among `candidates` that routes need, because no cable outside `out` connects
+/// the same switches of `fabric`.
 ///
-/// Links are given by either end, and all candidates are in `out`. Earlier candidates are chosen
-/// before later ones, and only as many candidates as are required to join the same switches as all
-/// candidates together.
+/// Links are given by either end, and all candidates are in `out`. Earlier candidates have
+/// precedence over later ones. The selection connects the same switches as all candidates together,
+/// and no smaller selection does.
 pub fn needed(
     fabric: &Fabric,
     out: &BTreeSet<PortKey>,
@@ -27,7 +27,7 @@ pub fn needed(
         let ports = graph.cables[number].ports;
         !ports.iter().any(|port| out.contains(port))
     };
-    let mut joined = Joined::by(&graph, is_in);
+    let mut joined = Components::of(&graph, is_in);
     let joins = |port: &PortKey| {
         let cable = graph.cable(*port);
         cable.is_some_and(|cable| joined.join(graph.cables[cable].ends))

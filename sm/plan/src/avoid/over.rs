@@ -1,4 +1,4 @@
-//! Entries of forwarding tables that lead over a part, as evidence whether the part can be
+//! The LIDs to which forwarding tables lead over a part: the evidence whether the part can be
 //! unplugged.
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use super::NodeOrCable;
 
 /// The LIDs whose packets the forwarding tables lead over a part.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Over {
+pub struct LidsOver {
     /// Number of tables examined: the tables of the switches at the far ends of the part's cables.
     pub tables: usize,
     /// Number of LIDs examined in each table.
@@ -23,7 +23,7 @@ pub struct Over {
 
 /// Ports and switches that disappear from the subnet when the drained parts are unplugged.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Going {
+pub struct Unplugged {
     /// End ports of drained nodes and of the aggregation nodes in them, and drained ports of hosts.
     pub ports: BTreeSet<PortKey>,
     /// LIDs of these ports.
@@ -32,20 +32,20 @@ pub struct Going {
     pub switches: BTreeSet<Guid>,
 }
 
-/// Finds the LIDs up to `top`, except those that are `going`, that switches lead over `part` of
-/// `fabric`; `table` returns the table of a switch. A drained switch sends nothing of its own: of
-/// its table, an entry counts only if packets for that LID come in from another node. `None` if the
-/// part is absent, or a neighbour has no table.
-pub fn over<'a>(
+/// Finds the LIDs up to `top`, except LIDs of `unplugged` ports, that switches lead over `part` of
+/// `fabric`; `table` returns the table of a switch. A drained switch sends no packets of its own,
+/// so an entry of its table counts only if packets for that LID enter the switch from another node.
+/// `None` if the part is absent, or a neighbour has no table.
+pub fn lids_over<'a>(
     part: NodeOrCable,
     fabric: &Fabric,
     top: Lid,
-    going: &Going,
+    unplugged: &Unplugged,
     table: impl Fn(Guid) -> Option<&'a Lft>,
-) -> Option<Over> {
+) -> Option<LidsOver> {
     let exits = exits(part, fabric)?;
     let switches: BTreeSet<Guid> = exits.iter().map(|exit| exit.node).collect();
-    let mut found = Over {
+    let mut found = LidsOver {
         tables: switches.len(),
         lids: top.index(),
         over: BTreeSet::new(),
@@ -59,9 +59,9 @@ pub fn over<'a>(
         let own = table(switch)?;
         let lids = (1..=top.0).map(Lid);
         let over = lids.filter(|&lid| own.port(lid).is_some_and(|port| ports.contains(&port.0)));
-        let mut over: BTreeSet<Lid> = over.filter(|lid| !going.lids.contains(lid)).collect();
-        if going.switches.contains(&switch) {
-            let entering = entering(switch, &ports, fabric, going, &over, &table)?;
+        let mut over: BTreeSet<Lid> = over.filter(|lid| !unplugged.lids.contains(lid)).collect();
+        if unplugged.switches.contains(&switch) {
+            let entering = entering(switch, &ports, fabric, unplugged, &over, &table)?;
             over.retain(|lid| entering.contains(lid));
         }
         found.over.extend(over);
@@ -69,19 +69,19 @@ pub fn over<'a>(
     Some(found)
 }
 
-/// The LIDs among `lids` whose packets enter `switch` by a port that is not in `exits`. A host that
-/// is not `going` may send to every LID. `None` if a neighbour has no table.
+/// The LIDs among `lids` whose packets enter `switch` by a port that is not in `exits`. Hosts whose
+/// port is not `unplugged` may send to every LID. `None` if a neighbour has no table.
 fn entering<'a>(
     switch: Guid,
     exits: &BTreeSet<u8>,
     fabric: &Fabric,
-    going: &Going,
+    unplugged: &Unplugged,
     lids: &BTreeSet<Lid>,
     table: &impl Fn(Guid) -> Option<&'a Lft>,
 ) -> Option<BTreeSet<Lid>> {
     let mut entering = BTreeSet::new();
     for (here, there) in fabric.node_of(switch)?.cables() {
-        if exits.contains(&here.port.0) || going.ports.contains(&there) {
+        if exits.contains(&here.port.0) || unplugged.ports.contains(&there) {
             continue;
         }
         if !fabric.is_switch(there.node) {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
 
-use super::graph::{Graph, Joined};
+use super::graph::{Components, Graph};
 use super::{Avoid, NodeOrCable, Reason};
 
 /// The effect of an [`Avoid`] on a fabric.
@@ -23,9 +23,9 @@ impl Avoid {
     /// Decides which cables of `fabric` routes avoid. Routes avoid the cables in `damped` (each
     /// given by either end) in any case.
     ///
-    /// All switches and hosts that the cables of `fabric` join stay joined. If that requires parts
-    /// of the set, routes use unhealthy parts first, then the parts drained longest ago: work on a
-    /// recently drained part is more likely in progress.
+    /// All switches and hosts that cables of `fabric` connect stay connected. If that requires
+    /// parts of the set, routes use unhealthy parts first, then the parts drained longest ago: a
+    /// recently drained part is more likely being worked on.
     pub fn resolve(&self, fabric: &Fabric, damped: &BTreeSet<PortKey>) -> Resolved {
         if !self.parts.keys().any(|part| fabric.is_switch(part.node())) {
             return Resolved::default();
@@ -33,7 +33,7 @@ impl Avoid {
         let graph = Graph::of(fabric, damped);
         let mut resolving = Resolving::new(self, &graph);
         resolving.keep_one_neighbour_each();
-        resolving.readmit(self.by_urgency());
+        resolving.readmit(self.in_readmission_order());
         let carries = &resolving.carries;
         let out = graph
             .cables
@@ -46,8 +46,8 @@ impl Avoid {
         }
     }
 
-    /// The parts, in the order in which routes use them again.
-    fn by_urgency(&self) -> Vec<NodeOrCable> {
+    /// The parts, in the order in which routes use them again to keep ports reachable.
+    fn in_readmission_order(&self) -> Vec<NodeOrCable> {
         let mut parts: Vec<NodeOrCable> = self.parts.keys().copied().collect();
         parts.sort_by_key(|part| match &self.parts[part] {
             Reason::Unhealthy(_) => None,
@@ -66,8 +66,8 @@ struct Resolving<'a> {
     switch_out: Vec<bool>,
     /// Whether each cable carries packets.
     carries: Vec<bool>,
-    /// The switches that cables in use join.
-    joined: Joined,
+    /// Sets of switches that cables in use connect.
+    joined: Components,
     /// Avoided parts that routes use nevertheless.
     in_use: BTreeSet<NodeOrCable>,
 }
@@ -95,7 +95,7 @@ impl<'a> Resolving<'a> {
         };
         let carries: Vec<bool> = (0..graph.cables.len()).map(free).collect();
         Resolving {
-            joined: Joined::by(graph, |cable| carries[cable]),
+            joined: Components::of(graph, |cable| carries[cable]),
             graph,
             cable_out,
             switch_out,
@@ -107,16 +107,16 @@ impl<'a> Resolving<'a> {
     /// Keeps the cables of each avoided switch to one neighbour, so that no transit packets pass
     /// through the switch.
     fn keep_one_neighbour_each(&mut self) {
-        let mut placed: Vec<bool> = self.switch_out.iter().map(|out| !out).collect();
+        let mut attached: Vec<bool> = self.switch_out.iter().map(|out| !out).collect();
         loop {
             let mut has_progress = false;
-            for switch in 0..placed.len() {
-                if placed[switch] {
+            for switch in 0..attached.len() {
+                if attached[switch] {
                     continue;
                 }
-                if let Some(neighbour) = self.neighbour_to_keep(switch, &placed) {
+                if let Some(neighbour) = self.neighbour_to_keep(switch, &attached) {
                     self.keep_cables(switch, neighbour);
-                    placed[switch] = true;
+                    attached[switch] = true;
                     has_progress = true;
                 }
             }
@@ -126,14 +126,14 @@ impl<'a> Resolving<'a> {
         }
     }
 
-    /// The neighbour in `placed` to which an avoided switch stays joined. Leaves take precedence
+    /// The neighbour in `attached` to which an avoided switch stays joined. Leaves take precedence
     /// over other switches, and lower GUIDs over higher ones, so that several avoided switches
     /// mostly share one neighbour.
-    fn neighbour_to_keep(&self, switch: usize, placed: &[bool]) -> Option<usize> {
+    fn neighbour_to_keep(&self, switch: usize, attached: &[bool]) -> Option<usize> {
         let cables = self.graph.cables_at(switch).iter().copied();
         let cables = cables.filter(|&cable| !self.cable_out[cable]);
-        let neighbours = cables.map(|cable| self.graph.other(cable, switch));
-        let neighbours: BTreeSet<usize> = neighbours.filter(|&other| placed[other]).collect();
+        let neighbours = cables.map(|cable| self.graph.far_end(cable, switch));
+        let neighbours: BTreeSet<usize> = neighbours.filter(|&other| attached[other]).collect();
         let key = |&other: &usize| (self.switch_out[other], !self.graph.has_hosts(other), other);
         neighbours.into_iter().min_by_key(key)
     }
@@ -142,7 +142,7 @@ impl<'a> Resolving<'a> {
     /// that are avoided themselves.
     fn keep_cables(&mut self, switch: usize, neighbour: usize) {
         for &cable in self.graph.cables_at(switch) {
-            if !self.cable_out[cable] && self.graph.other(cable, switch) == neighbour {
+            if !self.cable_out[cable] && self.graph.far_end(cable, switch) == neighbour {
                 self.carry(cable);
             }
         }
@@ -157,18 +157,18 @@ impl<'a> Resolving<'a> {
     /// Readmits parts, in the order of `parts`, until the cables in use join all switches that any
     /// cables can join.
     fn readmit(&mut self, mut parts: Vec<NodeOrCable>) {
-        let wanted = Joined::by(self.graph, |_| true).sets();
-        while self.joined.sets() > wanted {
-            let before = self.joined.sets();
+        let wanted = Components::of(self.graph, |_| true).count();
+        while self.joined.count() > wanted {
+            let before = self.joined.count();
             for &part in &parts {
                 let cables = self.cables_of(part);
                 let joins = cables.iter().any(|&cable| self.joins(cable));
-                if joins && self.joined.sets() > wanted {
+                if joins && self.joined.count() > wanted {
                     self.readmit_part(part, &cables);
                 }
             }
             parts.retain(|part| !self.in_use.contains(part));
-            if self.joined.sets() == before {
+            if self.joined.count() == before {
                 // No single part joins anything: these parts block each other, for example a
                 // drained cable of a drained switch.
                 if parts.is_empty() {
@@ -183,7 +183,7 @@ impl<'a> Resolving<'a> {
 
     /// Whether a cable would join two sets of switches that no cable in use joins.
     fn joins(&self, cable: usize) -> bool {
-        !self.joined.are_joined(self.graph.cables[cable].ends)
+        !self.joined.are_connected(self.graph.cables[cable].ends)
     }
 
     /// The cables that carry packets again if `part` is used, unless another part blocks them.
@@ -195,7 +195,7 @@ impl<'a> Resolving<'a> {
                 };
                 let cables = self.graph.cables_at(switch).iter().copied();
                 let free = cables.filter(|&cable| {
-                    !self.cable_out[cable] && !self.switch_out[self.graph.other(cable, switch)]
+                    !self.cable_out[cable] && !self.switch_out[self.graph.far_end(cable, switch)]
                 });
                 free.collect()
             }

@@ -173,7 +173,7 @@ fn draining_a_leaf_is_refused_unless_its_hosts_are_drained_too() {
     let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&wanted, &fabric, &none) else {
         panic!("its hosts have no other cable");
     };
-    assert_eq!((cut_off.names.len(), cut_off.is_own), (4, false));
+    assert_eq!((cut_off.names.len(), cut_off.includes_manager), (4, false));
     assert!(avoid.is_empty());
     let node = fabric.node_of(leaf).unwrap();
     let hosts = node.cables().map(|(_, there)| there.node);
@@ -184,7 +184,7 @@ fn draining_a_leaf_is_refused_unless_its_hosts_are_drained_too() {
     let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&own, &fabric, &none) else {
         panic!("the subnet manager hangs there");
     };
-    assert!(cut_off.is_own && cut_off.to_string().contains("subnet manager itself"));
+    assert!(cut_off.includes_manager && cut_off.to_string().contains("subnet manager itself"));
 }
 
 #[test]
@@ -407,7 +407,7 @@ fn drained_switch_of_the_manager_excuses_no_other_cut_off() {
         panic!("{refused:?}");
     };
     assert_eq!(cut_off.ports.len(), 4, "the hosts of that leaf");
-    assert!(!cut_off.is_own);
+    assert!(!cut_off.includes_manager);
 }
 
 #[test]

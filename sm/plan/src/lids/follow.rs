@@ -14,7 +14,7 @@ use super::{Claim, Claims, LidPlan, vports, wanted_lmc};
 /// ports at which the fabrics differ. `previous` has the LIDs of the fabric `before`.
 ///
 /// `None` if a full assignment is needed: a port that differs has no claim, holds or had other LIDs
-/// than it claims, or overlaps another port; the table of a switch may be too small; or the
+/// than it claims, or claims LIDs of another port; the table of a switch may be too small; or the
 /// previous assignment had findings.
 pub(crate) fn follow(
     previous: &Arc<LidPlan>,
@@ -38,7 +38,7 @@ pub(crate) fn follow(
     })
 }
 
-/// Assigns LIDs as [`follow`] does, except to virtual ports, which keep theirs.
+/// Assigns LIDs as [`follow`] does, except that virtual ports keep their LIDs.
 fn follow_ports(
     previous: &Arc<LidPlan>,
     before: &Fabric,
@@ -58,13 +58,13 @@ fn follow_ports(
         let mut lost: BTreeSet<PortKey> = old.into_iter().flat_map(ends).collect();
         for key in new.into_iter().flat_map(ends) {
             let at = fabric.find_port(key)?;
-            let known = previous.lids.get(&key).copied();
+            let earlier = previous.lids.get(&key).copied();
             let claim = claim_of(fabric, at, claims, policy)?;
             let same_port = before
                 .find_port(key)
                 .is_some_and(|before_at| before.port(before_at).guid == fabric.port(at).guid);
-            match known {
-                Some(known) if same_port && known == claim => {
+            match earlier {
+                Some(earlier) if same_port && earlier == claim => {
                     lost.remove(&key);
                 }
                 Some(_) => return None,
@@ -81,7 +81,8 @@ fn follow_ports(
     let mut plan = LidPlan::clone(previous);
     plan.lids.retain(|key, _| !vanished.contains(key));
     if !appeared.is_empty() {
-        // A switch that came while a port was away may have no entry for the port's claim.
+        // A switch that appeared while a port was absent may have no table entry for the port's
+        // claimed LIDs.
         let tables = fabric.switches().filter_map(|(_, node)| last_entry(node));
         let smallest = tables.min().unwrap_or(u16::MAX);
         if appeared.values().any(|claim| last_lid(claim) > smallest) {

@@ -2,7 +2,7 @@
 //!
 //! On a fresh fabric the first host of every leaf gets its LID, then the second host of every leaf,
 //! and so on: a fault then changes fewer blocks of the forwarding tables. On any other fabric, the
-//! ports keep their LIDs, even if the order requires others.
+//! ports keep their LIDs, even if these LIDs do not follow the order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ pub(super) struct Layout {
     /// All end ports in order.
     pub(super) ports: Vec<PortRef>,
     /// The lowest LID for ports of nodes other than switches.
-    pub(super) hosts_from: u16,
+    pub(super) first_host_lid: u16,
 }
 
 /// Orders switches by GUID, then for each switch the ports cabled to it by its port numbers, then
@@ -34,7 +34,7 @@ pub(super) fn by_wiring(fabric: &Fabric) -> Layout {
         .filter(|peer| fabric.node(peer.node).kind() != NodeType::Switch);
     Layout {
         ports: switches_first(fabric, cabled),
-        hosts_from: 1,
+        first_host_lid: 1,
     }
 }
 
@@ -43,19 +43,19 @@ pub(super) fn by_wiring(fabric: &Fabric) -> Layout {
 /// `None` if the fabric has no valid switch graph.
 ///
 /// In the table of a switch, entries that go up by one port are then mostly adjacent, and so are
-/// the entries that go down to one subtree. A fault therefore changes fewer blocks, and the loss of
-/// a switch next to the leaves a twentieth of them (`rsm-routing`'s bench `fabric_tree` has the
-/// figures). If such a row of LIDs fills whole blocks, the first row begins at the start of a
-/// block.
+/// the entries that go down to one subtree. A fault therefore changes fewer blocks; the loss of a
+/// switch next to the leaves changes a twentieth as many (`rsm-routing`'s bench `fabric_tree` has
+/// the figures). If the first hosts of all leaves fill at least one block, their LIDs begin at the
+/// start of a block.
 ///
-/// `any` is an assignment with a LID for every port.
-pub(super) fn by_index(
+/// `complete` is an assignment with a LID for every port; the switch graph needs such LIDs.
+pub(super) fn across_leaves(
     fabric: &Fabric,
-    any: &LidPlan,
+    complete: &LidPlan,
     policy: &Policy,
     capacity: u16,
 ) -> Option<Layout> {
-    let topology = topology::build(fabric, any, &BTreeSet::new()).ok()?;
+    let topology = topology::build(fabric, complete, &BTreeSet::new()).ok()?;
     let mut rows: BTreeMap<usize, Vec<PortRef>> = BTreeMap::new();
     for switch in by_subtree(&topology) {
         let Some(node) = fabric.find(topology.switch(switch).guid) else {
@@ -80,11 +80,14 @@ pub(super) fn by_index(
     let switches = ports.iter().take_while(is_switch).count();
     let from = (lids(&ports[..switches]) + 1).next_multiple_of(BLOCK_LIDS);
     let fits = from + lids(&ports[switches..]) <= usize::from(capacity) + 1;
-    let hosts_from = match u16::try_from(from) {
+    let first_host_lid = match u16::try_from(from) {
         Ok(from) if fills_blocks && fits => from,
         _ => 1,
     };
-    Some(Layout { ports, hosts_from })
+    Some(Layout {
+        ports,
+        first_host_lid,
+    })
 }
 
 /// The ports of switches, then `ends`, then all other end ports, each once.
@@ -94,10 +97,10 @@ fn switches_first(fabric: &Fabric, ends: impl Iterator<Item = PortRef>) -> Vec<P
         .end_ports()
         .map(|(at, _)| at)
         .filter(|at| fabric.node(at.node).kind() == NodeType::Switch);
-    let rest = fabric.end_ports().map(|(at, _)| at);
+    let remaining = fabric.end_ports().map(|(at, _)| at);
     switches
         .chain(ends)
-        .chain(rest)
+        .chain(remaining)
         .filter(|&at| seen.insert(at))
         .collect()
 }

@@ -12,14 +12,14 @@
 //!    another manager may assign LIDs as well, these ports get LIDs of a block
 //!    (`assign_with_rights`).
 //!
-//! No LID lies beyond the smallest forwarding table. The table of a switch that is too small for
-//! the LIDs in use does not count, and that switch gets no LID (`table_limit`).
+//! No assigned LID lies beyond the smallest forwarding table. A table that is too small for the
+//! LIDs in use does not count, and its switch gets no LID (`table_limit`).
 //!
 //! An operator can have all LIDs assigned anew (`assign_anew`).
 //!
-//! New LIDs go to switches first. On a fresh fabric, without held or claimed LIDs, the first host
-//! of every leaf switch is next, then the second of every leaf, and so on (`layout`); on any other
-//! fabric, the ports of one switch after the other.
+//! New LIDs go to switches first. On a fresh fabric, without held or claimed LIDs, the first hosts
+//! of all leaf switches come next, then the second hosts of all leaves, and so on (`layout`). On
+//! any other fabric, the ports at one switch come after the ports at another.
 
 mod follow;
 mod layout;
@@ -93,12 +93,13 @@ impl Space {
     }
 
     /// Gives the LIDs of `claim` to the port with index `owner`.
-    fn take(&mut self, claim: Claim, owner: usize) {
+    fn occupy(&mut self, claim: Claim, owner: usize) {
         self.owner[claim.base.index()..][..claim.lmc.lids() as usize].fill(owner as u32 + 1);
     }
 
-    /// The lowest free aligned range from `from` on; `None` if there is none.
-    fn next(&self, from: u16, lmc: Lmc, reserved_too: bool) -> Option<Claim> {
+    /// The lowest free aligned range from `from` on, without reserved LIDs unless `allow_reserved`;
+    /// `None` if there is none.
+    fn lowest_free(&self, from: u16, lmc: Lmc, allow_reserved: bool) -> Option<Claim> {
         let count = lmc.lids();
         let mut base = u32::from(from.max(count)).next_multiple_of(u32::from(count));
         while base + u32::from(count) - 1 <= u32::from(self.last) {
@@ -108,7 +109,7 @@ impl Space {
             };
             let range = base as usize..(base + u32::from(count)) as usize;
             if self.is_free(claim)
-                && (reserved_too || !self.reserved[range].iter().any(|&taken| taken))
+                && (allow_reserved || !self.reserved[range].iter().any(|&taken| taken))
             {
                 return Some(claim);
             }
@@ -152,21 +153,21 @@ pub(crate) fn assign_anew(fabric: &Fabric, policy: &Policy) -> LidPlan {
     plan
 }
 
-/// Assigns LIDs to every end port as on a fresh fabric: in the order of [`layout::by_index`], or in
-/// the order of the cabling if some port gets no LID or the fabric has no valid switch graph.
+/// Assigns LIDs to every end port as on a fresh fabric: in the order of [`layout::across_leaves`],
+/// or in the order of the cabling if some port gets no LID or the fabric has no valid switch graph.
 fn assign_ports_anew(fabric: &Fabric, policy: &Policy) -> LidPlan {
     let plan = assign_by(&layout::by_wiring(fabric), fabric, None, policy);
     if !plan.left_out.is_empty() {
         return plan;
     }
     let last = TableLimit::of(fabric, None).last;
-    match layout::by_index(fabric, &plan, policy, last) {
+    match layout::across_leaves(fabric, &plan, policy, last) {
         Some(layout) => assign_by(&layout, fabric, None, policy),
         None => plan,
     }
 }
 
-/// Assigns LIDs in the order of `layout`. Without `known`, neither claims nor held LIDs count.
+/// Assigns LIDs in the order of `layout`. `None` as `known` ignores claims and held LIDs.
 fn assign_by(
     layout: &Layout,
     fabric: &Fabric,
@@ -196,7 +197,7 @@ fn assign_by(
         reserve_for_absent(fabric, claims, &mut space);
     }
     let block = known.and_then(|(_, rights)| rights.block);
-    give_new(fabric, layout, policy, block, &mut space, &mut plan);
+    assign_new(fabric, layout, policy, block, &mut space, &mut plan);
     if !plan.left_out.is_empty() {
         let names: Vec<String> = plan
             .left_out
@@ -233,7 +234,7 @@ fn without(layout: &Layout, fabric: &Fabric, switches: &BTreeSet<Guid>) -> Layou
     let is_in = |at: &&PortRef| !switches.contains(&fabric.key(**at).node);
     Layout {
         ports: layout.ports.iter().filter(is_in).copied().collect(),
-        hosts_from: layout.hosts_from,
+        first_host_lid: layout.first_host_lid,
     }
 }
 
@@ -247,8 +248,8 @@ fn wanted_lmc(fabric: &Fabric, at: PortRef, policy: &Policy) -> Lmc {
     }
 }
 
-/// This manager's port, with its index in `ports` and its claim, if the manager has a floating LID,
-/// its port holds another LID, and no other port has a right to the claimed LID.
+/// This manager's port, with its index in `ports` and its claim. `None` unless the manager has a
+/// floating LID, its port holds another LID, and no other port has a right to the claimed LID.
 fn floating(
     fabric: &Fabric,
     ports: &[PortRef],
@@ -308,13 +309,13 @@ fn keep_held(
             ..claim
         };
         if space.is_free(claim) {
-            space.take(claim, index);
+            space.occupy(claim, index);
             kept.push((index, at, claim));
             holders.retain(|holder| holder.index != index);
         }
     }
-    // Each port's base LID comes first, then the rest of its LMC range: the range of one port must
-    // not take a LID that another port holds.
+    // The base LIDs of all ports come before the other LIDs of their LMC ranges: the range of one
+    // port must not take a LID that another port holds.
     for Holder {
         guid,
         index,
@@ -328,7 +329,7 @@ fn keep_held(
             lmc: Lmc::ZERO,
         };
         if space.is_free(claim) {
-            space.take(claim, index);
+            space.occupy(claim, index);
             kept.push((index, at, claim));
             continue;
         }
@@ -342,7 +343,7 @@ fn keep_held(
             FindingKind::LidConflict,
             Subject::Port(fabric.key(at)),
             Severity::Warning,
-            format!("{} ({guid}) held LID {base}, which another port has the better right to or no switch can forward to; it gets a new one", fabric.port_name(fabric.key(at))),
+            format!("{} ({guid}) held LID {base}, but another port has the stronger right to this LID, or no switch can forward to it; the port gets a new LID", fabric.port_name(fabric.key(at))),
         ));
     }
     for (index, at, claim) in kept {
@@ -356,12 +357,12 @@ fn keep_held(
             plan.findings.push(lmc_not_applied(fabric, at, full));
             claim
         };
-        space.take(claim, index);
+        space.occupy(claim, index);
         plan.lids.insert(fabric.key(at), claim);
     }
 }
 
-/// A port with a LID that it keeps, unless another port has the better right to it.
+/// A port with a LID that it keeps, unless another port has the stronger right to the LID.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Holder {
     right: Right,
@@ -399,14 +400,14 @@ fn holders(fabric: &Fabric, ports: &[PortRef], claims: &Claims, rights: &LidRigh
 fn lmc_not_applied(fabric: &Fabric, at: PortRef, full: Claim) -> Finding {
     let (key, Claim { base, lmc }) = (fabric.key(at), full);
     let text = format!(
-        "{} keeps LID {base} with LMC 0: with LMC {lmc} it would have to move",
+        "{} keeps LID {base} with LMC 0: with LMC {lmc}, the port would have to move to other LIDs",
         fabric.port_name(key)
     );
     let kind = FindingKind::LmcNotApplied;
     Finding::new(kind, Subject::Port(key), Severity::Info, text)
 }
 
-/// Gives ports without a LID the LIDs that they claim, if these are free.
+/// Gives ports without a LID the LIDs that they claim, if these LIDs are free.
 fn restore_claimed(
     fabric: &Fabric,
     ports: &[PortRef],
@@ -427,7 +428,7 @@ fn restore_claimed(
             lmc: wanted_lmc(fabric, at, policy),
         };
         if space.is_free(full) {
-            space.take(full, index);
+            space.occupy(full, index);
             plan.lids.insert(fabric.key(at), full);
         }
     }
@@ -451,9 +452,9 @@ fn reserve_for_absent(fabric: &Fabric, claims: &Claims, space: &mut Space) {
     }
 }
 
-/// Assigns new LIDs to all ports without one. If no LID is left for a port, it is recorded in
+/// Assigns new LIDs to all ports without a LID. A port for which no LID is left is recorded in
 /// `left_out`.
-fn give_new(
+fn assign_new(
     fabric: &Fabric,
     layout: &Layout,
     policy: &Policy,
@@ -471,18 +472,18 @@ fn give_new(
         let lmc = wanted_lmc(fabric, at, policy);
         let lowest = match fabric.node(at.node).kind() {
             NodeType::Switch => 1,
-            _ => layout.hosts_from,
+            _ => layout.first_host_lid,
         };
         let searches = block.into_iter().chain([(1, false), (1, true)]);
-        let found = { searches }.find_map(|(from, reserved_too)| {
-            let cursor = cursors.entry((lmc, (from, reserved_too))).or_insert(from);
-            let claim = space.next(lowest.max(*cursor), lmc, reserved_too)?;
+        let found = { searches }.find_map(|(from, allow_reserved)| {
+            let cursor = cursors.entry((lmc, (from, allow_reserved))).or_insert(from);
+            let claim = space.lowest_free(lowest.max(*cursor), lmc, allow_reserved)?;
             *cursor = claim.base.0;
             Some(claim)
         });
         match found {
             Some(claim) => {
-                space.take(claim, index);
+                space.occupy(claim, index);
                 plan.lids.insert(fabric.key(at), claim);
             }
             None => plan.left_out.push(at),

@@ -8,8 +8,8 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::Claims;
 
-/// The LIDs that switches can forward to, and the switches whose tables are too small for those in
-/// use.
+/// The LIDs that switches can forward to, and the switches whose tables are too small for the LIDs
+/// in use.
 pub(super) struct TableLimit {
     /// The highest LID to assign.
     pub(super) last: u16,
@@ -78,9 +78,9 @@ impl TableLimit {
         let finding = |node: &Node| {
             let last = last_entry(node)?;
             let text = format!(
-                "{} forwards to LIDs up to {last} only, and {} ports have higher ones: it gets no \
-                 LID and no routes, and what is connected by it alone is cut off; replace the \
-                 switch, or let all ports get new LIDs (lids.reassign)",
+                "{} forwards to LIDs up to {last} only, and {} ports have higher LIDs: the switch \
+                 gets no LID and no routes, and nodes that only it connects are cut off; replace \
+                 the switch, or let all ports get new LIDs (lids.reassign)",
                 node.name(),
                 self.ports_above(last),
             );
@@ -92,7 +92,7 @@ impl TableLimit {
     }
 }
 
-/// The last LID of each end port that claims or holds one.
+/// The last LID of each end port that claims or holds LIDs.
 fn last_lids(fabric: &Fabric, claims: &Claims) -> impl Iterator<Item = u16> {
     fabric.end_ports().filter_map(|(_, port)| {
         let claimed = claims.get(&port.guid);

@@ -33,9 +33,9 @@ struct Candidate<'a> {
     vport: &'a VPort,
 }
 
-/// Assigns LIDs to all virtual ports, and replaces those in `plan`. New LIDs begin at `block`, if
-/// it is given, while there is room above it. Without `claims`, no claimed LID is restored or
-/// reserved.
+/// Assigns LIDs to all virtual ports, and replaces the LIDs of virtual ports in `plan`. New LIDs
+/// begin at `block`, if given, while there is room above it. Without `claims`, no claimed LID is
+/// restored or reserved.
 pub(super) fn assign(
     fabric: &Fabric,
     claims: Option<&Claims>,
@@ -65,14 +65,14 @@ pub(super) fn assign(
         .collect();
     holders.sort_unstable_by_key(|&(rank, guid, one)| (rank, guid, one.key));
     for (_, _, one) in holders {
-        if space.take(one.vport.info.lid()) {
+        if space.occupy(one.vport.info.lid()) {
             given.insert(one.key, one.vport.info.lid());
         }
     }
     for one in &own {
         if !given.contains_key(&one.key)
             && let Some(lid) = claim_of(one)
-            && space.take(lid)
+            && space.occupy(lid)
         {
             given.insert(one.key, lid);
         }
@@ -87,8 +87,8 @@ pub(super) fn assign(
             continue;
         }
         match block
-            .and_then(|block| space.next_from(block))
-            .or_else(|| space.next())
+            .and_then(|block| space.lowest_free_from(block))
+            .or_else(|| space.lowest_free())
         {
             Some(lid) => {
                 given.insert(one.key, lid);
@@ -161,8 +161,8 @@ fn beyond_the_last_index(fabric: &Fabric) -> Vec<Finding> {
         .map(|(key, top)| {
             let name = fabric.port_name(key);
             let text = format!(
-                "{name} has virtual ports up to index {top}: those from {INDICES_MAX} on stay \
-                 as they are; let the host use lower indices"
+                "{name} has virtual ports up to index {top}: rsm does not set up virtual ports from \
+                 index {INDICES_MAX} on; let the host use lower indices"
             );
             let kind = FindingKind::Incomplete;
             Finding::new(kind, Subject::Port(key), Severity::Warning, text)
@@ -189,8 +189,8 @@ fn exhausted(fabric: &Fabric, left_out: &[VPortKey]) -> Option<Finding> {
         Subject::Subnet,
         Severity::Error,
         format!(
-            "no LID is left for {} virtual ports that need their own: {}{more}; they stay down; let \
-             the adapters share the LID of their port, or split the subnet",
+            "no LID is left for {} virtual ports that need their own: {}{more}; these virtual ports \
+             stay down; let the adapters share the LID of their port, or split the subnet",
             left_out.len(),
             names.join(", ")
         ),
@@ -234,7 +234,7 @@ impl Space {
     }
 
     /// Takes a LID. Returns whether it was free.
-    fn take(&mut self, lid: Lid) -> bool {
+    fn occupy(&mut self, lid: Lid) -> bool {
         let slot = self.taken.get_mut(lid.index()).filter(|_| lid.is_unicast());
         slot.is_some_and(|taken| !std::mem::replace(taken, true))
     }
@@ -253,7 +253,7 @@ impl Space {
     }
 
     /// The lowest free LID from `block` on that is not reserved; `None` if there is none.
-    fn next_from(&mut self, block: Lid) -> Option<Lid> {
+    fn lowest_free_from(&mut self, block: Lid) -> Option<Lid> {
         let is_free = |&lid: &usize| !self.taken[lid] && !self.reserved[lid];
         let lid = (block.index()..self.taken.len()).find(is_free)?;
         self.taken[lid] = true;
@@ -261,12 +261,12 @@ impl Space {
     }
 
     /// The lowest free LID; reserved LIDs come last. `None` if all LIDs are taken.
-    fn next(&mut self) -> Option<Lid> {
-        for reserved_too in [false, true] {
-            let from = self.cursors[usize::from(reserved_too)];
+    fn lowest_free(&mut self) -> Option<Lid> {
+        for allow_reserved in [false, true] {
+            let from = self.cursors[usize::from(allow_reserved)];
             let found = (from..self.taken.len())
-                .find(|&lid| !self.taken[lid] && (reserved_too || !self.reserved[lid]));
-            self.cursors[usize::from(reserved_too)] = found.unwrap_or(self.taken.len());
+                .find(|&lid| !self.taken[lid] && (allow_reserved || !self.reserved[lid]));
+            self.cursors[usize::from(allow_reserved)] = found.unwrap_or(self.taken.len());
             if let Some(lid) = found {
                 self.taken[lid] = true;
                 return Some(Lid(lid as u16));

@@ -8,8 +8,8 @@ use rsm_model::mft_image::HeldMasks;
 use rsm_routing::mcast::{BasisDelta, Mft};
 use rsm_routing::topology::{SwitchIdx, Topology};
 
-/// Held and planned table of each switch, by its number, if they were found equal; `None`
-/// otherwise. Two tables at the same addresses need no second comparison.
+/// Held and planned table of each switch, by the number of the switch; `None` if the two tables
+/// differ. Tables at the same addresses need no second comparison.
 #[derive(Debug)]
 pub(super) struct Agreed(Vec<Option<(Arc<Mft>, Arc<Mft>)>>);
 
@@ -19,8 +19,8 @@ impl Agreed {
         Agreed(vec![None; switches])
     }
 
-    /// Compares the tables in `held` and `planned`, by switch number. `delta` leads from the switch
-    /// numbers of `self` to the new ones. The second value has the multicast LIDs that differ.
+    /// Compares the tables in `held` and `planned`, by switch number. `delta` maps the switch
+    /// numbers of `self` to the new numbers. Also returns the multicast LIDs whose entries differ.
     pub(super) fn follow(
         &self,
         delta: &BasisDelta,
@@ -49,7 +49,7 @@ impl Agreed {
 
 /// The table that each switch of `topology` holds, by its number; empty if it is not known.
 pub(super) fn held_by_switch(topology: &Topology, held: &HeldMasks) -> Vec<Arc<Mft>> {
-    let nothing = Arc::new(Mft::default());
+    let empty = Arc::new(Mft::default());
     let mut held = held.by_switch.iter().peekable();
     let switches = topology.switches().iter();
     // Both lists are in the order of GUIDs.
@@ -57,7 +57,7 @@ pub(super) fn held_by_switch(topology: &Topology, held: &HeldMasks) -> Vec<Arc<M
         .map(|switch| {
             while held.next_if(|(guid, _)| **guid < switch.guid).is_some() {}
             let found = held.next_if(|(guid, _)| **guid == switch.guid);
-            found.map_or_else(|| nothing.clone(), |(_, masks)| masks.clone())
+            found.map_or_else(|| empty.clone(), |(_, masks)| masks.clone())
         })
         .collect()
 }

@@ -86,9 +86,9 @@ impl Base {
         })
     }
 
-    /// Updates `known`, the group of the members `before` on the base `earlier`, to `members` on
-    /// this base. Returns the result of [`Base::members`], with switches numbered as in `topology`;
-    /// `None` if it is unchanged.
+    /// Updates `known`, the group that `before` has on the base `earlier`, to `members` on this
+    /// base. Returns the result of [`Base::members`], with switches numbered as in `topology`;
+    /// `None` if no member has changed.
     pub(super) fn follow_members(
         &self,
         topology: &Topology,
@@ -97,9 +97,9 @@ impl Base {
         delta: &BaseDelta,
     ) -> Option<Vec<Member>> {
         let mut differing = members.differing(before);
-        let takes_part =
+        let is_member =
             |guid: &&Guid| members.ports.contains_key(guid) || before.ports.contains_key(guid);
-        differing.extend(delta.moved.iter().filter(takes_part));
+        differing.extend(delta.moved.iter().filter(is_member));
         let of = |base: &Base, members: &GroupMembers| -> BTreeSet<Member> {
             let found = differing.iter().filter_map(|&guid| {
                 let &receives = members.ports.get(&guid)?;

@@ -1,8 +1,8 @@
 //! The multicast part of a plan: one tree for each multicast LID, on the unicast routes of the same
 //! plan.
 //!
-//! Planning follows what changed since the previous plan: fabric, orientation, members and held
-//! tables. A tree that no change concerns is kept, without another proof.
+//! Planning follows the changes since the previous plan: of the fabric, the orientation, the
+//! members and the held tables. A tree that no change concerns is kept, without another proof.
 //!
 //! Until the SA has reported the members, a plan has no multicast part, and multicast tables keep
 //! their content. The SA reports the service levels of groups together with the members: if routes
@@ -87,7 +87,7 @@ impl Multicast {
         }
         let text = format!(
             "{} members of multicast LIDs {} get no packets: their switches have no multicast table entries for them, or \
-             no tree to them is free of credit loops on the lanes of their service levels",
+             no tree to them is free of credit loops on the VLs of their service levels",
             self.report.unserved,
             shorten(&mlids)
         );
@@ -97,12 +97,12 @@ impl Multicast {
 }
 
 /// Maximum number of multicast LIDs that a finding names.
-const SHOWN: usize = 8;
+const MLIDS_SHOWN: usize = 8;
 
-/// Lists the first [`SHOWN`] names and the number of the others.
+/// Lists the first [`MLIDS_SHOWN`] names, and counts the others.
 fn shorten(names: &[String]) -> String {
-    let shown = names[..names.len().min(SHOWN)].join(", ");
-    match names.len().checked_sub(SHOWN) {
+    let shown = names[..names.len().min(MLIDS_SHOWN)].join(", ");
+    match names.len().checked_sub(MLIDS_SHOWN) {
         None | Some(0) => shown,
         Some(more) => format!("{shown} and {more} more"),
     }
@@ -129,13 +129,13 @@ pub(super) struct MulticastJob<'a> {
     pub(super) unicast_follows: bool,
     pub(super) groups: &'a Arc<GroupSet>,
     pub(super) held: &'a HeldMasks,
-    /// The multicast part of the previous plan; the reason if it cannot be followed.
+    /// The multicast part of the previous plan, or the reason why planning cannot follow it.
     pub(super) previous: Result<&'a Multicast, &'static str>,
 }
 
 /// The result of multicast planning.
 pub(super) struct MulticastOutcome {
-    /// The trees of all groups, proved; the proof's report if it failed.
+    /// The proved trees of all groups, or the report of the failed proof.
     pub(super) multicast: Result<Multicast, Box<MulticastReport>>,
     /// Why all trees were planned anew; `None` if the previous plan was followed.
     pub(super) whole: Option<&'static str>,
@@ -228,7 +228,7 @@ fn follow(
 ) -> Result<Planned, &'static str> {
     let (base, delta) = follow_base(job, previous)?;
     let earlier = Earlier::new(&previous.trees, &previous.tables, &delta.basis);
-    let (agreed, held_otherwise) = previous.agreed.follow(&delta.basis, held, &earlier.tables);
+    let (agreed, differing_held) = previous.agreed.follow(&delta.basis, held, &earlier.tables);
     let groups = follow_groups(job, previous, &base, &earlier, &delta);
     let Followed {
         trees,
@@ -238,7 +238,7 @@ fn follow(
         &trees_job(job, &base, &groups, &held_masks(held)),
         &delta.basis,
         earlier,
-        &held_otherwise,
+        &differing_held,
     )?;
     Ok(Planned {
         report: prove(job, &trees, Some(&concerned)),
@@ -246,7 +246,7 @@ fn follow(
         trees,
         tables,
         agreed,
-        concerned: Some(&concerned | &held_otherwise),
+        concerned: Some(&concerned | &differing_held),
     })
 }
 
@@ -319,7 +319,7 @@ fn trees_job<'a>(
     }
 }
 
-/// The masks in the tables `held`, which have one item for each switch.
+/// The masks in the tables `held`, which has one table for each switch.
 fn held_masks(held: &[Arc<Mft>]) -> impl Fn(SwitchIdx, Lid) -> PortMask + Sync + '_ {
     |switch, mlid| held[switch.index()].mask(mlid)
 }
@@ -331,8 +331,8 @@ fn prove(job: &MulticastJob<'_>, trees: &Trees, only: Option<&BTreeSet<Lid>>) ->
     verify_multicast(job.topology, routes, order, trees, only)
 }
 
-/// The masks that switches hold, by multicast LID, and sorted by switch for each LID. If `only` is
-/// given, other LIDs are left out.
+/// The masks that switches hold, by multicast LID, and sorted by switch for each LID. With `only`,
+/// other LIDs are omitted.
 pub(super) fn masks_by_mlid(
     topology: &Topology,
     held: &HeldMasks,

@@ -52,35 +52,35 @@ impl Places {
         if self.is_ambiguous {
             return Err(AMBIGUOUS);
         }
-        let (mut left, mut taken) = (BTreeMap::new(), BTreeMap::new());
+        let (mut vanished, mut appeared) = (BTreeMap::new(), BTreeMap::new());
         for switch in after.indices() {
             let old = delta.earlier(switch);
-            let then = old.map_or(&[][..], |old| before.destinations_of(old));
-            let now = after.destinations_of(switch);
+            let ends_before = old.map_or(&[][..], |old| before.destinations_of(old));
+            let ends_after = after.destinations_of(switch);
             let key = |end: &Destination| (end.guid, end.port);
-            if !then.iter().map(key).eq(now.iter().map(key)) {
-                left.extend(old.into_iter().flat_map(|old| places(before, old)));
+            if !ends_before.iter().map(key).eq(ends_after.iter().map(key)) {
+                vanished.extend(old.into_iter().flat_map(|old| places(before, old)));
                 for (guid, place) in places(after, switch) {
-                    if taken.insert(guid, place).is_some() {
+                    if appeared.insert(guid, place).is_some() {
                         return Err(AMBIGUOUS);
                     }
                 }
             }
         }
         let gone = before.indices().filter(|&old| delta.number(old).is_none());
-        left.extend(gone.flat_map(|old| places(before, old)));
-        if taken
+        vanished.extend(gone.flat_map(|old| places(before, old)));
+        if appeared
             .keys()
-            .any(|guid| !left.contains_key(guid) && self.find(*guid).is_some())
+            .any(|guid| !vanished.contains_key(guid) && self.find(*guid).is_some())
         {
             return Err(AMBIGUOUS);
         }
-        let guids: BTreeSet<Guid> = left.keys().chain(taken.keys()).copied().collect();
-        let differs = |guid: &Guid| left.get(guid) != taken.get(guid);
+        let guids: BTreeSet<Guid> = vanished.keys().chain(appeared.keys()).copied().collect();
+        let differs = |guid: &Guid| vanished.get(guid) != appeared.get(guid);
         let differing: BTreeSet<Guid> = guids.into_iter().filter(differs).collect();
         let mut moved = self.moved.clone();
         for &guid in &differing {
-            let place = taken.get(&guid).copied();
+            let place = appeared.get(&guid).copied();
             if self.listed.get(&guid).copied() == place {
                 moved.remove(&guid);
             } else {

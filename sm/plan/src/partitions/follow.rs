@@ -12,10 +12,10 @@ use super::members::EndPorts;
 use super::{Assignment, PartitionPlan, vports};
 use crate::policy::Policy;
 
-/// Assigns the partitions of `fabric`, with the result of [`assign`](super::assign). `previous` are
-/// the partitions of the fabric and policy `before`. Reads only the ports of rewired nodes, the
-/// ports at the other ends of their cables, and the port GUIDs in `members`, whose rules differ
-/// between the two policies.
+/// Assigns the partitions of `fabric`, with the same result as [`assign`](super::assign).
+/// `previous` are the partitions of the fabric and policy `before`. Reads only the ports of rewired
+/// nodes, the ports at the other ends of their cables, and the port GUIDs in `members`, whose rules
+/// differ between the two policies.
 ///
 /// `None` if the change may affect other ports: the previous or the new partitions have findings,
 /// the subnet manager has moved, or enforcement starts or ends.
@@ -56,26 +56,27 @@ pub(crate) fn follow(
         ports.filter(|&at| is_end_port(fabric, at)).collect()
     };
     let ports_before = EndPorts::of(before, ends(before));
-    let had = Assignment::new(before, before_policy).give(&ports_before);
+    let partitioned_before = Assignment::new(before, before_policy).assign_tables(&ports_before);
     let mut assignment = Assignment::new(fabric, policy);
     let ports = EndPorts::of(fabric, ends(fabric));
-    let has = assignment.give(&ports);
-    let partitioned_ports = previous.partitioned_ports.checked_sub(had)? + has;
+    let partitioned_after = assignment.assign_tables(&ports);
+    let partitioned_ports =
+        previous.partitioned_ports.checked_sub(partitioned_before)? + partitioned_after;
     if (partitioned_ports > 0) != (previous.partitioned_ports > 0) {
         return None;
     }
     if partitioned_ports > 0 {
         assignment.enforce(&ports);
     }
-    let given = assignment.finish();
-    if !given.findings.is_empty() {
+    let assigned = assignment.finish();
+    if !assigned.findings.is_empty() {
         return None;
     }
     let is_as_before = partitioned_ports == previous.partitioned_ports
         && concerned.iter().all(|port| {
-            given.tables.get(port) == previous.tables.get(port)
-                && given.enforced.get(port) == previous.enforced.get(port)
-                && given
+            assigned.tables.get(port) == previous.tables.get(port)
+                && assigned.enforced.get(port) == previous.enforced.get(port)
+                && assigned
                     .vports
                     .range(VPortKey::all_of(*port))
                     .eq(previous.vports.range(VPortKey::all_of(*port)))
@@ -85,22 +86,22 @@ pub(crate) fn follow(
     }
     let mut plan = PartitionPlan::clone(previous);
     plan.partitioned_ports = partitioned_ports;
-    replace(&mut plan.tables, &concerned, given.tables);
-    replace(&mut plan.enforced, &concerned, given.enforced);
-    vports::replace(&mut plan.vports, concerned, given.vports);
+    replace(&mut plan.tables, &concerned, assigned.tables);
+    replace(&mut plan.enforced, &concerned, assigned.enforced);
+    vports::replace(&mut plan.vports, concerned, assigned.vports);
     Some(Arc::new(plan))
 }
 
-/// Replaces the entries of the ports `concerned` in `map` by `given`.
+/// Replaces the entries of the ports `concerned` in `map` by `assigned`.
 fn replace<T>(
     map: &mut BTreeMap<PortKey, T>,
     concerned: &BTreeSet<PortKey>,
-    given: BTreeMap<PortKey, T>,
+    assigned: BTreeMap<PortKey, T>,
 ) {
     for port in concerned {
         map.remove(port);
     }
-    map.extend(given);
+    map.extend(assigned);
 }
 
 /// The ports of a node, and the ports at the other ends of its cables. If such a cable leads to a

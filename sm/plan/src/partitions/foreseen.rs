@@ -59,8 +59,8 @@ fn holds(fabric: &Fabric, plan: &PartitionPlan, at: PortRef, base: u16) -> bool 
     table.is_some_and(|table| table.iter().any(|key| key.is_valid() && key.base() == base))
 }
 
-/// Names up to [`PORTS_SHOWN`] of `ports`, and counts the rest.
-pub(super) fn named(ports: &[String]) -> String {
+/// Lists the first [`PORTS_SHOWN`] of `ports`, and counts the others.
+pub(super) fn list_names(ports: &[String]) -> String {
     let shown = ports.iter().take(PORTS_SHOWN).cloned();
     let shown = shown.collect::<Vec<_>>().join(", ");
     match ports.len().saturating_sub(PORTS_SHOWN) {
@@ -91,8 +91,8 @@ fn too_fast(
     }
     let text = format!(
         "partition `{}` ({}): {} cannot join its broadcast group, which has a rate of {} (code {}) and an MTU of {} bytes (code \
-         {}): {}; they have no IP over InfiniBand there; give the partition a lower `rate` or a smaller `mtu`, or exchange what \
-         makes these links slow",
+         {}): {}; IP over InfiniBand does not work there for these ports; give the partition a lower `rate` or a smaller `mtu`, or \
+         replace the hardware that makes these links slow",
         partition.name,
         partition.p_key,
         count(slow.len(), "port", "ports"),
@@ -100,13 +100,13 @@ fn too_fast(
         group.rate,
         group.mtu.bytes().unwrap_or_default(),
         group.mtu.code(),
-        named(&slow),
+        list_names(&slow),
     );
     Some(warning(FindingKind::PartitionTooFast, text))
 }
 
-/// Text about the rate or MTU of a group that the link of a port does not reach; `None` if the link
-/// reaches both, or is not up.
+/// The rate or MTU of a port's link as text, if it is below that of the group. `None` if the link
+/// reaches rate and MTU, or is not up.
 fn shortcoming(fabric: &Fabric, at: PortRef, group: &PartitionGroup) -> Option<String> {
     let info = fabric.port(at).info.as_ref()?;
     let rate = Rate::of_link(info.link_rate()?);
@@ -125,8 +125,8 @@ fn shortcoming(fabric: &Fabric, at: PortRef, group: &PartitionGroup) -> Option<S
     (mtu.code() < group.mtu.code()).then(|| format!("{bytes} bytes"))
 }
 
-/// Findings about partitions with at least two members, all of them limited. If a rule gives full
-/// membership, even to an absent port, there is no finding.
+/// Findings about partitions with at least two members, all of them limited. A partition in which a
+/// rule gives full membership, even to an absent port, has no finding.
 fn limited_only(
     fabric: &Fabric,
     hosts: &[PortRef],
@@ -145,12 +145,12 @@ fn limited_only(
             .map(|at| fabric.port_name(fabric.key(*at)))
             .collect();
         let text = format!(
-            "partition `{}` ({}): all {} members are limited members, and limited members do not talk with each other: none of \
-             them reaches another there; make at least one a full member (`=full` in partitions.conf, `rsmctl partition add`): {}",
+            "partition `{}` ({}): all {} members are limited members, which cannot communicate with each other in the \
+             partition; make at least one a full member (`=full` in partitions.conf, `rsmctl partition add`): {}",
             partition.name,
             partition.p_key,
             members.len(),
-            named(&members),
+            list_names(&members),
         );
         (members.len() > 1).then(|| warning(FindingKind::PartitionLimitedOnly, text))
     });
@@ -224,9 +224,9 @@ fn node_guid(
         .collect();
     let name = partitions.find(p_key).map_or("", |found| &found.name);
     let text = format!(
-        "partition `{name}` ({p_key}): its member {guid} is a {kind} and not a port GUID: no port is a member by it; write the GUID of \
-         the port instead: {}",
-        named(&guids)
+        "partition `{name}` ({p_key}): its member {guid} is a {kind} and not a port GUID, so it makes no port a member; write the \
+         GUID of the port instead: {}",
+        list_names(&guids)
     );
     warning(FindingKind::PartitionNodeGuid, text)
 }

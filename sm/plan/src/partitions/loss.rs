@@ -1,4 +1,5 @@
-//! The partners that ports lose by a change of partitions.
+//! The partners that ports lose by a change of partitions: the ports with which they can no longer
+//! communicate.
 //!
 //! The core refuses a change by which ports lose partners until the operator accepts the loss;
 //! `docs/guards.md` lists the guards of each call.
@@ -10,7 +11,7 @@ use rsm_ids::Guid;
 use rsm_mad::wire::attr::{NodeType, PKey};
 use rsm_model::fabric::{Fabric, PortRef};
 
-use super::members::{EndPorts, Wanted};
+use super::members::{EndPorts, WantedKeys};
 use super::with_rules;
 
 /// The partners that ports of `fabric` lose in the partition `p_key` when the partitions `after`
@@ -21,46 +22,46 @@ pub fn loss_between(
     before: &Partitions,
     after: &Partitions,
 ) -> PartitionLoss {
-    let ends = Ends::of(fabric);
+    let ports = AllPorts::of(fabric);
     let of_key = |partitions: &Partitions| {
-        let wanted = ends.members(partitions, |rule| rule.p_key.base() == p_key.base());
+        let wanted = ports.members(partitions, |rule| rule.p_key.base() == p_key.base());
         let wanted = wanted.iter();
-        wanted.map(Standing::of).collect::<Vec<_>>()
+        wanted.map(PortMembership::of).collect::<Vec<_>>()
     };
-    let moves: Vec<MembershipChange> = of_key(before).into_iter().zip(of_key(after)).collect();
+    let changes: Vec<MembershipChange> = of_key(before).into_iter().zip(of_key(after)).collect();
     let mut counts: BTreeMap<MembershipChange, u64> = BTreeMap::new();
-    for (_, &move_) in ends.hosts(&moves) {
-        *counts.entry(move_).or_default() += 1;
+    for (_, &change) in ports.hosts(&changes) {
+        *counts.entry(change).or_default() += 1;
     }
-    let loses = |one: MembershipChange| {
+    let loses_partners = |one: MembershipChange| {
         let other = |(&other, &count): (&MembershipChange, &u64)| {
             is_lost(one, other) && count > u64::from(one == other)
         };
         counts.iter().any(other)
     };
-    let losing: Vec<usize> = ends
-        .hosts(&moves)
-        .filter(|&(_, &one)| loses(one))
+    let losing: Vec<usize> = ports
+        .hosts(&changes)
+        .filter(|&(_, &one)| loses_partners(one))
         .map(|(index, _)| index)
         .collect();
     PartitionLoss {
-        changed: moves
+        changed: changes
             .iter()
             .filter(|(before, after)| before != after)
             .count(),
         ports: losing.len(),
-        isolated: ends.isolated(&losing, after),
+        isolated: ports.isolated(&losing, after),
         pairs: lost_pairs(&counts),
         names: losing
             .iter()
             .take(PartitionLoss::NAMES_MAX)
-            .map(|&index| ends.name(index))
+            .map(|&index| ports.name(index))
             .collect(),
     }
 }
 
-/// The partitions, ascending by P_Key, in which ports lose partners when `after` replaces `before`,
-/// each with the loss.
+/// The partitions in which ports lose partners when `after` replaces `before`, each with the loss;
+/// ascending by P_Key.
 pub fn all_losses(
     fabric: &Fabric,
     before: &Partitions,
@@ -73,10 +74,10 @@ pub fn all_losses(
     };
     let all = before.rules.iter().chain(&after.rules);
     let bases: BTreeSet<u16> = all.map(|rule| rule.p_key.base()).collect();
-    let alike = before.allow_both == after.allow_both;
+    let same_allow_both = before.allow_both == after.allow_both;
     let changed = bases
         .into_iter()
-        .filter(|&base| !alike || of_key(before, base) != of_key(after, base));
+        .filter(|&base| !same_allow_both || of_key(before, base) != of_key(after, base));
     let losses = changed.map(|base| {
         let p_key = PKey(base);
         (p_key, loss_between(fabric, p_key, before, after))
@@ -84,9 +85,9 @@ pub fn all_losses(
     losses.filter(|(_, loss)| !loss.is_none()).collect()
 }
 
-/// A port's membership in a partition, which decides with which ports it can communicate.
+/// A port's membership in a partition, which decides with which members the port can communicate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Standing {
+enum PortMembership {
     /// Not a member.
     None,
     /// A limited member, which communicates with full members only.
@@ -96,23 +97,23 @@ enum Standing {
 }
 
 /// Membership of a port before and after a change.
-type MembershipChange = (Standing, Standing);
+type MembershipChange = (PortMembership, PortMembership);
 
-impl Standing {
-    /// Membership according to the keys of one partition; a port with both keys communicates as a
+impl PortMembership {
+    /// Membership according to the port's keys of one partition. A port with both keys counts as a
     /// full member.
-    fn of(wanted: &Wanted) -> Standing {
+    fn of(wanted: &WantedKeys) -> PortMembership {
         let keys = wanted.keys.iter();
-        let standings = keys.map(|key| match key.is_full() {
-            true => Standing::Full,
-            false => Standing::Limited,
+        let memberships = keys.map(|key| match key.is_full() {
+            true => PortMembership::Full,
+            false => PortMembership::Limited,
         });
-        standings.max().unwrap_or(Standing::None)
+        memberships.max().unwrap_or(PortMembership::None)
     }
 
     /// Whether ports with these memberships can communicate.
-    fn communicates_with(self, other: Standing) -> bool {
-        self.min(other) != Standing::None && self.max(other) == Standing::Full
+    fn communicates_with(self, other: PortMembership) -> bool {
+        self.min(other) != PortMembership::None && self.max(other) == PortMembership::Full
     }
 }
 
@@ -135,7 +136,7 @@ fn lost_pairs(counts: &BTreeMap<MembershipChange, u64>) -> u64 {
 }
 
 /// The end ports of a fabric, followed by their virtual ports.
-struct Ends<'a> {
+struct AllPorts<'a> {
     fabric: &'a Fabric,
     ports: EndPorts,
     vports: EndPorts,
@@ -143,8 +144,8 @@ struct Ends<'a> {
     guids: Vec<Guid>,
 }
 
-impl<'a> Ends<'a> {
-    fn of(fabric: &'a Fabric) -> Ends<'a> {
+impl<'a> AllPorts<'a> {
+    fn of(fabric: &'a Fabric) -> AllPorts<'a> {
         let ports = fabric.end_ports().map(|(at, _)| at).collect();
         let vports = fabric.end_ports().flat_map(|(at, port)| {
             let vports = port.vports.iter().flat_map(|vports| vports.vports.values());
@@ -152,7 +153,7 @@ impl<'a> Ends<'a> {
             vports.map(move |vport| (at, vport.guid()))
         });
         let vports: Vec<(PortRef, Guid)> = vports.collect();
-        Ends {
+        AllPorts {
             fabric,
             ports: EndPorts::of(fabric, ports),
             guids: vports.iter().map(|&(_, guid)| guid).collect(),
@@ -160,16 +161,16 @@ impl<'a> Ends<'a> {
         }
     }
 
-    /// The keys of each port according to the rules for which `counts` returns true.
-    fn members(&self, partitions: &Partitions, counts: impl Fn(&Rule) -> bool) -> Vec<Wanted> {
-        let partitions = with_rules(partitions, counts);
+    /// The keys of each port according to the rules for which `applies` returns true.
+    fn members(&self, partitions: &Partitions, applies: impl Fn(&Rule) -> bool) -> Vec<WantedKeys> {
+        let partitions = with_rules(partitions, applies);
         let mut wanted = self.ports.members(&partitions);
         wanted.extend(self.vports.members(&partitions));
         wanted
     }
 
     /// The port with this index, or the physical port of the virtual port with this index.
-    fn at(&self, index: usize) -> PortRef {
+    fn physical_port(&self, index: usize) -> PortRef {
         let ports = self.ports.list();
         match index.checked_sub(ports.len()) {
             None => ports[index],
@@ -195,13 +196,13 @@ impl<'a> Ends<'a> {
         }
         let wanted = self.members(partitions, |_| true);
         let mut members: BTreeMap<u16, [usize; 2]> = BTreeMap::new();
-        let is_own = |index: usize| Some(self.at(index)) == self.fabric.local;
+        let is_own = |index: usize| Some(self.physical_port(index)) == self.fabric.local;
         for (_, wanted) in self.hosts(&wanted).filter(|&(index, _)| !is_own(index)) {
             for key in &wanted.keys {
                 members.entry(key.base()).or_default()[usize::from(key.is_full())] += 1;
             }
         }
-        let is_alone = |&&index: &&usize| {
+        let is_isolated = |&&index: &&usize| {
             let own = usize::from(!is_own(index));
             !wanted[index].keys.iter().any(|key| {
                 let [limited, full] = members.get(&key.base()).copied().unwrap_or_default();
@@ -211,12 +212,12 @@ impl<'a> Ends<'a> {
                 }
             })
         };
-        losing.iter().filter(is_alone).count()
+        losing.iter().filter(is_isolated).count()
     }
 
     /// Name of the port or virtual port with this index.
     fn name(&self, index: usize) -> String {
-        let at = self.at(index);
+        let at = self.physical_port(index);
         let port = self.fabric.port_name(self.fabric.key(at));
         match index.checked_sub(self.ports.list().len()) {
             None => port,

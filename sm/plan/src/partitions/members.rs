@@ -7,18 +7,18 @@ use rsm_model::fabric::{Fabric, PortRef};
 
 /// The keys of one port.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Wanted {
+pub(super) struct WantedKeys {
     /// Keys, ascending by partition.
     pub(super) keys: Vec<PKey>,
     /// The key at index 0.
-    pub(super) first: PKey,
-    /// Whether a rule claims index 0 for the key `first`.
+    pub(super) index_0: PKey,
+    /// Whether a rule claims index 0 for the key `index_0`.
     pub(super) claimed: bool,
     /// Whether rules of several partitions claim index 0.
     pub(super) contested: bool,
 }
 
-impl Wanted {
+impl WantedKeys {
     /// Whether the keys are only full membership in the default partition, the table of a port
     /// after power-on.
     pub(super) fn is_default(&self) -> bool {
@@ -85,11 +85,11 @@ impl EndPorts {
     }
 
     /// The keys of each port, in the order of [`EndPorts::list`].
-    pub(super) fn members(&self, partitions: &Partitions) -> Vec<Wanted> {
-        let mut wanted: Vec<Wanted> = self.first_keys(partitions);
+    pub(super) fn members(&self, partitions: &Partitions) -> Vec<WantedKeys> {
+        let mut wanted: Vec<WantedKeys> = self.index_0_claims(partitions);
         let mut memberships: Vec<Option<Membership>> = vec![None; self.list.len()];
         let mut rules: Vec<&Rule> = partitions.rules.iter().collect();
-        // The sort is stable, so that the rules of one partition stay in the order of the file.
+        // The sort is stable: the rules of one partition stay in the order of the file.
         rules.sort_by_key(|rule| rule.p_key.base());
         for rules in rules.chunk_by(|a, b| a.p_key.base() == b.p_key.base()) {
             let p_key = PKey(rules[0].p_key.base());
@@ -109,20 +109,20 @@ impl EndPorts {
             }
             for index in touched {
                 let membership = memberships[index].take();
-                wanted[index].join(p_key, membership, partitions.allow_both);
+                wanted[index].add_membership(p_key, membership, partitions.allow_both);
             }
         }
         for port in &mut wanted {
-            port.settle_first();
+            port.choose_index_0();
         }
         wanted
     }
 
-    /// Entries of all ports without keys: only the partition of index 0 and claims to it are set.
-    fn first_keys(&self, partitions: &Partitions) -> Vec<Wanted> {
-        let blank = Wanted {
+    /// One entry without keys for each port, with the partition of index 0 and the claims to it.
+    fn index_0_claims(&self, partitions: &Partitions) -> Vec<WantedKeys> {
+        let blank = WantedKeys {
             keys: Vec::new(),
-            first: PKey::DEFAULT_LIMITED,
+            index_0: PKey::DEFAULT_LIMITED,
             claimed: false,
             contested: false,
         };
@@ -145,7 +145,7 @@ impl EndPorts {
         }
         for (port, claim) in wanted.iter_mut().zip(claimed) {
             if let Some(base) = claim {
-                (port.first, port.claimed) = (PKey(base), true);
+                (port.index_0, port.claimed) = (PKey(base), true);
             }
         }
         wanted
@@ -177,17 +177,17 @@ impl EndPorts {
     }
 }
 
-/// Whether the subnet manager runs at this end port. On a switch, that is port 0, whichever port
-/// its SMPs use.
+/// Whether the subnet manager runs at this end port. On a switch, the manager's port is port 0,
+/// even if its SMPs use another port.
 fn is_own(fabric: &Fabric, at: PortRef) -> bool {
     fabric.local.is_some_and(|local| {
         local.node == at.node && (local.port == at.port || at.port == PortNum::ZERO)
     })
 }
 
-impl Wanted {
-    /// Adds the keys of a membership in a partition; none if `membership` is `None`.
-    fn join(&mut self, p_key: PKey, membership: Option<Membership>, allow_both: bool) {
+impl WantedKeys {
+    /// Adds the keys of a membership in a partition; no key if `membership` is `None`.
+    fn add_membership(&mut self, p_key: PKey, membership: Option<Membership>, allow_both: bool) {
         let full = PKey(p_key.0 | 0x8000);
         match membership {
             None => {}
@@ -199,11 +199,11 @@ impl Wanted {
 
     /// Chooses the key at index 0: the first key of the partition that claims index 0, if the port
     /// holds one.
-    fn settle_first(&mut self) {
+    fn choose_index_0(&mut self) {
         let of = |base: u16| self.keys.iter().copied().find(|key| key.base() == base);
-        let first = of(self.first.base());
+        let first = of(self.index_0.base());
         self.claimed &= first.is_some();
         let first = first.or_else(|| of(PKey::DEFAULT_LIMITED.base()));
-        self.first = first.unwrap_or(PKey::DEFAULT_FULL);
+        self.index_0 = first.unwrap_or(PKey::DEFAULT_FULL);
     }
 }

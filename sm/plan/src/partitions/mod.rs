@@ -1,8 +1,8 @@
 //! Partitions: the P_KeyTable of every end port, and of the switch ports that enforce partitions.
 
-mod apart;
 mod follow;
 mod foreseen;
+mod isolated;
 mod loss;
 mod members;
 mod table;
@@ -20,16 +20,16 @@ use rsm_model::fabric::{Fabric, PortRef};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_model::vports::VPortKey;
 
-pub(super) use self::apart::apart;
 pub(super) use self::follow::follow;
 pub(super) use self::foreseen::foreseen;
+pub(super) use self::isolated::isolated_hosts;
 pub use self::loss::{all_losses, loss_between};
-use self::members::{EndPorts, Wanted};
+use self::members::{EndPorts, WantedKeys};
 use self::table::{Arrangement, Index0, arrange};
 use super::policy::Policy;
 
-/// Maximum number of findings of one kind that are listed; one more finding counts the rest. One
-/// line of a file can concern every port.
+/// Maximum number of findings of one kind that are listed; one more finding counts the others. A
+/// single line of a file can concern every port.
 const FINDINGS_SHOWN: usize = 100;
 
 /// Maximum number of keys that a finding names; the finding counts the others.
@@ -109,7 +109,7 @@ impl PartitionPlan {
 pub(super) fn assign(fabric: &Fabric, policy: &Policy) -> PartitionPlan {
     let ports = EndPorts::of(fabric, fabric.end_ports().map(|(at, _)| at).collect());
     let mut assignment = Assignment::new(fabric, policy);
-    let partitioned_ports = assignment.give(&ports);
+    let partitioned_ports = assignment.assign_tables(&ports);
     // If all ports are full members of a single partition, no packet must be dropped.
     if partitioned_ports > 0 {
         assignment.enforce(&ports);
@@ -162,10 +162,10 @@ pub fn overfull(
     })
 }
 
-/// `partitions` with only the rules for which `counts` returns true; valid only for the keys of
-/// ports.
-fn with_rules(partitions: &Partitions, counts: impl Fn(&Rule) -> bool) -> Partitions {
-    let rules = partitions.rules.iter().filter(|rule| counts(rule));
+/// Copies only the rules of `partitions` for which `applies` returns true. The copy serves only to
+/// compute the keys of ports.
+fn with_rules(partitions: &Partitions, applies: impl Fn(&Rule) -> bool) -> Partitions {
+    let rules = partitions.rules.iter().filter(|rule| applies(rule));
     Partitions {
         file: None,
         list: Vec::new(),
@@ -180,8 +180,8 @@ struct Assignment<'a> {
     fabric: &'a Fabric,
     policy: &'a Policy,
     plan: PartitionPlan,
-    shared: Shared,
-    complaints: Complaints,
+    shared: SharedTables,
+    findings: PortFindings,
 }
 
 impl<'a> Assignment<'a> {
@@ -190,50 +190,50 @@ impl<'a> Assignment<'a> {
             fabric,
             policy,
             plan: PartitionPlan::default(),
-            shared: Shared::default(),
-            complaints: Complaints::default(),
+            shared: SharedTables::default(),
+            findings: PortFindings::default(),
         }
     }
 
     /// Assigns tables to end ports and their virtual ports. Returns the number of ports whose keys
     /// are not just full membership in the default partition.
-    fn give(&mut self, ports: &EndPorts) -> usize {
+    fn assign_tables(&mut self, ports: &EndPorts) -> usize {
         let wanted = ports.members(&self.policy.partitions);
         for (&at, wanted) in ports.list().iter().zip(&wanted) {
-            self.give_port(at, wanted);
+            self.assign_port(at, wanted);
         }
         let partitioned_ports = wanted.iter().filter(|wanted| !wanted.is_default()).count();
-        partitioned_ports + self.give_vports(ports)
+        partitioned_ports + self.assign_vports(ports)
     }
 
     /// Assigns the table of an end port, if the port has one.
-    fn give_port(&mut self, at: PortRef, wanted: &Wanted) {
+    fn assign_port(&mut self, at: PortRef, wanted: &WantedKeys) {
         let fabric = self.fabric;
         if wanted.contested {
-            self.complaints.add(
+            self.findings.add(
                 FindingKind::PartitionIndexClaimed,
                 fabric,
                 at,
                 format!(
                     "several partitions claim index 0 of its P_Key table; {}, the last in the file, gets it",
-                    wanted.first
+                    wanted.index_0
                 ),
             );
         }
         let capacity = usize::from(fabric.p_key_capacity(at));
         let held = fabric.port(at).p_keys.as_deref();
         let index_0 = match wanted.claimed {
-            true => Index0::Claimed(wanted.first),
-            false => Index0::Default(wanted.first),
+            true => Index0::Claimed(wanted.index_0),
+            false => Index0::Default(wanted.index_0),
         };
         let Arrangement { keys, left_out } = arrange(held, &wanted.keys, index_0, capacity);
         let needs_no_table = capacity == 0 && wanted.is_default();
         if !left_out.is_empty() && !needs_no_table {
             let text = format!(
-                "its P_Key table holds {capacity} keys: it is left out of {}",
+                "its P_Key table holds {capacity} keys: the port is left out of {}",
                 listed(&left_out)
             );
-            self.complaints
+            self.findings
                 .add(FindingKind::PartitionTableTooSmall, fabric, at, text);
         }
         if capacity > 0 {
@@ -273,11 +273,11 @@ impl<'a> Assignment<'a> {
             return;
         };
         // The key of a full member also admits packets of limited members.
-        let redundant = |key: PKey| !key.is_full() && table.contains(&PKey(key.0 | 0x8000));
+        let is_redundant = |key: PKey| !key.is_full() && table.contains(&PKey(key.0 | 0x8000));
         let keys: Vec<PKey> = table
             .iter()
             .copied()
-            .filter(|&key| key.is_valid() && !redundant(key))
+            .filter(|&key| key.is_valid() && !is_redundant(key))
             .collect();
         let held = fabric.port(peer).p_keys.as_deref();
         let Arrangement { keys, left_out } = arrange(held, &keys, Index0::Any, capacity);
@@ -287,19 +287,19 @@ impl<'a> Assignment<'a> {
             self.plan.enforced.insert(key, enforced);
         } else {
             let text = format!(
-                "its P_Key table holds {capacity} keys, {} fewer than that of the port it is cabled to; it enforces no \
-                 partitions, for it would drop packets of {}",
+                "its P_Key table holds {capacity} keys, {} fewer than that of the port it is cabled to; the port enforces no \
+                 partitions, because it would drop packets of {}",
                 left_out.len(),
                 listed(&left_out)
             );
-            self.complaints
+            self.findings
                 .add(FindingKind::PartitionTableTooSmall, fabric, peer, text);
         }
     }
 
     fn finish(self) -> PartitionPlan {
         PartitionPlan {
-            findings: self.complaints.finish(),
+            findings: self.findings.finish(),
             ..self.plan
         }
     }
@@ -307,9 +307,9 @@ impl<'a> Assignment<'a> {
 
 /// Shares equal tables.
 #[derive(Default)]
-struct Shared(BTreeMap<Vec<PKey>, Arc<[PKey]>>);
+struct SharedTables(BTreeMap<Vec<PKey>, Arc<[PKey]>>);
 
-impl Shared {
+impl SharedTables {
     /// The shared table with these keys.
     fn table(&mut self, keys: Vec<PKey>) -> Arc<[PKey]> {
         match self.0.get(&keys) {
@@ -325,32 +325,32 @@ impl Shared {
 
 /// Collects findings about ports, with a bound for each kind.
 #[derive(Default)]
-struct Complaints {
+struct PortFindings {
     findings: Vec<Finding>,
-    counts: BTreeMap<FindingKind, usize>,
+    applies: BTreeMap<FindingKind, usize>,
 }
 
-impl Complaints {
+impl PortFindings {
     /// Adds a finding about a port, or only counts it beyond the bound.
     fn add(&mut self, kind: FindingKind, fabric: &Fabric, at: PortRef, text: String) {
-        let count = self.counts.entry(kind).or_default();
+        let count = self.applies.entry(kind).or_default();
         *count += 1;
         if *count <= FINDINGS_SHOWN {
-            let place = fabric.port_name(fabric.key(at));
+            let name = fabric.port_name(fabric.key(at));
             self.findings.push(Finding::new(
                 kind,
                 Subject::Port(fabric.key(at)),
                 Severity::Warning,
-                format!("{place}: {text}"),
+                format!("{name}: {text}"),
             ));
         }
     }
 
     /// The findings, with one finding for each kind about the ports that were only counted.
     fn finish(mut self) -> Vec<Finding> {
-        for (kind, count) in self.counts {
+        for (kind, count) in self.applies {
             if count > FINDINGS_SHOWN {
-                let text = format!("the same holds of {} more ports", count - FINDINGS_SHOWN);
+                let text = format!("the same applies to {} more ports", count - FINDINGS_SHOWN);
                 self.findings
                     .push(Finding::new(kind, Subject::Subnet, Severity::Warning, text));
             }
@@ -359,7 +359,7 @@ impl Complaints {
     }
 }
 
-/// Lists the first [`KEYS_SHOWN`] keys and the number of the others.
+/// Lists the first [`KEYS_SHOWN`] keys, and counts the others.
 fn listed(keys: &[PKey]) -> String {
     let shown: Vec<String> = keys
         .iter()

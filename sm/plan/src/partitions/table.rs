@@ -17,9 +17,9 @@ pub(super) struct Arrangement {
 pub(super) enum Index0 {
     /// The operator claims index 0 for this key, which moves there.
     Claimed(PKey),
-    /// The default key. It goes to index 0, except where the port holds it at another index and the
-    /// key at index 0 stays. If the key at index 0 is removed, the default key takes its place, as
-    /// with OpenSM.
+    /// The default key. The key goes to index 0, except where the port holds it at another index
+    /// and the key at index 0 stays. If the key at index 0 is removed, the default key takes its
+    /// place, as with OpenSM.
     Default(PKey),
     /// Any key may be at index 0.
     Any,
@@ -28,7 +28,7 @@ pub(super) enum Index0 {
 impl Index0 {
     /// The key to put at index 0 of a port that holds the keys `held`; `None` if no key must be
     /// there.
-    fn put(self, held: &[PKey]) -> Option<PKey> {
+    fn forced_key(self, held: &[PKey]) -> Option<PKey> {
         match self {
             Index0::Claimed(key) => Some(key),
             Index0::Default(key) => {
@@ -44,10 +44,10 @@ impl Index0 {
 /// Assigns `wanted` to the indices of a table of `capacity` keys. `held` is the present table;
 /// `None` if it is not known.
 ///
-/// `index_0` decides about index 0. Unless it is [`Index0::Any`], a new key goes there only when no
-/// other index is free, and the index is never empty, because programs that know only one partition
-/// use the key at index 0. Exception: a table in which OpenSM left index 0 empty, with a limited
-/// default key at another index, is kept.
+/// `index_0` decides about index 0. Unless it is [`Index0::Any`], a new key goes to index 0 only
+/// when no other index is free, and index 0 is never empty, because programs that know only one
+/// partition use the key there. Exception: a table in which OpenSM left index 0 empty, with a
+/// limited default key at another index, is kept.
 ///
 /// Queue pairs refer to keys by index: a key keeps its index in `held`, even if its membership
 /// changes. New keys get the lowest indices, empty indices before vacated ones.
@@ -88,7 +88,7 @@ fn assign(
     let mut slots = Slots { keys: Vec::new() };
     let mut remaining = wanted.to_vec();
     let mut lowest = 0;
-    if let Some(first) = index_0.put(held).filter(|_| capacity > 0) {
+    if let Some(first) = index_0.forced_key(held).filter(|_| capacity > 0) {
         slots.put(0, first);
         remaining.retain(|&key| key != first);
         lowest = 1;
@@ -159,8 +159,8 @@ mod tests {
 
     fn image(raw: &[u16]) -> PKeyImage {
         let mut image = PKeyImage::default();
-        for (block, part) in keys(raw).chunks(PKeyTable::ENTRIES).enumerate() {
-            image.store(block as u16, part);
+        for (block, block_keys) in keys(raw).chunks(PKeyTable::ENTRIES).enumerate() {
+            image.store(block as u16, block_keys);
         }
         image
     }
@@ -303,9 +303,9 @@ mod tests {
     }
 
     proptest! {
-        /// After any additions and removals of partitions, and with any table before: a port with
-        /// keys has a key at index 0. The key is the claimed one; else the key that was there, or
-        /// the default key if that partition was removed.
+        /// After any additions and removals of partitions, from any initial table, a port with keys
+        /// has a key at index 0: the claimed key; otherwise the key that was there before, or the
+        /// default key if that partition was removed.
         #[test]
         fn index_0_is_never_empty_over_changes_of_partitions(
             mut held in proptest::collection::vec(0u16..8, 0..10),

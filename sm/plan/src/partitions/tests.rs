@@ -471,8 +471,11 @@ fn partition_with_only_limited_members_is_reported() {
 fn hosts_that_can_reach_no_other_host_are_reported() {
     let fabric = fabric();
     let [a, b] = [1, 2].map(|host| guid(&fabric, hosts(&fabric)[host]));
-    let found = |text: &str| apart(&fabric, &assign(&fabric, &policy(text)));
-    assert_eq!(apart(&fabric, &assign(&fabric, &Policy::default())), None);
+    let found = |text: &str| isolated_hosts(&fabric, &assign(&fabric, &policy(text)));
+    assert_eq!(
+        isolated_hosts(&fabric, &assign(&fabric, &Policy::default())),
+        None
+    );
     let limited = "Default=0x7fff : ALL, SELF=full ;";
     let all = found(limited).expect("limited members do not talk with each other");
     assert_eq!(

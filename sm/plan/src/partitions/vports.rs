@@ -1,8 +1,8 @@
 //! P_KeyTables of virtual ports.
 //!
 //! Rules about all ports, about virtual adapters (`ALL_VCAS`) and about GUIDs apply to virtual
-//! ports. A rule may name a GUID long before a virtual port has it. A physical function has the
-//! table of its port.
+//! ports. A rule may name a GUID long before a virtual port has the GUID. A physical function has
+//! the table of its port.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::{Assignment, listed};
 impl Assignment<'_> {
     /// Assigns tables to the virtual ports of `ports`. Returns the number of virtual ports that
     /// have other keys than full membership in the default partition.
-    pub(super) fn give_vports(&mut self, ports: &EndPorts) -> usize {
+    pub(super) fn assign_vports(&mut self, ports: &EndPorts) -> usize {
         let fabric = self.fabric;
         let mut all: Vec<(PortRef, VPortKey, &VPort)> = Vec::new();
         for &at in ports.list() {
@@ -39,19 +39,19 @@ impl Assignment<'_> {
         for ((at, key, vport), wanted) in all.into_iter().zip(&wanted) {
             let capacity = usize::from(vport.node.partition_cap);
             let index_0 = match wanted.claimed {
-                true => Index0::Claimed(wanted.first),
-                false => Index0::Default(wanted.first),
+                true => Index0::Claimed(wanted.index_0),
+                false => Index0::Default(wanted.index_0),
             };
             let held = vport.p_keys.as_deref();
             let Arrangement { keys, left_out } = arrange(held, &wanted.keys, index_0, capacity);
             let needs_no_table = capacity == 0 && wanted.is_default();
             if !left_out.is_empty() && !needs_no_table {
                 let text = format!(
-                    "the P_Key table of its vport {} holds {capacity} keys: it is left out of {}",
+                    "the P_Key table of its vport {} holds {capacity} keys: the vport is left out of {}",
                     key.index,
                     listed(&left_out)
                 );
-                self.complaints
+                self.findings
                     .add(FindingKind::PartitionTableTooSmall, fabric, at, text);
             }
             if capacity > 0 {
@@ -77,11 +77,11 @@ impl Assignment<'_> {
     }
 }
 
-/// Replaces the tables of all virtual ports of the ports `concerned` by the tables `given`.
+/// Replaces the tables of all virtual ports of the ports `concerned` by the tables `assigned`.
 pub(super) fn replace(
     tables: &mut BTreeMap<VPortKey, Arc<[PKey]>>,
     concerned: impl IntoIterator<Item = PortKey>,
-    given: BTreeMap<VPortKey, Arc<[PKey]>>,
+    assigned: BTreeMap<VPortKey, Arc<[PKey]>>,
 ) {
     if !tables.is_empty() {
         for port in concerned {
@@ -94,5 +94,5 @@ pub(super) fn replace(
             }
         }
     }
-    tables.extend(given);
+    tables.extend(assigned);
 }

@@ -25,12 +25,12 @@ use crate::job::PlanJob;
 use crate::plan::Plan;
 use crate::witness;
 
-/// GroupTop plus one is a multiple of this number, so that a new leaf seldom changes GroupTop.
+/// GroupTop plus one is a multiple of this number, so a new leaf seldom changes GroupTop.
 const GROUP_TOP_STEP: u16 = 64;
 
-/// Adds adaptive routing on the routes of `plan`, and findings about it. `links` is the switch
-/// graph with all links that may carry packets, `held` are the forwarding tables that switches
-/// hold.
+/// Adds adaptive routing on the routes of `plan`, and findings about adaptive routing. `links` is
+/// the switch graph with all links that may carry packets, `held` are the forwarding tables that
+/// switches hold.
 pub(super) fn add(
     plan: &mut Plan,
     job: &PlanJob,
@@ -43,10 +43,10 @@ pub(super) fn add(
         return;
     };
     let capacities = capacities(policy, hardware, plan);
-    plan.findings.extend(left_out(policy, hardware));
+    plan.findings.extend(excluded_types(policy, hardware));
     if capacities.iter().all(|&groups| groups < 2) {
         let why = "no switch has the capability, is of a type in routing.adaptive_devices, and \
-                   takes the tables";
+                   accepts the tables";
         plan.findings.push(unused(Severity::Info, why.to_owned()));
         return;
     }
@@ -61,7 +61,7 @@ pub(super) fn add(
 
 fn unused(severity: Severity, why: String) -> Finding {
     let text =
-        format!("routing.adaptive is on, and packets take the forwarding tables alone: {why}");
+        format!("routing.adaptive is on, but packets follow the forwarding tables alone: {why}");
     Finding::new(FindingKind::AdaptiveUnused, Subject::Subnet, severity, text)
 }
 
@@ -71,8 +71,9 @@ fn capacities(policy: &AdaptivePolicy, hardware: &AdaptiveHardware, plan: &Plan)
     let capacity = |guid: Guid| {
         let switch = hardware.switches.get(&guid)?;
         let fits_sls = policy.sls == ALL_SLS || switch.info.by_sl_cap();
-        let may = policy.devices.contains(&switch.device.device) && !switch.refuses && fits_sls;
-        may.then(|| switch.info.group_cap())
+        let is_usable =
+            policy.devices.contains(&switch.device.device) && !switch.refuses && fits_sls;
+        is_usable.then(|| switch.info.group_cap())
     };
     let switches = plan.topology.switches().iter();
     switches
@@ -80,9 +81,9 @@ fn capacities(policy: &AdaptivePolicy, hardware: &AdaptiveHardware, plan: &Plan)
         .collect()
 }
 
-/// Findings about types of switches that have the capability and forward only by their forwarding
-/// tables.
-fn left_out(policy: &AdaptivePolicy, hardware: &AdaptiveHardware) -> Vec<Finding> {
+/// Findings about switches that have the capability, but forward only by their forwarding tables:
+/// their type is not listed, or cannot limit adaptive routing to SLs.
+fn excluded_types(policy: &AdaptivePolicy, hardware: &AdaptiveHardware) -> Vec<Finding> {
     let mut unlisted: BTreeMap<u16, u64> = BTreeMap::new();
     let mut without_sls = 0;
     for switch in hardware.switches.values() {
@@ -96,7 +97,7 @@ fn left_out(policy: &AdaptivePolicy, hardware: &AdaptiveHardware) -> Vec<Finding
         .into_iter()
         .map(|(device, switches)| {
             let text = format!(
-                "{} of type {device:#06x} could route adaptively and keep to their forwarding tables: confirm their \
+                "{} of type {device:#06x} could route adaptively, but follow their forwarding tables alone: confirm their \
                  encodings as docs/limits.md says, and add the type to routing.adaptive_devices",
                 count(switches, "switch", "switches")
             );
@@ -105,7 +106,7 @@ fn left_out(policy: &AdaptivePolicy, hardware: &AdaptiveHardware) -> Vec<Finding
         .collect();
     if without_sls > 0 {
         let text = format!(
-            "{} cannot limit adaptive routing to SLs and keep to their forwarding tables: see routing.adaptive_sls",
+            "{} cannot limit adaptive routing to SLs, and follow their forwarding tables alone: see routing.adaptive_sls",
             count(without_sls, "switch", "switches")
         );
         let (kind, severity) = (FindingKind::AdaptiveUnused, Severity::Info);
@@ -128,17 +129,17 @@ fn try_plan(
     let ranking = shortest_ranking(plan)?;
     let previous = job.previous.as_ref();
     let previous = previous.and_then(|previous| previous.adaptive.as_deref());
-    let made = adaptive::plan(&Request {
+    let groups = adaptive::plan(&Request {
         topology: &plan.topology,
         tables: &plan.routing.tables,
         order: &ranking.shortest(),
         capacities,
         ids: previous.map_or(&hardware.ids, |previous| &previous.ids),
-        in_order: &in_order(job, plan, &hardware.capabilities),
+        in_order: &in_order_lids(job, plan, &hardware.capabilities),
         before: previous.map(|previous| &previous.tables),
     })
     .map_err(|error| error.to_string())?;
-    let report = proved(plan, &made.tables, orientation)?;
+    let report = prove(plan, &groups.tables, orientation)?;
     let guids = plan.topology.switches().iter().map(|switch| switch.guid);
     let switches: BTreeSet<Guid> = guids
         .zip(capacities)
@@ -150,18 +151,23 @@ fn try_plan(
         .copied()
         .filter(|&groups| groups >= 2)
         .min();
-    let highest = made.ids.pairs().map(|(_, group)| group).max().unwrap_or(1);
+    let highest = groups
+        .ids
+        .pairs()
+        .map(|(_, group)| group)
+        .max()
+        .unwrap_or(1);
     let top = (highest / GROUP_TOP_STEP + 1).saturating_mul(GROUP_TOP_STEP) - 1;
     Ok(Adaptive {
         recovers: job.policy.adaptive.mode == AdaptiveRouting::FastRecovery,
         sls: job.policy.adaptive.sls,
-        tables: made.tables,
-        ids: made.ids,
+        tables: groups.tables,
+        ids: groups.ids,
         report,
-        leaves: made.leaves,
-        groups: made.groups,
+        leaves: groups.leaves,
+        groups: groups.groups,
         group_top: top.min(least.unwrap_or(2) - 1),
-        tests: tests(plan, hardware, &switches),
+        tests: test_switches(plan, hardware, &switches),
         switches,
         kept: BTreeSet::new(),
     })
@@ -191,7 +197,7 @@ fn shortest_ranking(plan: &Plan) -> Result<&Ranking, String> {
 ///
 /// # Errors
 /// The faults that the proof found.
-fn proved(
+fn prove(
     plan: &Plan,
     tables: &AdaptiveTables,
     orientation: &Orientation,
@@ -210,13 +216,13 @@ fn proved(
         found.push("a choice turns up after going down".to_owned());
     }
     Err(format!(
-        "the groups did not stand the proof: {}",
+        "the proof refused the groups: {}",
         found.join("; ")
     ))
 }
 
 /// The first answering switch of each type among `switches`; see [`Adaptive::tests`].
-fn tests(
+fn test_switches(
     plan: &Plan,
     hardware: &AdaptiveHardware,
     switches: &BTreeSet<Guid>,
@@ -231,7 +237,7 @@ fn tests(
 }
 
 /// LIDs of hosts that do not show that they accept packets out of order.
-fn in_order(job: &PlanJob, plan: &Plan, capabilities: &DeviceCapabilities) -> BTreeSet<Lid> {
+fn in_order_lids(job: &PlanJob, plan: &Plan, capabilities: &DeviceCapabilities) -> BTreeSet<Lid> {
     let fabric = &job.fabric;
     let ports = fabric.end_ports().filter(|(at, _)| at.port.0 != 0);
     let keeps_order = ports.filter(|(at, _)| {
@@ -271,7 +277,7 @@ fn kept(
     }
     let stages: Vec<&Tables> = plan.transition.interim.iter().collect();
     let stages = [stages, vec![&plan.routing.tables]].concat();
-    let mut same = AdaptiveTables::default();
+    let mut unchanged = AdaptiveTables::default();
     let mut kept = BTreeSet::new();
     let mut changes = false;
     for index in plan.topology.indices() {
@@ -288,19 +294,19 @@ fn kept(
         let wanted = adaptive.tables.table(index);
         let table = in_force.filter(|&table| stays && Some(table) == wanted);
         kept.extend(table.map(|_| guid));
-        same.switches.push(table.cloned().unwrap_or_default());
+        unchanged.switches.push(table.cloned().unwrap_or_default());
     }
     if !changes || kept.is_empty() {
         return kept;
     }
     let mut before = Held {
         tables: held,
-        adaptive: &same,
+        adaptive: &unchanged,
     };
     let is_safe = stages.into_iter().all(|tables| {
         let next = Held {
             tables,
-            adaptive: &same,
+            adaptive: &unchanged,
         };
         let before = std::mem::replace(&mut before, next);
         verify_mixture_of_sets(links, before, next).keeps_moving()

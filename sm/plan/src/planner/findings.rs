@@ -5,15 +5,15 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::Plan;
 use crate::{layout, levels, partitions, roots};
 
-/// Collects the findings of a plan. `replacement` is the finding about the engine, if it replaces
-/// another one.
+/// Collects the findings of a plan. `replacement` is the finding that the engine replaces another
+/// engine, if it does.
 pub(super) fn of(plan: &Plan, replacement: Option<Finding>) -> Vec<Finding> {
     let (policy, routing) = (&plan.policy, &plan.routing);
     let mut findings = plan.lids.findings.clone();
     findings.extend(plan.partitions.findings.iter().cloned());
     let foreseen = partitions::foreseen(&plan.fabric, &policy.partitions, &plan.partitions);
     findings.extend(foreseen);
-    findings.extend(partitions::apart(&plan.fabric, &plan.partitions));
+    findings.extend(partitions::isolated_hosts(&plan.fabric, &plan.partitions));
     findings.extend(roots::absent(&policy.root_guids, &plan.topology));
     if plan.report.disconnected_pairs > 0 {
         let text = format!(

@@ -22,12 +22,12 @@ use crate::transition::Transition;
 use crate::witness;
 
 /// Reason why interim tables for unicast packets alone do not suffice.
-const OFF_ORDER: &str = "multicast packets and unicast ones could wait for each other";
+const OFF_ORDER: &str = "multicast and unicast packets could wait for each other";
 
 /// Reason why there are no multicast trees to follow.
 const NO_TREES: &str = "no multicast trees are in force";
 
-/// The sequence of unicast tables from the held ones to the planned ones.
+/// The sequence of unicast tables from the held tables to the planned tables.
 pub(super) struct UnicastSequence<'a> {
     /// The tables in force, in the order of the topology's switches.
     pub(super) held: &'a Tables,
@@ -36,7 +36,7 @@ pub(super) struct UnicastSequence<'a> {
     /// Whether unicast packets take only legal turns throughout the transition.
     pub(super) follows: bool,
     /// The dependencies of the planned tables on `links`; `None` if they are not known.
-    pub(super) needs: Option<Dependencies<'a>>,
+    pub(super) dependencies: Option<Dependencies<'a>>,
 }
 
 /// Adds multicast to a plan with routes, if the members are known, and replaces the transition if
@@ -53,9 +53,9 @@ pub(super) fn add(
     let previous = job.previous.as_deref().ok_or(NO_PLAN);
     let previous = previous.and_then(|plan| plan.multicast.as_deref().ok_or(NO_TREES));
     add_trees(plan, job, groups, orientation, previous);
-    if let Some(other) = beside_multicast(plan, &job.masks, unicast) {
+    if let Some(safe) = safe_with_multicast(plan, &job.masks, unicast) {
         plan.whole.push(Whole::new(Step::Interim, OFF_ORDER));
-        plan.transition = other;
+        plan.transition = safe;
     }
 }
 
@@ -118,7 +118,7 @@ fn add_trees(
             Subject::Subnet,
             Severity::Error,
             format!(
-                "the multicast trees did not stand the proof, and the tables in force stay: {}",
+                "the proof refused the multicast trees, and the tables in force stay: {}",
                 witness::multicast_faults(&report)
             ),
         )),
@@ -126,15 +126,16 @@ fn add_trees(
 }
 
 /// The replacement of the transition of `plan`, if multicast and unicast packets together could
-/// close a credit loop during it; `None` if the transition of `plan` is safe.
+/// close a credit loop during that transition; `None` if the transition of `plan` is safe.
 ///
-/// A push removes masks from multicast tables everywhere before it adds any, and adds them after
-/// all interim unicast tables. If every changed unicast entry discards in between, each half of the
-/// push mixes only old or only new tables with the entries and masks that both have.
+/// A push removes masks from all multicast tables before it adds any mask, and adds masks after all
+/// interim unicast tables. If all changed unicast entries discard packets in between, each half of
+/// the push mixes only old or only new tables with the entries and masks that old and new tables
+/// share.
 ///
 /// No further proof is needed if unicast packets during the whole transition, and multicast
 /// packets, take only legal turns. `masks` are the multicast tables in force.
-fn beside_multicast(
+fn safe_with_multicast(
     plan: &Plan,
     masks: &HeldMasks,
     unicast: UnicastSequence<'_>,
@@ -171,24 +172,25 @@ fn beside_multicast(
         return Some(Transition::discarding(old, planned));
     }
     if !plan.routing.lanes.is_single() {
-        let is_safe = plan.transition.discards || on_lanes(plan, topology, old, &held);
+        let is_safe = plan.transition.discards || is_safe_on_vls(plan, topology, old, &held);
         return (!is_safe).then(|| Transition::discarding(old, planned));
     }
-    let needs = unicast
-        .needs
+    let dependencies = unicast
+        .dependencies
         .unwrap_or_else(|| Dependencies::of(topology, planned));
     let mut held_masks = Some(&held);
     let mut now = old;
     let mut is_safe = true;
     for interim in plan.transition.interim.iter() {
-        let mut needs = Dependencies::of(topology, interim);
-        needs.add_mixture(now, interim);
-        held.values().for_each(|masks| needs.add_multicast(masks));
-        is_safe &= needs.is_acyclic();
+        let mut dependencies = Dependencies::of(topology, interim);
+        dependencies.add_mixture(now, interim);
+        held.values()
+            .for_each(|masks| dependencies.add_multicast(masks));
+        is_safe &= dependencies.is_acyclic();
         now = interim;
         held_masks = None;
     }
-    let mut last = needs;
+    let mut last = dependencies;
     last.add_mixture(now, planned);
     let held_masks = held_masks.into_iter().flat_map(|held| held.values());
     held_masks.for_each(|masks| last.add_multicast(masks));
@@ -201,7 +203,7 @@ fn beside_multicast(
 
 /// Whether every mixture of `old` and planned unicast tables, together with the `held` masks and
 /// the planned trees, is free of credit loops on the VLs of the plan.
-fn on_lanes(
+fn is_safe_on_vls(
     plan: &Plan,
     topology: &Topology,
     old: &Tables,
@@ -211,12 +213,12 @@ fn on_lanes(
         return true;
     };
     let (planned, lanes) = (&plan.routing.tables, &plan.routing.lanes);
-    let mut needs = LaneDependencies::of(topology, &[old, planned], lanes);
+    let mut dependencies = LaneDependencies::of(topology, &[old, planned], lanes);
     for (&mlid, masks) in held {
-        needs.add_multicast(masks, multicast.groups.levels_of(mlid));
+        dependencies.add_multicast(masks, multicast.groups.levels_of(mlid));
     }
     for tree in multicast.trees.by_mlid.values() {
-        needs.add_multicast(&tree.masks, tree.group.levels);
+        dependencies.add_multicast(&tree.masks, tree.group.levels);
     }
-    needs.is_sound()
+    dependencies.is_sound()
 }

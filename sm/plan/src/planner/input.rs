@@ -64,8 +64,11 @@ impl RoutingInput {
         })
     }
 
-    /// The switch graph including damped links, which carry packets until no table leads to them;
+    /// The switch graph including damped links, which carry packets until no table leads to them.
     /// `None` if there are no damped links.
+    ///
+    /// # Errors
+    /// Fails if the fabric has no valid switch graph.
     pub(super) fn with_damped_links(
         &self,
         job: &PlanJob,
@@ -84,6 +87,9 @@ impl RoutingInput {
 }
 
 /// The LID of the subnet manager's port.
+///
+/// # Errors
+/// Fails if the port has no LID.
 fn sm_lid(job: &PlanJob, lids: &LidPlan) -> Result<Lid, PlanError> {
     let local = job.fabric.local.map(|local| job.fabric.key(local));
     let claim = local.and_then(|local| lids.lids.get(&local));
@@ -136,11 +142,11 @@ fn order_of(job: &PlanJob, topology: &Arc<Topology>, whole: &mut Vec<Whole>) -> 
         policy: job.policy.order.clone(),
     };
     let previous = job.previous.as_ref().ok_or(NO_PLAN);
-    let holds = previous.and_then(|plan| {
+    let kept = previous.and_then(|plan| {
         plan.order.check(&sources, &plan.topology, topology)?;
         Ok(plan.order.clone())
     });
-    holds.unwrap_or_else(|why| {
+    kept.unwrap_or_else(|why| {
         whole.push(Whole::new(Step::Order, why));
         let earlier = job.previous.as_ref().map(|plan| &plan.order);
         let positions = earlier.map_or(&job.positions, |order| &order.positions);
@@ -153,7 +159,7 @@ fn links_of(job: &PlanJob, topology: &Topology, whole: &mut Vec<Whole>) -> Arc<L
     let follow = job.previous.as_deref().ok_or(NO_PLAN).and_then(|plan| {
         let before = (&*plan.fabric, &*plan.topology);
         let links = plan.link_ports.follow(before, (&job.fabric, topology));
-        links.ok_or("the switch graph was not made from the one before")
+        links.ok_or("the switch graph was not built from the previous graph")
     });
     let read = || LinkPorts::read(&job.fabric, topology);
     followed(Step::Links, follow, read, whole)
@@ -210,8 +216,8 @@ fn predecessor<'a>(
     Ok((previous, members))
 }
 
-/// The result of `follow`, which applied the changes since the plan in force, or, if that failed,
-/// the result of `assign` for the whole subnet.
+/// The result `follow` of applying the changes since the plan in force; if that failed, the result
+/// of `assign` for the whole subnet, with the reason added to `whole`.
 fn followed<T: PartialEq + Debug>(
     step: Step,
     follow: Result<Arc<T>, &'static str>,
@@ -219,9 +225,9 @@ fn followed<T: PartialEq + Debug>(
     whole: &mut Vec<Whole>,
 ) -> Arc<T> {
     match follow {
-        Ok(made) => {
-            debug_assert_eq!(*made, assign());
-            made
+        Ok(result) => {
+            debug_assert_eq!(*result, assign());
+            result
         }
         Err(why) => {
             whole.push(Whole::new(step, why));

@@ -82,9 +82,9 @@ fn try_plan(job: &PlanJob, avoided: &Arc<Avoided>) -> Result<Outcome, PlanError>
     if let JobKind::Multicast { routes } = &job.kind {
         return Ok(Outcome::Plan(Arc::new(groups::replan(job, routes))));
     }
-    let first = job.policy.engine;
-    let error = match try_engine(job, avoided, first, None) {
-        Err(error) if error.is_of_engine() && job.kind.routes_anew() => error,
+    let preferred = job.policy.engine;
+    let error = match try_engine(job, avoided, preferred, None) {
+        Err(error) if error.is_engine_specific() && job.kind.computes_routes() => error,
         outcome => return outcome,
     };
     for &engine in job.policy.fallback_engines() {
@@ -100,20 +100,20 @@ fn try_plan(job: &PlanJob, avoided: &Arc<Avoided>) -> Result<Outcome, PlanError>
 
 /// Whether `auto` is tried after all engines of the policy have failed: ports that no packet
 /// reaches are worse than the routes of another engine. If the routes in force serve all ports,
-/// they stay instead; an engine on trial is refused.
+/// these routes stay instead. An engine on trial is refused.
 fn may_try_auto(job: &PlanJob) -> bool {
     let policy = &job.policy;
     if policy.is_on_trial() || policy.engines.contains(&EngineKind::Auto) {
         return false;
     }
     match &job.previous {
-        Some(plan) => is_by_auto_instead(plan),
-        None => refused::follow(job).is_none_or(|held| held.unreachable_pairs > 0),
+        Some(plan) => auto_replaces_policy(plan),
+        None => refused::verify_held(job).is_none_or(|held| held.unreachable_pairs > 0),
     }
 }
 
 /// Whether `auto` has replaced all engines of the plan's policy.
-fn is_by_auto_instead(plan: &Plan) -> bool {
+fn auto_replaces_policy(plan: &Plan) -> bool {
     plan.engine == EngineKind::Auto && !plan.policy.engines.contains(&EngineKind::Auto)
 }
 
@@ -128,11 +128,11 @@ fn try_engine(
     let input = RoutingInput::of(job, &mut whole)?;
     let (routing, relieved) = match routes::of_engine(job, engine, &input, &mut whole)? {
         Routed::Made { routing, relieved } => (routing, relieved),
-        Routed::AsBefore(plan, why) => return Ok(Outcome::Unchanged { plan, why }),
+        Routed::Unchanged(plan, why) => return Ok(Outcome::Unchanged { plan, why }),
     };
     let routing = Arc::<Routing>::from(routing);
-    let damped_too = input.with_damped_links(job)?;
-    let links = damped_too.as_ref().unwrap_or(&input.topology);
+    let with_damped = input.with_damped_links(job)?;
+    let links = with_damped.as_ref().unwrap_or(&input.topology);
     let orientation = multicast::orientation(&input.topology, &routing);
     let unproved = UnprovedRoutes {
         job,
@@ -145,9 +145,9 @@ fn try_engine(
     whole.extend(proof.why_whole().map(|why| Whole::new(Step::Proof, why)));
     whole.extend(checked.whole.map(|why| Whole::new(Step::Interim, why)));
     let partitions = input::partitions_of(job, &input.policy_change, &mut whole);
-    let (engine, replacement) = routes::engine_behind(job, engine, refused);
+    let (engine, replacement) = routes::engine_of_routes(job, engine, refused);
     // The dependencies that the proof found concern only links that routes may use.
-    let needs = proof.dependencies.filter(|_| damped_too.is_none());
+    let dependencies = proof.dependencies.filter(|_| with_damped.is_none());
     let mut plan = Plan {
         generation: job.generation,
         fabric: job.fabric.clone(),
@@ -181,7 +181,7 @@ fn try_engine(
         held: &input.held,
         links,
         follows: checked.follows,
-        needs,
+        dependencies,
     };
     groups::add(&mut plan, job, &orientation, unicast);
     if job.refuses_interruption {

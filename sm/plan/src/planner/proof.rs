@@ -39,9 +39,9 @@ impl Proof<'_> {
     }
 }
 
-/// Proves the tables of `routing` on the VLs that they need: by the differences from the previous
-/// plan if these are conclusive, otherwise as a whole. `orientation` is the up*/down* order of the
-/// routes.
+/// Proves the tables of `routing` on the VLs that the tables need: by the differences from the
+/// previous plan if these are conclusive, otherwise as a whole. `orientation` is the up*/down*
+/// order of the routes.
 pub(super) fn prove<'a>(
     topology: &'a Topology,
     routing: &Routing,
@@ -58,8 +58,8 @@ pub(super) fn prove<'a>(
 /// Proves the tables by the differences from the previous plan.
 ///
 /// # Errors
-/// The reason why the differences are not conclusive. Faulty tables are a reason, too:
-/// [`prove_whole`] then names their fault.
+/// The reason why the differences are not conclusive. The reason may be a fault of the tables,
+/// which [`prove_whole`] then names.
 fn prove_changes<'a>(
     topology: &Topology,
     routing: &Routing,
@@ -71,7 +71,7 @@ fn prove_changes<'a>(
         return Err("the routes in force follow no order".to_owned());
     }
     if !(routing.lanes.is_single() && previous.routing.lanes.is_single()) {
-        return Err("the routes need lanes".to_owned());
+        return Err("the routes need several VLs".to_owned());
     }
     let proved_before = ProvedTables {
         topology: &previous.topology,

@@ -24,7 +24,7 @@ pub(super) enum Routed {
         relieved: Option<usize>,
     },
     /// No entry was moved, for the stated reason: the plan in force stays.
-    AsBefore(Arc<Plan>, Unmoved),
+    Unchanged(Arc<Plan>, Unmoved),
 }
 
 /// Computes routes by `engine`, and checks that the operator's VL tables stop no packet on them.
@@ -41,7 +41,7 @@ pub(super) fn of_engine(
 ) -> Result<Routed, PlanError> {
     let (fabric, policy, topology) = (&*job.fabric, &*job.policy, &*input.topology);
     let mut routed = compute(job, engine, input).map_err(|source| {
-        match levels::fewest_lanes(fabric, policy, topology, &source) {
+        match levels::vl_limit(fabric, policy, topology, &source) {
             Some(limit) => PlanError::FewLanes { limit, source },
             None => PlanError::Engine(source),
         }
@@ -51,7 +51,7 @@ pub(super) fn of_engine(
             whole.extend(routing.whole().map(|why| Whole::new(Step::Routes, why)));
         }
         route_vports(job, topology, routing);
-        levels::lanes_pass(fabric, policy, topology, routing)?;
+        levels::check_lanes(fabric, policy, topology, routing)?;
     }
     Ok(routed)
 }
@@ -60,7 +60,7 @@ pub(super) fn of_engine(
 /// entries off the links with maximum load. Entries of virtual ports are added later.
 fn compute(job: &PlanJob, engine: EngineKind, input: &RoutingInput) -> Result<Routed, EngineError> {
     let policy = &job.policy;
-    // Rankings and tables computed under other rules do not follow the present rules.
+    // Rankings and tables that were computed under other rules do not follow the present rules.
     let had_other_rules = |plan: &Plan| {
         plan.policy.switch_rules != policy.switch_rules
             || plan.policy.order.listed != policy.order.listed
@@ -92,7 +92,7 @@ fn compute(job: &PlanJob, engine: EngineKind, input: &RoutingInput) -> Result<Ro
                 routing: Box::new(rebalanced.routing),
                 relieved: Some(rebalanced.moved),
             },
-            Err(why) => Routed::AsBefore(previous.clone(), why),
+            Err(why) => Routed::Unchanged(previous.clone(), why),
         });
     }
     let used = job.hardware.iter().any(|held| held.entries.lids() > 0);
@@ -119,14 +119,19 @@ fn route_vports(job: &PlanJob, topology: &Topology, routing: &mut Routing) {
     }
 }
 
-/// The engine that computed the routes of a plan, and the finding that it replaced another engine;
-/// `None` if it did not. A plan that only moves entries takes both from the previous plan.
-pub(super) fn engine_behind(
+/// The engine that computed the routes of a plan, and the finding that this engine replaced
+/// another; `None` if it replaced no engine. A plan that only moves entries takes both from the
+/// previous plan.
+pub(super) fn engine_of_routes(
     job: &PlanJob,
     engine: EngineKind,
     refused: Option<&PlanError>,
 ) -> (EngineKind, Option<Finding>) {
-    match job.previous.as_deref().filter(|_| !job.kind.routes_anew()) {
+    match job
+        .previous
+        .as_deref()
+        .filter(|_| !job.kind.computes_routes())
+    {
         Some(basis) => {
             let mut findings = basis.findings.iter();
             let found = findings.find(|finding| finding.kind == FindingKind::EngineReplaced);
@@ -139,8 +144,8 @@ pub(super) fn engine_behind(
 /// The finding that `engine` replaces the engine of the policy, which failed with `error`.
 fn replaced(job: &PlanJob, engine: EngineKind, error: &PlanError) -> Finding {
     let text = format!(
-        "routes are of {engine}, and not of {}, which stands before it: {}; mend the \
-         cause, or set routing.engine",
+        "routes are of {engine}, and not of {}, the first engine of routing.engine: {}; remove \
+         the cause, or set routing.engine",
         job.policy.engine,
         error.with_causes()
     );

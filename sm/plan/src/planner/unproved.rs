@@ -28,10 +28,10 @@ pub(super) struct UnprovedRoutes<'a> {
 impl<'a> UnprovedRoutes<'a> {
     /// Proves the routes, and finds the transition to them from the tables in force.
     ///
-    /// If there is a previous plan, both run in parallel: the transition assumes that the new
-    /// routes follow their order exactly if the previous routes did, and is computed again if the
-    /// proof shows otherwise. For a first plan, they run one after the other, because each of them
-    /// then uses all processors and much memory.
+    /// If there is a previous plan, proof and transition run in parallel: the transition assumes
+    /// that the new routes follow their order exactly if the previous routes did, and is computed
+    /// again if the proof shows otherwise. For a first plan, they run one after the other, because
+    /// each then uses all processors and much memory.
     ///
     /// # Errors
     /// Fails if the proof refutes the routes.
@@ -105,7 +105,7 @@ impl<'a> UnprovedRoutes<'a> {
         let keeps = previous.is_some() && turned.is_none();
         Orders {
             own: Some(self.orientation),
-            is_own_foreign: ranking.is_interim && !keeps,
+            is_own_new: ranking.is_interim && !keeps,
             before: turned
                 .and_then(|previous| Orientation::of(topology, previous))
                 .filter(follows),

@@ -6,9 +6,9 @@
 //!
 //! These tables are managed attributes ([`crate::managed`]): the sweep reads them, the comparison
 //! finds differences and the push writes them, block by block. A link becomes Active once both ends
-//! have answered their tables. A device that refuses the tables gets a recorded habit, and carries
-//! data without them. Rules about paths are part of the plan's policy, so that the SA applies the
-//! rules of the same snapshot.
+//! have answered with their tables. A device that refuses the tables gets a recorded habit, and
+//! carries data without these tables. Rules about paths are part of the plan's policy, so that the
+//! SA applies the rules of the same snapshot.
 
 mod tables;
 

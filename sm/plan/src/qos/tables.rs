@@ -75,9 +75,9 @@ impl<'a> PortTables<'a> {
         // A link that carries data keeps its number of VLs.
         let vls = match peer.and_then(|peer| Some((peer, subnet.info(peer)?))) {
             Some((peer, theirs)) if !is_port0 && info.port_state() != PortState::Active => {
-                let other = self::class(subnet, peer, Some(port))?;
+                let peer_class = self::class(subnet, peer, Some(port))?;
                 let most = vl_codes(info, theirs).min(qos.max_op_vls);
-                let most = most.min(qos.most_vls(class)).min(qos.most_vls(other));
+                let most = most.min(qos.most_vls(class)).min(qos.most_vls(peer_class));
                 most.clamp(1, 5)
             }
             _ => held,

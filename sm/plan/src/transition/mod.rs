@@ -1,4 +1,4 @@
-//! The transition from the held tables to the planned ones, by interim tables.
+//! The transition from the held tables to the planned tables, by interim tables.
 //!
 //! If held and planned tables follow one up*/down* order of the switches, the stages follow that
 //! order (`rsm_routing::verify`): the order of the planned routes, or the order in force if the
@@ -8,12 +8,13 @@
 //! both cases LID-routed Sets use only entries that stay.
 //!
 //! Hosts continue to send to a host that is gone. A transition is therefore proved for the entries
-//! of every LID in force, even without a destination. If routes use several VLs, such packets have
-//! no service level that a proof could follow, so that the first stage removes their entries.
+//! of every LID in force, even of LIDs without a destination. If routes use several VLs, packets to
+//! such LIDs have no service level that a proof could follow, so the first stage removes their
+//! entries.
 //!
 //! Tables of a switch in use lead to a new link only from the second stage on, and the link becomes
-//! Active before that. A switch with only new links gets all of its tables first. On a cold start
-//! every switch is such a switch, and no link waits.
+//! Active before that stage. A switch with only new links gets all of its tables first. On a cold
+//! start every switch has only new links, and no link waits.
 
 mod mute;
 
@@ -30,7 +31,7 @@ use rsm_routing::tables::{Difference, Lft, NO_PATH, Tables};
 use rsm_routing::topology::{Destination, PortUse, SwitchIdx, Topology};
 use rsm_routing::verify::{IdleLinks, Stages, mixture_is_sound, stages, stages_along_opening};
 
-use self::mute::Around;
+use self::mute::AroundMute;
 use crate::links::LinkPorts;
 
 /// The known part of the forwarding table that one switch holds.
@@ -59,7 +60,7 @@ pub(super) fn tables(topology: &Topology, held: &[HeldTable]) -> Tables {
     Tables { lfts }
 }
 
-/// Relation of the VLs of the planned tables to those of the tables in force.
+/// Relation of the VLs of the planned tables to the VLs of the tables in force.
 pub(super) enum LaneRelation<'a> {
     /// The planned tables need only one VL.
     OneLane,
@@ -70,7 +71,7 @@ pub(super) enum LaneRelation<'a> {
 }
 
 impl<'a> LaneRelation<'a> {
-    /// Compares `lanes` on `topology` with those in force on an earlier switch graph.
+    /// Compares `lanes` on `topology` with the lanes in force on an earlier switch graph.
     pub(super) fn of(
         lanes: &'a Lanes,
         topology: &Topology,
@@ -113,14 +114,14 @@ pub struct Transition {
     /// Whether interim tables discard packets, including LID-routed SMPs, that both old and planned
     /// tables forward.
     pub discards: bool,
-    /// Switches that do not answer. A push writes to them, if at all, only after all other switches
-    /// hold the last interim tables, which are then the final ones of those switches.
+    /// Switches that do not answer. A push writes to mute switches, if at all, only after all other
+    /// switches hold the last interim tables, which are then the final tables of those switches.
     pub mute: Arc<BTreeSet<Guid>>,
     /// Mute switches that a push writes to, because only a Set of their tables is unanswered.
-    pub tried: Arc<BTreeSet<Guid>>,
+    pub retried: Arc<BTreeSet<Guid>>,
     /// Tables of the other switches until the mute switches hold their planned tables; `None` if
     /// there are no mute switches.
-    pub instead: Option<Arc<Tables>>,
+    pub tables_beside_mute: Option<Arc<Tables>>,
 }
 
 impl Transition {
@@ -166,13 +167,14 @@ pub(super) struct CheckedTransition {
 }
 
 /// Reason for examining all entries if routes need more than one VL.
-const LANES: &str = "the routes need lanes";
+const LANES: &str = "the routes need several VLs";
 
 /// Reason for examining all entries if some switches are mute.
 const MUTE: &str = "switches do not answer, and no order of the switches keeps their entries apart";
 
-/// Reason for examining all entries if no order leads from the tables in force to the planned ones.
-const NO_ORDER: &str = "the tables in force and the planned ones follow no common order";
+/// Reason for examining all entries if no order leads from the tables in force to the planned
+/// tables.
+const NO_ORDER: &str = "the tables in force and the planned tables follow no common order";
 
 impl CheckedTransition {
     /// A transition of which only changing entries were examined.
@@ -198,21 +200,21 @@ impl CheckedTransition {
 pub(super) struct Orders<'a> {
     /// The order of the planned tables.
     pub(super) own: Option<&'a Orientation>,
-    /// Whether `own` is an interim order that the tables in force do not follow. This order would
-    /// remove more entries than stages along the tables' own order, and is used only if a switch is
-    /// mute, because those stages do not handle mute switches.
-    pub(super) is_own_foreign: bool,
+    /// Whether `own` is an interim order that the tables in force do not follow. Stages along such
+    /// an order would remove more entries than stages without a given order. It is used only if a
+    /// switch is mute, because stages without a given order do not handle mute switches.
+    pub(super) is_own_new: bool,
     /// The order of the tables in force, if the planned tables follow it as well, as they do when
     /// only detours are removed.
     pub(super) before: Option<Orientation>,
 }
 
-/// The tables in force, the planned ones, and the links that they may use.
+/// The tables in force, the planned tables, and the links that these tables may use.
 pub(super) struct TransitionJob<'a> {
     pub(super) fabric: &'a Fabric,
     /// The switch graph with the links that routes may use.
     pub(super) routes: &'a Topology,
-    /// The switch graph with every link that carries packets, including those that routes avoid.
+    /// The switch graph with every link that carries packets, including links that routes avoid.
     pub(super) topology: &'a Topology,
     pub(super) held: &'a [HeldTable],
     /// The tables of `held`, in the order of `topology`.
@@ -224,11 +226,11 @@ pub(super) struct TransitionJob<'a> {
     pub(super) link_ports: &'a LinkPorts,
 }
 
-/// Stages along an order of the switches, and the mute switches that they leave out.
-type Along = (Stages, Option<Around>);
+/// Stages along an order of the switches, and the mute switches that the stages leave out.
+type OrderedStages = (Stages, Option<AroundMute>);
 
 impl TransitionJob<'_> {
-    /// Finds the transition from the held tables to the planned ones.
+    /// Finds the transition from the held tables to the planned tables.
     ///
     /// If old entries lead beyond the topology, no mixture of tables can be proved. Every changed
     /// entry then discards first, which only removes dependencies.
@@ -242,13 +244,13 @@ impl TransitionJob<'_> {
         }
         let idle = self.link_ports.idle(self.topology);
         if !matches!(self.lanes, LaneRelation::OneLane) {
-            return CheckedTransition::whole(self.over_lanes(&idle), LANES);
+            return CheckedTransition::whole(self.on_several_vls(&idle), LANES);
         }
         let (along, follows) = self.along_an_order(&difference, &idle);
-        if mute::is_any(self.topology, self.held)
+        if mute::has_mute_switch(self.topology, self.held)
             && !along.as_ref().is_some_and(|along| self.is_safe(along))
         {
-            return CheckedTransition::whole(self.beside(), MUTE);
+            return CheckedTransition::whole(self.beside_mute(), MUTE);
         }
         match along {
             Some(along) => self.by_stages(along, follows, &idle),
@@ -267,9 +269,9 @@ impl TransitionJob<'_> {
         Transition::discarding(self.old, self.planned)
     }
 
-    /// The transition if the planned tables need several VLs: without stages, if the tables in
-    /// force need the same VLs and every mixture is sound on them.
-    fn over_lanes(&self, idle: &IdleLinks) -> Transition {
+    /// The transition if the planned tables need several VLs. Entries need not discard first if the
+    /// tables in force need the same VLs and every mixture is sound on these VLs.
+    fn on_several_vls(&self, idle: &IdleLinks) -> Transition {
         // The proof of the mixture does not include entries of unanswered Sets.
         match self.lanes {
             LaneRelation::SameLanes(lanes)
@@ -290,12 +292,12 @@ impl TransitionJob<'_> {
         &self,
         difference: &Difference<'_>,
         idle: &IdleLinks,
-    ) -> (Option<Along>, bool) {
+    ) -> (Option<OrderedStages>, bool) {
         let along = |orientation: &Orientation| self.along(orientation, difference, idle);
         let orders = &self.orders;
         let own = orders
             .own
-            .filter(|_| !orders.is_own_foreign || mute::is_any(self.topology, self.held))
+            .filter(|_| !orders.is_own_new || mute::has_mute_switch(self.topology, self.held))
             .and_then(along);
         let own_cuts = own.as_ref().is_none_or(|(stages, _)| stages.has_cut);
         let before = orders.before.as_ref().filter(|_| own_cuts).and_then(along);
@@ -311,7 +313,7 @@ impl TransitionJob<'_> {
         orientation: &Orientation,
         difference: &Difference<'_>,
         idle: &IdleLinks,
-    ) -> Option<Along> {
+    ) -> Option<OrderedStages> {
         let (topology, held) = (self.topology, self.held);
         let is_above = |high, low| orientation.is_above(high, low);
         let around = mute::around(topology, is_above, held, (self.old, self.planned));
@@ -325,7 +327,7 @@ impl TransitionJob<'_> {
     }
 
     /// Whether adjacent mute switches cannot close a credit loop together with these stages.
-    fn is_safe(&self, (stages, around): &Along) -> bool {
+    fn is_safe(&self, (stages, around): &OrderedStages) -> bool {
         let around = around.as_ref();
         let beside = around.filter(|_| mute::are_neighbours(self.topology, self.held));
         beside.is_none_or(|around| {
@@ -338,7 +340,7 @@ impl TransitionJob<'_> {
     /// tables' own.
     fn by_stages(
         &self,
-        (mut stages, around): Along,
+        (mut stages, around): OrderedStages,
         follows: bool,
         idle: &IdleLinks,
     ) -> CheckedTransition {
@@ -346,7 +348,7 @@ impl TransitionJob<'_> {
             stages.tables.pop();
         }
         let around = around.unwrap_or_default();
-        let instead = around.has_cut.then(|| Arc::new(around.reached));
+        let tables_beside_mute = around.has_cut.then(|| Arc::new(around.reached));
         let (awaited, dark) = if stages.links_first {
             self.awaited_and_dark(idle)
         } else {
@@ -361,8 +363,8 @@ impl TransitionJob<'_> {
                 dark_last: stages.dark_last,
                 discards: stages.has_cut || around.has_cut,
                 mute: Arc::new(around.mute),
-                tried: Arc::new(around.tried),
-                instead,
+                retried: Arc::new(around.retried),
+                tables_beside_mute,
             },
             follows: follows && !stages.has_cut,
             whole: None,
@@ -381,7 +383,7 @@ impl TransitionJob<'_> {
     /// The transition in which every changed entry first discards, which only removes dependencies.
     /// Afterwards, all switches except mute switches get the entries that close no credit loop with
     /// the entries of mute switches.
-    fn beside(&self) -> Transition {
+    fn beside_mute(&self) -> Transition {
         let tables = (self.old, self.planned);
         let Some(around) = mute::beside(self.topology, self.held, tables) else {
             // The push stays in its first stage until the mute switches answer.
@@ -393,8 +395,8 @@ impl TransitionJob<'_> {
             cuts: 1,
             discards: true,
             mute: Arc::new(around.mute),
-            tried: Arc::new(around.tried),
-            instead: Some(Arc::new(around.reached)),
+            retried: Arc::new(around.retried),
+            tables_beside_mute: Some(Arc::new(around.reached)),
             ..Transition::default()
         }
     }
@@ -458,7 +460,7 @@ fn leads_beyond_topology(
         if entries.peek().is_none() {
             return false;
         }
-        // Hardly any switch has such a port; no entry of other switches is examined.
+        // Hardly any switch has such a port, so that entries of few switches are examined.
         let open = open_ports(fabric, topology, switch);
         let is_open = |entry: u8| open.contains(&entry);
         !open.is_empty() && entries.any(|entry| is_open(entry.before) || is_open(entry.after))
@@ -472,7 +474,7 @@ fn open_ports(fabric: &Fabric, topology: &Topology, switch: SwitchIdx) -> Vec<u8
         return Vec::new();
     };
     let is_open = |number: u8| {
-        // Most ports lead to a link or host, so that the cheaper test comes first.
+        // Most ports lead to a link or host, so the cheaper test comes first.
         let port = node.ports.get(usize::from(number));
         topology.port_use(switch, PortNum(number)) == PortUse::Unused
             && port.is_some_and(|port| may_lead_to_switch(fabric, port))

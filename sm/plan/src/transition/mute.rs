@@ -1,15 +1,16 @@
 //! Mute switches, which answer no request while their links are up and they forward packets. The
 //! core cannot write their planned tables, and the tables of other switches do not wait for them.
 //!
-//! A mute switch holds its former table, or the one that was last sent to it. All other switches
+//! A mute switch holds its former table, or the table that was last sent to it. All other switches
 //! get the planned tables, except entries that make an illegal turn with an entry that the mute
-//! switch may hold. Those entries discard until the mute switch holds its planned table.
+//! switch may hold. The excepted entries discard packets until the mute switch holds its planned
+//! table.
 //!
 //! Two adjacent mute switches can make an illegal turn together, and the routes of some engines
 //! follow no order. In both cases the dependencies of all entries that mute switches may hold,
-//! together with those of the other switches' tables, must be acyclic ([`is_safe_beside`]). If they
-//! are not, entries that change discard first, and entries in a cycle discard until the mute
-//! switches answer ([`beside`]).
+//! together with the dependencies of the other switches' tables, must be acyclic
+//! ([`is_safe_beside`]). If the dependencies have a cycle, entries that change discard packets
+//! first, and entries in the cycle discard packets until the mute switches answer ([`beside`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,16 +21,16 @@ use rsm_routing::verify::Unwritten;
 
 use super::HeldTable;
 
-/// The tables that the switches can reach while mute switches keep theirs.
+/// The tables that the switches can reach while mute switches keep their tables.
 #[derive(Default)]
-pub(super) struct Around {
+pub(super) struct AroundMute {
     /// The mute switches.
     pub(super) mute: BTreeSet<Guid>,
     /// Mute switches that a push writes to afterwards: they answer other requests, and none of
     /// their neighbours is mute.
-    pub(super) tried: BTreeSet<Guid>,
-    /// The tables to reach: for mute switches the tables that they hold, and for all others the
-    /// planned tables without the entries that must be cut.
+    pub(super) retried: BTreeSet<Guid>,
+    /// The tables to reach: for mute switches the tables that they hold, and for all other switches
+    /// the planned tables without the entries that must be cut.
     pub(super) reached: Tables,
     /// Whether planned entries of other switches wait for the mute switches.
     pub(super) has_cut: bool,
@@ -41,7 +42,7 @@ fn is_unanswering(held: &HeldTable) -> bool {
 }
 
 /// Whether a switch of `topology` is mute.
-pub(super) fn is_any(topology: &Topology, held: &[HeldTable]) -> bool {
+pub(super) fn has_mute_switch(topology: &Topology, held: &[HeldTable]) -> bool {
     held.iter()
         .any(|held| is_unanswering(held) && topology.switch_by_guid(held.switch).is_some())
 }
@@ -61,7 +62,7 @@ pub(super) fn around(
     is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool,
     held: &[HeldTable],
     (old, planned): (&Tables, &Tables),
-) -> Option<Around> {
+) -> Option<AroundMute> {
     let mute = mute_switches(topology, held);
     if mute.is_empty() {
         return None;
@@ -99,8 +100,8 @@ pub(super) fn around(
     for &(switch, lid) in &cuts {
         reached.lfts[switch.index()].set_entry(lid, NO_PATH);
     }
-    Some(Around {
-        tried: tried(topology, &mute),
+    Some(AroundMute {
+        retried: retried(topology, &mute),
         mute: mute.values().map(|held| held.switch).collect(),
         reached,
         has_cut: !cuts.is_empty(),
@@ -114,17 +115,17 @@ pub(super) fn beside(
     topology: &Topology,
     held: &[HeldTable],
     (old, planned): (&Tables, &Tables),
-) -> Option<Around> {
+) -> Option<AroundMute> {
     let mute = mute_switches(topology, held);
-    let tried = tried(topology, &mute);
-    // A transition that leaves a mute switch unwritten is better than none.
-    let (reached, tried) = [tried, BTreeSet::new()].into_iter().find_map(|tried| {
-        let unwritten = unwritten(&mute, &tried, (old, planned));
+    let retried = retried(topology, &mute);
+    // A transition that leaves mute switches unwritten is better than no transition.
+    let (reached, retried) = [retried, BTreeSet::new()].into_iter().find_map(|retried| {
+        let unwritten = unwritten(&mute, &retried, (old, planned));
         let reached = unwritten.reachable(topology, old, planned)?;
-        Some((reached, tried))
+        Some((reached, retried))
     })?;
-    Some(Around {
-        tried,
+    Some(AroundMute {
+        retried,
         mute: mute.values().map(|held| held.switch).collect(),
         reached,
         has_cut: true,
@@ -136,13 +137,13 @@ pub(super) fn beside(
 pub(super) fn is_safe_beside(
     topology: &Topology,
     held: &[HeldTable],
-    around: &Around,
+    around: &AroundMute,
     (old, planned): (&Tables, &Tables),
     stages: &[Tables],
 ) -> bool {
     let mute = mute_switches(topology, held);
-    let unwritten = unwritten(&mute, &around.tried, (old, planned));
-    // A stage may contain other entries for mute switches, which do not get them.
+    let unwritten = unwritten(&mute, &around.retried, (old, planned));
+    // A stage may contain other entries for mute switches, which never get these entries.
     let with_held = |stage: &Tables| {
         let mut tables = stage.clone();
         for &switch in mute.keys() {
@@ -177,11 +178,11 @@ fn has_neighbour_in(
 }
 
 /// The mute switches that a push writes to after all others.
-fn tried(topology: &Topology, mute: &BTreeMap<SwitchIdx, &HeldTable>) -> BTreeSet<Guid> {
-    let tried = mute
+fn retried(topology: &Topology, mute: &BTreeMap<SwitchIdx, &HeldTable>) -> BTreeSet<Guid> {
+    let retried = mute
         .iter()
         .filter(|&(&switch, held)| !held.is_suspect && !has_neighbour_in(topology, switch, mute));
-    tried.map(|(_, held)| held.switch).collect()
+    retried.map(|(_, held)| held.switch).collect()
 }
 
 /// The mute switches, and the entries of unanswered Sets, which they may hold instead.
@@ -207,12 +208,12 @@ fn sent(mute: &BTreeMap<SwitchIdx, &HeldTable>) -> Vec<(SwitchIdx, Lid, u8)> {
 /// entries, and planned entries if a push writes to the switch.
 fn unwritten(
     mute: &BTreeMap<SwitchIdx, &HeldTable>,
-    tried: &BTreeSet<Guid>,
+    retried: &BTreeSet<Guid>,
     (old, planned): (&Tables, &Tables),
 ) -> Unwritten {
     let mut others = sent(mute);
     for (&switch, held) in mute {
-        if tried.contains(&held.switch) {
+        if retried.contains(&held.switch) {
             let planned = planned.lft(switch);
             let changed = old.lft(switch).differing(planned);
             others.extend(changed.map(|lid| (switch, lid, planned.entry(lid))));

@@ -189,7 +189,7 @@ pub(super) fn analyse(
     fabric.positions = order.positions.clone();
     let config = AnalysisConfig {
         sl,
-        roles: roles(order.said()),
+        roles: roles(order.operator_categories()),
         ..AnalysisConfig::default()
     };
     Analysis::new(&order.gpus(), Some(fabric), config)

@@ -6,7 +6,7 @@ use rsm_api::model::{Keyed, PortId, Selector};
 use rsm_api::resolve::resolve_host_or_part;
 use rsm_api::{ControlError, LookupError, v1};
 use rsm_ids::{Guid, PortKey, PortNum};
-use rsm_plan::avoid::{Drained, NodeOrCable, Over, Reason};
+use rsm_plan::avoid::{Drained, LidsOver, NodeOrCable, Reason};
 
 use super::api_view::api_key;
 use super::avoided::{around, is_settled};
@@ -64,16 +64,16 @@ fn state(
 /// The state of a part, drained or not, and the LIDs that tables lead over it. All answers about
 /// unplugging follow this rule: a part may be unplugged if no path of other nodes crosses it. Hosts
 /// at a switch are other nodes, unless they are drained as well.
-pub(super) fn evidence(published: &Published, part: NodeOrCable) -> (v1::DrainState, Over) {
+pub(super) fn evidence(published: &Published, part: NodeOrCable) -> (v1::DrainState, LidsOver) {
     let snapshot = &published.snapshot;
     if !part.is_there(&snapshot.fabric) {
-        return (v1::DrainState::Away, Over::default());
+        return (v1::DrainState::Away, LidsOver::default());
     }
     let plan = snapshot.plan.as_deref();
     let plan = plan.filter(|_| is_settled(snapshot, part));
     let found = plan.map(|plan| (plan, plan.lids_over(part, |switch| plan.last_table(switch))));
     let Some((plan, Some(found))) = found else {
-        return (v1::DrainState::Changing, Over::default());
+        return (v1::DrainState::Changing, LidsOver::default());
     };
     let is_used = plan.avoided.uses(part) && snapshot.avoid.reason(part).is_some();
     let state = if is_used || part.connects_manager(&snapshot.fabric) {
@@ -87,7 +87,7 @@ pub(super) fn evidence(published: &Published, part: NodeOrCable) -> (v1::DrainSt
 }
 
 /// Whether a part may be unplugged, and the next step if not.
-pub(super) fn unplug(published: &Published, part: NodeOrCable) -> (v1::Unplug, Over) {
+pub(super) fn unplug(published: &Published, part: NodeOrCable) -> (v1::Unplug, LidsOver) {
     let (state, over) = evidence(published, part);
     let (snapshot, fabric) = (&published.snapshot, published.fabric());
     let around = around(snapshot, part);

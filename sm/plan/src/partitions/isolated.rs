@@ -1,4 +1,4 @@
-//! The finding about hosts that partitions keep apart from all others.
+//! The finding about hosts that partitions separate from all other hosts.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,20 @@ use rsm_model::fabric::{Fabric, PortRef};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::PartitionPlan;
-use super::foreseen::named;
+use super::foreseen::list_names;
 
 /// P_Keys of a port without a table (IBA 10.9.2).
 const DEFAULT_P_KEYS: [PKey; 1] = [PKey::DEFAULT_FULL];
 
-/// The finding about ports of hosts that can communicate with no other host's port: none of their
-/// partitions has another member, or all members are limited. The port of the subnet manager counts
-/// as no host. The finding is an error, because the subnet carries hardly any traffic of hosts.
+/// The finding about ports of hosts that cannot communicate with any other host's port: none of
+/// their partitions has another member, or all members are limited. The port of the subnet manager
+/// does not count as a host. The finding is an error, because the subnet carries hardly any traffic
+/// of hosts.
 ///
-/// `None` if fewer than three quarters of all ports of hosts are apart: in a fabric of tenants,
-/// some ports wait for a partition. Returns at once if all ports are full members of one partition.
-pub(crate) fn apart(fabric: &Fabric, plan: &PartitionPlan) -> Option<Finding> {
+/// `None` if fewer than three quarters of all ports of hosts are isolated: in a fabric of tenants,
+/// some ports may wait for a partition. Returns at once if all ports are full members of one
+/// partition.
+pub(crate) fn isolated_hosts(fabric: &Fabric, plan: &PartitionPlan) -> Option<Finding> {
     if plan.partitioned_ports == 0 {
         return None;
     }
@@ -39,7 +41,7 @@ pub(crate) fn apart(fabric: &Fabric, plan: &PartitionPlan) -> Option<Finding> {
             members.entry(base).or_default()[usize::from(is_full)] += 1;
         }
     }
-    let is_alone = |&&at: &&PortRef| {
+    let is_isolated = |&&at: &&PortRef| {
         !memberships(fabric, plan, at)
             .into_iter()
             .any(|(base, is_full)| {
@@ -50,20 +52,20 @@ pub(crate) fn apart(fabric: &Fabric, plan: &PartitionPlan) -> Option<Finding> {
                 }
             })
     };
-    let alone: Vec<PortRef> = hosts.iter().filter(is_alone).copied().collect();
-    if 4 * alone.len() < 3 * hosts.len() {
+    let isolated: Vec<PortRef> = hosts.iter().filter(is_isolated).copied().collect();
+    if 4 * isolated.len() < 3 * hosts.len() {
         return None;
     }
-    let names: Vec<String> = alone
+    let names: Vec<String> = isolated
         .iter()
         .map(|&at| fabric.port_name(fabric.key(at)))
         .collect();
     let text = format!(
-        "{} of {} ports of hosts reach no other host: no partition joins them with another host's port, one of both \
-         a full member: {}; make them members of a partition (`rsmctl partition add`, `rsmctl partition default`)",
-        alone.len(),
+        "{} of {} ports of hosts reach no other host: they share no partition with another host's port in which one \
+         of the two is a full member: {}; make them members of a partition (`rsmctl partition add`, `rsmctl partition default`)",
+        isolated.len(),
         hosts.len(),
-        named(&names)
+        list_names(&names)
     );
     let kind = FindingKind::PartitionApart;
     Some(Finding::new(kind, Subject::Subnet, Severity::Error, text))
