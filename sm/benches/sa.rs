@@ -186,7 +186,7 @@ impl Bench {
         let mut answer = answer.expect("every request is answered");
         loop {
             let before = Instant::now();
-            let settled = self.sa.go_on(&mut answer);
+            let settled = self.sa.continue_search(&mut answer);
             longest = longest.max(before.elapsed());
             if settled {
                 break;

@@ -339,7 +339,7 @@ impl TrapHandler {
         let heard = HeardTrap {
             notice: smp.data(),
             is_within_share,
-            is_of_others: is_of_others(&notice),
+            is_caused_by_others: is_caused_by_others(&notice),
         };
         self.count_for_babbling(&notice, heard, sender, context, now);
         let is_switch = context.inventory.hardware.is_switch(sender.node);
@@ -598,9 +598,9 @@ impl TrapHandler {
     }
 }
 
-/// Whether other hosts or virtual machines caused the trap, so that any number of such traps is not
-/// the sender's fault: it reports a wrong key of another port, or belongs to a virtual port.
-fn is_of_others(notice: &Notice) -> bool {
+/// Whether the trap reports a wrong key of another port, or belongs to a virtual port. Other hosts
+/// and virtual machines can cause any number of such traps, so they are not the sender's fault.
+fn is_caused_by_others(notice: &Notice) -> bool {
     matches!(
         notice.details(),
         TrapDetails::BadMKey(_)

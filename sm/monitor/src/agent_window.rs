@@ -1,5 +1,5 @@
-//! Requests in flight to the agents of ports, at most one to each agent, and the turns of the other
-//! agents.
+//! Requests in flight to the agents of ports, at most one to each agent, and the turns of the
+//! agents without a request in flight.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -87,7 +87,7 @@ impl<R> AgentWindow<R> {
     }
 
     /// Adds a request in flight. Returns its transaction ID.
-    pub(crate) fn launch(&mut self, agent: PortKey, request: R, deadline: Time) -> Tid {
+    pub(crate) fn add(&mut self, agent: PortKey, request: R, deadline: Time) -> Tid {
         let tid = self.free_tid();
         let flight = Flight {
             agent,
@@ -103,32 +103,32 @@ impl<R> AgentWindow<R> {
     fn free_tid(&mut self) -> u32 {
         loop {
             self.last_tid = self.last_tid.wrapping_add(1);
-            // A window is far smaller than the number of transaction IDs, so that this loop ends.
+            // A window is far smaller than the number of transaction IDs, so this loop ends.
             if self.last_tid != 0 && !self.flights.contains_key(&self.last_tid) {
                 return self.last_tid;
             }
         }
     }
 
-    /// The request in flight with this transaction ID; `None` if there is none.
+    /// The request in flight with this transaction ID; `None` if no such request is in flight.
     pub(crate) fn get(&self, tid: Tid) -> Option<&Flight<R>> {
         self.flights.get(&tid.low())
     }
 
     /// Ends the request with this transaction ID; `None` if none is in flight.
-    pub(crate) fn land(&mut self, tid: Tid) -> Option<Flight<R>> {
+    pub(crate) fn remove(&mut self, tid: Tid) -> Option<Flight<R>> {
         let flight = self.flights.remove(&tid.low())?;
         self.deadlines.remove(&(flight.deadline, tid.low()));
         Some(flight)
     }
 
-    /// Ends the request with the earliest deadline, if that has passed; `None` if it has not.
-    pub(crate) fn land_overdue(&mut self, now: Time) -> Option<Flight<R>> {
+    /// Ends the request with the earliest deadline, if the deadline has passed; `None` otherwise.
+    pub(crate) fn remove_overdue(&mut self, now: Time) -> Option<Flight<R>> {
         let &(deadline, tid) = self.deadlines.first()?;
-        (deadline <= now).then(|| self.land(Tid(tid.into())))?
+        (deadline <= now).then(|| self.remove(Tid(tid.into())))?
     }
 
-    /// The earliest deadline of a request in flight; `None` if there is none.
+    /// The earliest deadline of a request in flight; `None` if no request is in flight.
     pub(crate) fn first_deadline(&self) -> Option<Time> {
         self.deadlines.first().map(|&(at, _)| at)
     }
@@ -148,16 +148,16 @@ mod tests {
     fn each_request_ends_once_by_answer_or_deadline() {
         let agent = |guid| PortKey::new(Guid(guid), PortNum(1));
         let mut window = AgentWindow::new(u32::MAX - 1);
-        let tids = [30, 10, 20].map(|ms| window.launch(agent(ms), ms, at(ms)));
+        let tids = [30, 10, 20].map(|ms| window.add(agent(ms), ms, at(ms)));
         // The number 0 is never a transaction ID.
         assert_eq!(tids, [Tid(u32::MAX.into()), Tid(1), Tid(2)]);
-        assert_eq!(window.land(Tid(2)).unwrap().agent, agent(20));
-        assert!(window.land(Tid(2)).is_none());
+        assert_eq!(window.remove(Tid(2)).unwrap().agent, agent(20));
+        assert!(window.remove(Tid(2)).is_none());
         assert_eq!(window.first_deadline(), Some(at(10)));
-        assert!(window.land_overdue(at(9)).is_none());
-        assert_eq!(window.land_overdue(at(40)).unwrap().request, 10);
-        assert_eq!(window.land_overdue(at(40)).unwrap().request, 30);
-        assert!(window.land_overdue(at(40)).is_none());
+        assert!(window.remove_overdue(at(9)).is_none());
+        assert_eq!(window.remove_overdue(at(40)).unwrap().request, 10);
+        assert_eq!(window.remove_overdue(at(40)).unwrap().request, 30);
+        assert!(window.remove_overdue(at(40)).is_none());
         assert_eq!((window.in_flight(), window.first_deadline()), (0, None));
     }
 
@@ -166,9 +166,9 @@ mod tests {
         let agent = PortKey::new(Guid(1), PortNum(1));
         let mut window = AgentWindow::new(7);
         window.enqueue(at(1), agent);
-        let before = window.launch(agent, (), at(5));
+        let before = window.add(agent, (), at(5));
         window.clear();
-        assert!(window.land(before).is_none() && window.first_turn().is_none());
-        assert_ne!(window.launch(agent, (), at(5)), before);
+        assert!(window.remove(before).is_none() && window.first_turn().is_none());
+        assert_ne!(window.add(agent, (), at(5)), before);
     }
 }

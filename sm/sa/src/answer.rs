@@ -41,7 +41,7 @@ pub(super) enum Body {
     Table(Table),
 }
 
-/// Search for the single record that answers a Get.
+/// The search for the single record that answers a Get.
 pub(super) struct Search<S> {
     source: S,
     wanted: Wanted,
@@ -63,9 +63,9 @@ pub(super) struct Table {
     /// Length of a record in units of 8 bytes.
     words: u16,
     source: Box<dyn RecordSource>,
-    /// Record that is not yet completely sent.
-    rest: [u8; SA_DATA_LEN],
-    /// Unsent part of `rest`.
+    /// The record of which some bytes are unsent.
+    record: [u8; SA_DATA_LEN],
+    /// Range of the unsent bytes in `record`.
     range: std::ops::Range<usize>,
     /// Whether there are no more candidates.
     ended: bool,
@@ -74,7 +74,7 @@ pub(super) struct Table {
 /// The candidates for the records of an answer, which are examined one after the other.
 pub(super) trait RecordSource: Send {
     /// Writes the next candidate's record into `out`, if the candidate belongs to the answer.
-    fn step(&mut self, out: &mut [u8; SA_DATA_LEN]) -> CandidateStep;
+    fn examine_next(&mut self, out: &mut [u8; SA_DATA_LEN]) -> CandidateStep;
 }
 
 /// The result of the examination of one candidate.
@@ -82,7 +82,7 @@ pub(super) enum CandidateStep {
     /// The candidate belongs to the answer.
     Record,
     /// The candidate does not belong to the answer.
-    Nothing,
+    NoMatch,
     /// There are no more candidates.
     End,
 }
@@ -91,32 +91,32 @@ pub(super) enum CandidateStep {
 struct Candidates<I>(I);
 
 impl<R: Record, I: Iterator<Item = Option<R>> + Send> RecordSource for Candidates<I> {
-    fn step(&mut self, out: &mut [u8; SA_DATA_LEN]) -> CandidateStep {
+    fn examine_next(&mut self, out: &mut [u8; SA_DATA_LEN]) -> CandidateStep {
         match self.0.next() {
             Some(Some(record)) => {
                 out[..R::LEN].copy_from_slice(record.as_bytes());
                 CandidateStep::Record
             }
-            Some(None) => CandidateStep::Nothing,
+            Some(None) => CandidateStep::NoMatch,
             None => CandidateStep::End,
         }
     }
 }
 
 impl RecordSource for Box<dyn RecordSource> {
-    fn step(&mut self, out: &mut [u8; SA_DATA_LEN]) -> CandidateStep {
-        (**self).step(out)
+    fn examine_next(&mut self, out: &mut [u8; SA_DATA_LEN]) -> CandidateStep {
+        (**self).examine_next(out)
     }
 }
 
 impl<S: RecordSource> Search<S> {
     /// Examines up to [`WORK_PER_PULL`] candidates. Returns the record or the error status; `None`
     /// if the search is not yet decided.
-    fn go_on(&mut self) -> Option<Result<[u8; SA_DATA_LEN], Status>> {
+    fn continue_search(&mut self) -> Option<Result<[u8; SA_DATA_LEN], Status>> {
         for _ in 0..WORK_PER_PULL {
             let mut record = [0; SA_DATA_LEN];
-            match self.source.step(&mut record) {
-                CandidateStep::Nothing => {}
+            match self.source.examine_next(&mut record) {
+                CandidateStep::NoMatch => {}
                 CandidateStep::Record if self.wanted == Wanted::First => return Some(Ok(record)),
                 CandidateStep::Record if self.found.is_some() => {
                     return Some(Err(SaStatus::TOO_MANY_RECORDS));
@@ -134,8 +134,8 @@ impl<S: RecordSource> Search<S> {
 pub struct Pulled {
     /// Number of bytes written.
     pub bytes: usize,
-    /// Whether the table has ended. If not, records or candidates are left: call [`SaAnswer::pull`]
-    /// again after other requests had their turn.
+    /// Whether the table has ended. If not, records or candidates are left, and the caller must
+    /// call [`SaAnswer::pull`] again after other requests had their turn.
     pub ended: bool,
 }
 
@@ -164,7 +164,7 @@ impl Body {
     }
 
     /// Searches `candidates` for the `wanted` record. If the first [`WORK_PER_PULL`] candidates do
-    /// not decide the search, it continues in [`SaAnswer::go_on`].
+    /// not decide the search, it continues in [`SaAnswer::continue_search`].
     ///
     /// # Errors
     /// ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS, if the first candidates decide the search.
@@ -178,7 +178,7 @@ impl Body {
             wanted,
             found: None,
         };
-        match search.go_on() {
+        match search.continue_search() {
             Some(result) => result.map(Body::Record),
             None => Ok(Body::Search(Search {
                 source: Box::new(search.source),
@@ -188,7 +188,8 @@ impl Body {
         }
     }
 
-    /// A table of the records among `candidates`, in this order. `None` among them is skipped.
+    /// A table of the records among `candidates`, in this order. Candidates that are `None` are
+    /// skipped.
     pub(super) fn table<R, I>(candidates: I) -> Body
     where
         R: Record,
@@ -197,7 +198,7 @@ impl Body {
         Body::Table(Table {
             words: R::WORDS,
             source: Box::new(Candidates(candidates)),
-            rest: [0; SA_DATA_LEN],
+            record: [0; SA_DATA_LEN],
             range: 0..0,
             ended: false,
         })
@@ -212,16 +213,16 @@ impl Table {
         while !self.ended && written < out.len() && work < WORK_PER_PULL {
             if self.range.is_empty() {
                 work += 1;
-                match self.source.step(&mut self.rest) {
+                match self.source.examine_next(&mut self.record) {
                     CandidateStep::Record => self.range = 0..len,
-                    CandidateStep::Nothing => {}
+                    CandidateStep::NoMatch => {}
                     CandidateStep::End => self.ended = true,
                 }
                 continue;
             }
             let count = self.range.len().min(out.len() - written);
             let from = self.range.start;
-            out[written..written + count].copy_from_slice(&self.rest[from..from + count]);
+            out[written..written + count].copy_from_slice(&self.record[from..from + count]);
             written += count;
             self.range.start += count;
         }
@@ -279,17 +280,17 @@ impl SaAnswer {
     }
 
     /// Whether the search for the record continues: the caller must call
-    /// [`Sa::go_on`](super::Sa::go_on) after other requests had their turn.
+    /// [`Sa::continue_search`](super::Sa::go_on) after other requests had their turn.
     pub fn is_open(&self) -> bool {
         matches!(self.pending.as_deref(), Some(Pending::Search(_)))
     }
 
     /// Examines [`WORK_PER_PULL`] more candidates. Returns whether the search has ended.
-    pub(super) fn go_on(&mut self) -> bool {
+    pub(super) fn continue_search(&mut self) -> bool {
         let Some(Pending::Search(search)) = self.pending.as_deref_mut() else {
             return true;
         };
-        let Some(result) = search.go_on() else {
+        let Some(result) = search.continue_search() else {
             return false;
         };
         match result {
@@ -327,7 +328,7 @@ impl SaAnswer {
     /// [`TooLong`] as soon as the message is longer than `limit` bytes; see [`SaAnswer::too_long`].
     pub fn into_message(mut self, limit: usize) -> Result<Vec<u8>, TooLong> {
         const CHUNK: usize = 64 * 1024;
-        while !self.go_on() {}
+        while !self.continue_search() {}
         if let Some(mad) = self.datagram() {
             return Ok(mad.to_vec());
         }

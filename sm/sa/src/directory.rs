@@ -42,8 +42,8 @@ pub struct Directory {
     rails: Arc<Vec<u16>>,
     pub(super) memberships: Arc<Memberships>,
     pub(super) minima: Arc<Minima>,
-    /// Rules about the service levels of paths; `None` if there are none, so that a path may have
-    /// any service level.
+    /// Rules about the service levels of paths; `None` if no rules apply, and a path may have any
+    /// service level.
     pub(super) qos: Option<Arc<PathQos>>,
     /// Alias GUIDs of the ports.
     alias_index: AliasIndex,
@@ -71,9 +71,10 @@ impl Directory {
     /// Builds the directory of a snapshot. Shares with `previous` everything that has not changed.
     fn build(snapshot: &Snapshot, plan: Arc<Plan>, previous: Option<&Directory>) -> Directory {
         let fabric = snapshot.fabric.clone();
-        let step = previous.and_then(|previous| Step::between(previous, &fabric, &plan));
-        let step = step.as_ref();
-        let ends = step.map(|step| &step.previous.ends);
+        let unchanged =
+            previous.and_then(|previous| UnchangedPorts::between(previous, &fabric, &plan));
+        let unchanged = unchanged.as_ref();
+        let ends = unchanged.map(|unchanged| &unchanged.previous.ends);
         let ends = reuse_or_make(ends, || Ends::of(&fabric, &plan));
         let minima = Minima::new(
             (&fabric, &plan),
@@ -81,16 +82,16 @@ impl Directory {
             // If a later plan was refused, the proof of this plan is about another fabric.
             snapshot.refused_plan.is_none(),
             previous.map(|previous| &*previous.minima),
-            step.map(|step| &step.changed),
+            unchanged.map(|unchanged| &unchanged.changed),
         );
-        let memberships = step
-            .filter(|step| step.keeps_memberships(&fabric, &plan))
-            .map(|step| &step.previous.memberships);
+        let memberships = unchanged
+            .filter(|unchanged| unchanged.keeps_memberships(&fabric, &plan))
+            .map(|unchanged| &unchanged.previous.memberships);
         let memberships =
             reuse_or_make(memberships, || Memberships::of(&fabric, &plan, ends.all()));
-        let rails = step
-            .filter(|step| step.keeps_rails(&plan))
-            .map(|step| &step.previous.rails);
+        let rails = unchanged
+            .filter(|unchanged| unchanged.keeps_rails(&plan))
+            .map(|unchanged| &unchanged.previous.rails);
         let rails = reuse_or_make(rails, || rails_of(&plan, &ends));
         let qos = PathQos::of(&fabric, &plan, ends.all(), &memberships);
         Directory {
@@ -107,9 +108,9 @@ impl Directory {
         }
     }
 
-    /// GUIDs of the ports that only one of the directories `self` and `before` has, or whose
-    /// partitions differ; may include further ports. `None` if any port may differ, for example
-    /// because two ports have the same GUID.
+    /// GUIDs of the ports that only one of the directories `self` and `before` contains, or whose
+    /// partitions differ; may include other ports as well. `None` if any port may differ, for
+    /// example because two ports have the same GUID.
     pub(super) fn differing_members(&self, before: &Directory) -> Option<BTreeSet<Guid>> {
         if !Arc::ptr_eq(&self.plan.policy, &before.plan.policy) {
             return None;
@@ -136,7 +137,8 @@ impl Directory {
         &self.alias_index
     }
 
-    /// Number of ends that are physical ports. They have the lowest indices; virtual ports follow.
+    /// Number of ends that are physical ports. Physical ports have the lowest indices; virtual
+    /// ports follow.
     pub(super) fn ports(&self) -> u32 {
         self.ends.ports().len() as u32
     }
@@ -222,7 +224,7 @@ impl Directory {
     }
 
     /// The end with this port GUID or alias GUID.
-    pub fn by_name(&self, guid: Guid) -> Option<EndIx> {
+    pub fn by_guid_or_alias(&self, guid: Guid) -> Option<EndIx> {
         let alias = || self.by_guid(self.alias_index.owner(guid)?);
         self.by_guid(guid).or_else(alias)
     }
@@ -231,7 +233,7 @@ impl Directory {
     /// and a port GUID or alias GUID.
     pub fn by_gid(&self, gid: Gid) -> Option<EndIx> {
         let here = gid.prefix() == self.prefix() || gid.prefix() == Gid::LINK_LOCAL;
-        here.then(|| self.by_name(gid.guid())).flatten()
+        here.then(|| self.by_guid_or_alias(gid.guid())).flatten()
     }
 
     /// The router's port that leads to a GID of another subnet according to the operator's prefix
@@ -283,8 +285,8 @@ impl Directory {
         (self.fabric.node(at.node), self.fabric.port(at))
     }
 
-    /// The LID in records about a port: the LID of port 0 for a switch port, otherwise the port's
-    /// own. `None` if that port has no unicast LID.
+    /// The LID in records about a port: the LID of port 0 for a switch port, otherwise the LID of
+    /// the port itself. `None` if that LID is not unicast.
     pub fn lid_of(&self, at: PortRef) -> Option<Lid> {
         let node = self.fabric.node(at.node);
         let number = if node.is_switch() {
@@ -309,7 +311,8 @@ impl Directory {
     }
 
     /// Index of the partition of `p_key` in the table of this manager's port. If the port is not in
-    /// the partition, the index of the default partition, or 0 if the table lacks that one too.
+    /// the partition, the index of the default partition, or 0 if the table lacks the default
+    /// partition as well.
     pub(crate) fn own_p_key_index(&self, p_key: PKey) -> u16 {
         let index = |wanted: PKey| {
             let mut keys = self.own_p_keys().iter();
@@ -348,17 +351,23 @@ impl Directory {
     }
 }
 
-/// The step from a directory to its successor, between which no end port has changed.
-struct Step<'a> {
+/// The previous directory of a subnet in which no end port has changed since, and the nodes that
+/// have changed.
+struct UnchangedPorts<'a> {
     previous: &'a Directory,
     changed: ChangedNodes<'a>,
 }
 
-impl<'a> Step<'a> {
+impl<'a> UnchangedPorts<'a> {
     /// Compares two directories. `None` if an end port has appeared, vanished or changed.
-    fn between(previous: &'a Directory, fabric: &'a Fabric, plan: &Plan) -> Option<Step<'a>> {
+    fn between(
+        previous: &'a Directory,
+        fabric: &'a Fabric,
+        plan: &Plan,
+    ) -> Option<UnchangedPorts<'a>> {
         let changed = ChangedNodes::between(&previous.fabric, fabric)?;
-        Ends::outlive(&changed, [&previous.plan, plan]).then_some(Step { previous, changed })
+        Ends::stay_valid(&changed, [&previous.plan, plan])
+            .then_some(UnchangedPorts { previous, changed })
     }
 
     /// Whether each port has the same P_Keys as before.
@@ -379,7 +388,8 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Shares the part `before` of the previous directory if it is still valid; otherwise calls `make`.
+/// Shares the part `before` of the previous directory, which is still valid. Without such a part,
+/// calls `make`.
 fn reuse_or_make<T: PartialEq>(before: Option<&Arc<T>>, make: impl Fn() -> T) -> Arc<T> {
     match before {
         Some(before) => {

@@ -5,7 +5,7 @@ use rsm_plan::qos::PortClass;
 
 use super::directory::Directory;
 use super::ends::EndIx;
-use super::path_qos::{Chosen, Criteria, SlReason};
+use super::path_qos::{ChosenLevel, Criteria, SlReason};
 
 impl Directory {
     /// Number of end ports in the policy's port group with this index; 0 without a policy, or if no
@@ -22,7 +22,7 @@ impl Directory {
         from: EndIx,
         to: EndIx,
         criteria: &Criteria,
-    ) -> Option<Chosen<'_>> {
+    ) -> Option<ChosenLevel<'_>> {
         self.qos.as_ref()?.choose(from, to, criteria)
     }
 
@@ -39,15 +39,15 @@ impl Directory {
             NodeType::Router => of(PortClass::Router),
             _ => of(PortClass::ChannelAdapter),
         };
-        let [Some(first), Some(last)] = self.minima.switches(from, to) else {
+        let [Some(first_switch), Some(last_switch)] = self.minima.switches(from, to) else {
             return dropped;
         };
-        // If the engine determines SLtoVL tables, switches have those instead of the tables of
-        // section `qos`.
+        // If the engine determines SLtoVL tables, switches hold the engine's tables instead of the
+        // tables of section `qos`.
         if from == to || !self.plan.routing.lanes.is_single() {
             return dropped;
         }
-        if first != last {
+        if first_switch != last_switch {
             dropped |= of(PortClass::SwitchToSwitch);
         }
         dropped

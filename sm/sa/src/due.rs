@@ -13,12 +13,12 @@ use super::events::PublishedNotice;
 use super::memory::Unsaved;
 use super::{Directory, Sa, mcast};
 
-/// Minimum time between two group sets for the core: thousands of ports that join at once share one
+/// Minimum time between two group sets for the core. Thousands of ports that join at once share one
 /// set, and no host notices the delay.
 const GROUPS_PAUSE: Duration = Duration::from_millis(20);
 
 /// Time added to [`GROUPS_PAUSE`] for each membership that the last set examined: ten times the
-/// time that this takes, so that the SA still answers while a whole subnet joins one group.
+/// time of that examination, so that the SA still answers while a whole subnet joins one group.
 const PAUSE_PER_MEMBER: Duration = Duration::from_micros(2);
 
 /// Minimum time between two sets of alias GUIDs for the core, to which [`PAUSE_PER_MEMBER`] is
@@ -31,21 +31,23 @@ const ALIASES_PAUSE: Duration = GROUPS_PAUSE;
 const SAVE_PAUSE: Duration = Duration::from_millis(250);
 
 impl Sa {
-    /// Does the work due at `now`, as much as one turn permits. The owner must also call this
+    /// Does the work due at `now`, up to the limit of one turn. The owner must also call this
     /// method after each [`Sa::answer_from`].
     pub fn handle_deadline(&mut self, now: Time) {
         if self.is_examining()
             && let Some(directory) = self.sa_snapshot.in_force().cloned()
         {
-            if std::mem::take(&mut self.is_unseen) {
+            if std::mem::take(&mut self.must_compare_ports) {
                 self.compare_ports(&directory, now);
             }
             let ports = directory.as_ref();
             self.multicast
                 .ports_changed(ports, &mut self.unexamined, now);
         }
-        self.reregister.lost(self.multicast.handle_deadline(now));
-        self.reregister.lost(self.events.handle_deadline(now));
+        self.reregister
+            .record_lost(self.multicast.handle_deadline(now));
+        self.reregister
+            .record_lost(self.events.handle_deadline(now));
         self.services.handle_deadline(now);
         self.refused_joins.handle_deadline(now);
         self.offences.handle_deadline(now);
@@ -59,7 +61,7 @@ impl Sa {
                         PublishedNotice::of_group(directory, mgid, p_key, false)
                     }
                 };
-                self.events.take(published, now);
+                self.events.publish(published, now);
             }
         }
         if self.guids.handle_deadline(now) {
@@ -75,10 +77,10 @@ impl Sa {
         self.events.ports_changed(directory, now);
         self.reregister.ports_changed(directory);
         self.refused_joins.ports_changed(directory);
-        let before = self.seen.replace(Arc::clone(directory));
+        let before = self.compared.replace(Arc::clone(directory));
         // The first directory causes no notices, because there is no earlier one to compare with.
         if let Some(before) = &before {
-            self.events.compare(before, directory, now);
+            self.events.publish_port_changes(before, directory, now);
         }
         match before.and_then(|before| directory.differing_members(&before)) {
             Some(ports) => self.unexamined.add(ports),
@@ -120,7 +122,7 @@ impl Sa {
 
     /// Whether there are ports left to examine.
     fn is_examining(&self) -> bool {
-        let is_left = self.is_unseen || !self.unexamined.is_empty();
+        let is_left = self.must_compare_ports || !self.unexamined.is_empty();
         is_left && self.sa_snapshot.in_force().is_some()
     }
 
@@ -141,14 +143,14 @@ impl Sa {
             return None;
         }
         let aliases = self.guids.take_pending()?;
-        let count = u32::try_from(self.guids.names().len()).unwrap_or(u32::MAX);
+        let count = u32::try_from(self.guids.alias_index().len()).unwrap_or(u32::MAX);
         self.last_aliases = Some((now, count));
         Some(aliases)
     }
 
     /// The ports whose hosts must register again, each returned once; `None` if there are none.
     pub fn poll_reregister(&mut self) -> Option<BTreeSet<Guid>> {
-        self.reregister.take()
+        self.reregister.take_due()
     }
 
     /// The registrations to save; `None` if nothing has changed, or if the last save is too recent.
@@ -163,13 +165,13 @@ impl Sa {
         let unsaved = Unsaved {
             groups: groups.then(|| self.multicast.view()),
             services: services.then(|| self.services.view()),
-            guids: guids.then(|| self.guids.names().aliases().clone()),
+            guids: guids.then(|| self.guids.alias_index().aliases().clone()),
             subscriptions: subscriptions.then(|| self.events.view()),
         };
         if unsaved.is_empty() {
             return None;
         }
-        self.saved = Some(now);
+        self.last_save = Some(now);
         Some(unsaved)
     }
 
@@ -190,6 +192,7 @@ impl Sa {
 
     /// Time from which on the next save may be polled.
     fn next_save(&self) -> Time {
-        self.saved.map_or(Time::ZERO, |saved| saved + SAVE_PAUSE)
+        self.last_save
+            .map_or(Time::ZERO, |saved| saved + SAVE_PAUSE)
     }
 }

@@ -28,7 +28,7 @@ pub struct EndPort {
     pub at: PortRef,
     /// GUID of the port or virtual port.
     pub guid: Guid,
-    /// Base LID, the lowest one.
+    /// Base LID: the lowest LID of the end.
     pub lid: Lid,
     /// LID mask control: the port has 2^LMC LIDs.
     pub lmc: Lmc,
@@ -109,9 +109,9 @@ impl Ends {
         ends
     }
 
-    /// Whether the ends before a change are still valid after it. Also `false` if one of the plans
-    /// serves virtual ports, which are not compared.
-    pub(super) fn outlive(changed: &ChangedNodes<'_>, plans: [&Plan; 2]) -> bool {
+    /// Whether the ends before a change are still valid after the change. Also false if one of the
+    /// plans serves virtual ports, which are not compared.
+    pub(super) fn stay_valid(changed: &ChangedNodes<'_>, plans: [&Plan; 2]) -> bool {
         let no_vports = plans.iter().all(|plan| plan.lids.vports.is_empty());
         no_vports
             && changed
@@ -120,8 +120,8 @@ impl Ends {
     }
 
     /// GUIDs of the ends that only one of `self` and `before` has, or for which `is_same` returns
-    /// false for the indices in `self` and in `before`; may include further ends. `None` if two
-    /// ends have the same GUID.
+    /// false for the indices in `self` and in `before`; may include other ends as well. `None` if
+    /// two ends have the same GUID.
     pub(super) fn differing(
         &self,
         before: &Ends,
@@ -132,24 +132,26 @@ impl Ends {
             return None;
         }
         let mut differing = BTreeSet::new();
-        let (mut now, mut then) = (0, 0);
+        let (mut index, mut index_before) = (0, 0);
         loop {
-            match (self.all.get(now), before.all.get(then)) {
+            match (self.all.get(index), before.all.get(index_before)) {
                 (None, None) => return Some(differing),
-                (Some(here), Some(there)) if here.guid == there.guid => {
-                    if !is_same(EndIx(now as u32), EndIx(then as u32)) {
-                        differing.insert(here.guid);
+                (Some(end), Some(end_before)) if end.guid == end_before.guid => {
+                    if !is_same(EndIx(index as u32), EndIx(index_before as u32)) {
+                        differing.insert(end.guid);
                     }
-                    (now, then) = (now + 1, then + 1);
+                    (index, index_before) = (index + 1, index_before + 1);
                 }
-                (Some(here), there) if there.is_none() || before.by_guid(here.guid).is_none() => {
-                    differing.insert(here.guid);
-                    now += 1;
+                (Some(end), end_before)
+                    if end_before.is_none() || before.by_guid(end.guid).is_none() =>
+                {
+                    differing.insert(end.guid);
+                    index += 1;
                 }
                 // The port vanished, or has another index than before.
-                (here, there) => {
-                    differing.extend([here, there].into_iter().flatten().map(|end| end.guid));
-                    then += 1;
+                (end, end_before) => {
+                    differing.extend([end, end_before].into_iter().flatten().map(|end| end.guid));
+                    index_before += 1;
                 }
             }
         }
@@ -165,8 +167,8 @@ impl Ends {
         if self.by_lid.len() < past_last {
             self.by_lid.resize(past_last, NO_END);
         }
-        // If two ports have the same LID, it counts for the first one, until the next plan gives
-        // one of the two another LID.
+        // A LID that two ports have counts for the first port, until the next plan gives one of the
+        // two ports another LID.
         for slot in &mut self.by_lid[first..past_last] {
             if *slot == NO_END {
                 *slot = ix.0;
@@ -248,7 +250,7 @@ impl Ends {
         Some(EndIx(index as u32))
     }
 
-    /// Whether no two physical ports have the same GUID, so that [`Ends::by_guid`] finds each one.
+    /// Whether no two physical ports have the same GUID, so that [`Ends::by_guid`] finds each port.
     pub(super) fn guids_are_unique(&self) -> bool {
         self.guids_are_unique
     }

@@ -19,7 +19,7 @@ const MAX_VALUE_POWER: u8 = 36;
 pub struct Latencies {
     bounded: AtomicHistogram,
     /// Number of answer times of 2^[`MAX_VALUE_POWER`] ns or more.
-    beyond: AtomicU64,
+    overflow: AtomicU64,
     sum_nanos: AtomicU64,
 }
 
@@ -39,7 +39,7 @@ impl Default for Latencies {
             bounded: AtomicHistogram::new(GROUPING_POWER, MAX_VALUE_POWER).expect(
                 "the grouping power is below the power of the largest value, which is below 64",
             ),
-            beyond: AtomicU64::new(0),
+            overflow: AtomicU64::new(0),
             sum_nanos: AtomicU64::new(0),
         }
     }
@@ -50,7 +50,7 @@ impl Latencies {
     pub fn add(&self, latency: Duration) {
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         if self.bounded.increment(nanos).is_err() {
-            self.beyond.fetch_add(1, Ordering::Relaxed);
+            self.overflow.fetch_add(1, Ordering::Relaxed);
         }
         self.sum_nanos.fetch_add(nanos, Ordering::Relaxed);
     }
@@ -61,10 +61,10 @@ impl Latencies {
         let bounded = bounded
             .iter()
             .map(|bucket| (Some(bucket.end() + 1), bucket.count()));
-        let beyond = (None, self.beyond.load(Ordering::Relaxed));
+        let overflow = (None, self.overflow.load(Ordering::Relaxed));
         LatencyCounts {
             buckets: bounded
-                .chain([beyond])
+                .chain([overflow])
                 .filter(|&(_, count)| count > 0)
                 .collect(),
             sum_nanos: self.sum_nanos.load(Ordering::Relaxed),
@@ -134,10 +134,10 @@ mod tests {
                 "{share}: {bound}"
             );
         }
-        let beyond = counts_of([1, u64::MAX]);
-        assert_eq!(beyond.buckets, [(Some(2), 1), (None, 1)]);
+        let overflow = counts_of([1, u64::MAX]);
+        assert_eq!(overflow.buckets, [(Some(2), 1), (None, 1)]);
         assert_eq!(
-            (beyond.quantile(0.5), beyond.quantile(1.0)),
+            (overflow.quantile(0.5), overflow.quantile(1.0)),
             (Some(2), None)
         );
     }

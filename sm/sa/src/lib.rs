@@ -2,8 +2,8 @@
 //!
 //! The SA is a state machine without I/O: [`Sa::handle`] takes a message and returns the answer,
 //! from the snapshot last given to [`Sa::replace`]. The SA never waits for a sweep or for planning,
-//! and these never wait for the SA. The records of a table are produced one by one while the table
-//! is sent, so that its length does not matter.
+//! and neither waits for the SA. The records of a table are produced one by one while the table is
+//! sent, so a table may have any length.
 //!
 //! Input: requests of hosts, snapshots, notices from the core. Output: answers, reports to
 //! subscribers, members of multicast groups and alias GUIDs for the core, registrations for the
@@ -83,7 +83,7 @@ use self::services::{ServiceRegistry, ServicesView};
 use self::trust::Offences;
 
 /// Time after a start for which saved registrations count although no sweep has found their ports.
-/// The sweep and bring-up of a large subnet take less.
+/// The sweep and bring-up of a large subnet take less time.
 const RESTORED_FOR: Duration = Duration::from_secs(300);
 
 /// A message as it arrived.
@@ -100,7 +100,7 @@ pub struct SaRequest<'a> {
 pub struct SaConfig {
     /// The SA's SM_Key, which trusted requesters show; 0 if no requester is trusted.
     pub sm_key: u64,
-    /// Whether tables include records of virtual ports if the request names no port.
+    /// Whether tables include records of virtual ports even if the request names no port.
     pub lists_vports: bool,
     /// Rules for multicast groups and joins.
     pub groups: GroupRules,
@@ -119,7 +119,7 @@ pub struct Holdings {
     /// Subscriptions to notices.
     pub subscriptions: SubscriptionsView,
     /// Alias GUIDs of ports.
-    pub names: Arc<AliasGuids>,
+    pub alias_guids: Arc<AliasGuids>,
 }
 
 /// The subnet administration agent.
@@ -130,8 +130,8 @@ pub struct Sa {
     multicast: GroupRegistry,
     services: ServiceRegistry,
     guids: AliasRegistry,
-    /// Whether the ports of `sa_snapshot` must still be compared with those of `seen`.
-    is_unseen: bool,
+    /// Whether the ports of `sa_snapshot` must still be compared with the ports of `compared`.
+    must_compare_ports: bool,
     /// Ports whose memberships may have ended, because the port may be absent or in other
     /// partitions.
     unexamined: Unexamined,
@@ -141,14 +141,14 @@ pub struct Sa {
     offences: Offences,
     /// The last findings about refused joins, and the last findings about offences.
     findings: [Vec<Finding>; 2],
-    /// The last directory whose ports were compared with those of its predecessor.
-    seen: Option<Arc<Directory>>,
+    /// The last directory whose ports were compared with the ports of its predecessor.
+    compared: Option<Arc<Directory>>,
     /// Time of the last group set for the core, and the number of memberships examined for it.
     last_group_set: Option<(Time, u32)>,
     /// Time of the last alias GUIDs for the core, and their number.
     last_aliases: Option<(Time, u32)>,
     /// Time at which [`Sa::poll_save`] last returned a state.
-    saved: Option<Time>,
+    last_save: Option<Time>,
     /// Changes made by requests since the last [`Sa::take_touched`].
     touched: Vec<Touched>,
     statistics: Arc<Statistics>,
@@ -167,17 +167,17 @@ impl Sa {
             multicast,
             services: ServiceRegistry::default(),
             guids: AliasRegistry::default(),
-            is_unseen: false,
+            must_compare_ports: false,
             unexamined: Unexamined::default(),
             events: Events::default(),
             reregister: LostRegistrations::default(),
             refused_joins: RefusedJoins::default(),
             offences: Offences::default(),
             findings: [Vec::new(), Vec::new()],
-            seen: None,
+            compared: None,
             last_group_set: None,
             last_aliases: None,
-            saved: None,
+            last_save: None,
             touched: Vec::new(),
             statistics: Arc::default(),
         }
@@ -194,8 +194,8 @@ impl Sa {
         self.answer_from(SaSnapshot::of(snapshot, Some(&self.sa_snapshot)));
     }
 
-    /// Answers from `sa_snapshot` from now on, which another thread may have prepared. See
-    /// [`Sa::replace`].
+    /// Answers from `sa_snapshot` from now on, as [`Sa::replace`] does. Another thread may have
+    /// prepared `sa_snapshot`.
     pub fn answer_from(&mut self, sa_snapshot: SaSnapshot) {
         // Each join of a group changes the plan, but neither ports nor partitions.
         let has_same_ports = sa_snapshot.has_ports_of(&self.sa_snapshot);
@@ -209,13 +209,13 @@ impl Sa {
         if has_same_ports {
             return;
         }
-        if std::mem::replace(&mut self.is_unseen, true) {
+        if std::mem::replace(&mut self.must_compare_ports, true) {
             // A comparison would miss members that joined under an intermediate snapshot.
             self.unexamined.add_all();
         }
         if !self.sa_snapshot.is_master {
             // Another manager reports changes of ports to subscribers.
-            self.seen = None;
+            self.compared = None;
         }
         if let Some(directory) = self.sa_snapshot.directory.as_ref() {
             let registry = &mut self.multicast;
@@ -235,7 +235,7 @@ impl Sa {
     /// Passes the alias GUIDs of ports to the directory.
     fn publish_alias_guids(&mut self) {
         if let Some(directory) = &mut self.sa_snapshot.directory {
-            *directory = Arc::new(directory.with_alias_index(self.guids.names()));
+            *directory = Arc::new(directory.with_alias_index(self.guids.alias_index()));
         }
     }
 
@@ -245,13 +245,13 @@ impl Sa {
             return;
         };
         match PublishedNotice::of_trap(directory, notice) {
-            Some(published) => self.events.take(published, now),
+            Some(published) => self.events.publish(published, now),
             None => self.statistics.unknown_issuer(),
         }
     }
 
-    /// The next report to a subscriber. `None` if there is none, or if other work must have its
-    /// turn first; in the latter case, [`Sa::next_deadline`] has passed.
+    /// The next report to a subscriber. `None` if no report is ready, or if other work must have
+    /// its turn first; in the latter case, [`Sa::next_deadline`] has passed.
     pub fn poll_report(&mut self, now: Time) -> Option<NoticeReport> {
         let directory = self.sa_snapshot.in_force()?;
         self.events.poll_report(directory, now)
@@ -264,7 +264,8 @@ impl Sa {
     }
 
     /// The findings about refused joins, and about ports that make requests in the name of other
-    /// ports or beyond their share. `None` if they cannot differ from those of the last call.
+    /// ports or beyond their share. `None` if the findings cannot differ from those of the last
+    /// call.
     pub fn poll_findings(&mut self, now: Time) -> Option<Vec<Finding>> {
         let directory = self.sa_snapshot.in_force().cloned();
         let directory = directory.as_deref();
@@ -283,11 +284,11 @@ impl Sa {
 
     /// Records that the port at `lid` made `requests` requests beyond a share that other code
     /// accounts for.
-    pub fn note_share(&mut self, lid: Lid, offence: Offence, requests: u64, now: Time) {
+    pub fn record_excess(&mut self, lid: Lid, offence: Offence, requests: u64, now: Time) {
         let directory = self.sa_snapshot.in_force();
         let port = directory.and_then(|directory| Some(directory.end(directory.by_lid(lid)?).guid));
         if let Some(port) = port {
-            self.offences.note(port, offence, requests, now);
+            self.offences.record_excess(port, offence, requests, now);
         }
     }
 
@@ -305,9 +306,9 @@ impl Sa {
             subscriptions,
         } = saved_state;
         if groups.is_empty() {
-            // The broadcast group of IP over InfiniBand always exists, so that a state without
-            // groups was never saved.
-            self.multicast.remember_nothing();
+            // The broadcast group of IP over InfiniBand always exists, so a state without groups
+            // was never saved.
+            self.multicast.mark_memberships_unknown();
         }
         // Without an SM_Key, no subscriber is trusted.
         let trusts = self.config.sm_key != 0;
@@ -354,7 +355,7 @@ impl Sa {
             groups: self.multicast.view(),
             services: self.services.view(),
             subscriptions: self.events.view(),
-            names: self.guids.names().aliases().clone(),
+            alias_guids: self.guids.alias_index().aliases().clone(),
         }
     }
 

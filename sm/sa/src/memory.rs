@@ -1,4 +1,4 @@
-//! Saving the registrations with the SA, which no other component has.
+//! The registrations with the SA that are saved, because no other component has them.
 //!
 //! Registrations survive a restart and a SIGKILL, so that no host has to register again. Services
 //! are stored with the end of their lease as wall-clock time, groups with their members, and alias
@@ -69,7 +69,7 @@ impl Unsaved {
             && self.subscriptions.is_none()
     }
 
-    /// Replaces the parts that `newer` has, and keeps the others.
+    /// Replaces the parts that `newer` contains, and keeps the other parts.
     pub fn update(&mut self, newer: Unsaved) {
         let Unsaved {
             groups,

@@ -12,19 +12,19 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// is old enough.
 #[derive(Default, Debug)]
 pub(crate) struct Pace {
-    /// Whether the list may differ from the last one.
+    /// Whether the list may differ from the last list.
     has_changed: bool,
-    /// Time of the last list; `None` before the first one.
+    /// Time of the last list; `None` before the first list.
     listed: Option<Time>,
 }
 
 impl Pace {
-    /// Records whether a change makes the list differ from the last one.
-    pub(crate) fn note(&mut self, differs: bool) {
+    /// Records a change, with whether it makes the list differ from the last list.
+    pub(crate) fn record_change(&mut self, differs: bool) {
         self.has_changed |= differs;
     }
 
-    /// Time of the next list; `None` if it would not differ from the last one.
+    /// Time of the next list; `None` if the next list would not differ from the last list.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let next = self.listed.map_or(Time::ZERO, |listed| listed + PAUSE);
         self.has_changed.then_some(next)

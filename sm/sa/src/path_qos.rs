@@ -43,13 +43,13 @@ pub enum SlReason {
 
 /// The QoS level of a query, and the rule that the query matches.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Chosen<'a> {
+pub(super) struct ChosenLevel<'a> {
     pub(super) level: &'a QosLevel,
     /// Index of the rule; `None` if the query matches no rule.
     pub(super) rule: Option<usize>,
 }
 
-impl Chosen<'_> {
+impl ChosenLevel<'_> {
     /// The reason for the service level of the QoS level.
     pub(super) fn reason(&self) -> SlReason {
         self.rule.map_or(SlReason::DefaultLevel, SlReason::Rule)
@@ -98,7 +98,7 @@ impl EndSet {
 }
 
 impl PathQos {
-    /// The decisions in the policy of `plan`; `None` if it contains none about paths.
+    /// The decisions about paths in the policy of `plan`; `None` if the policy contains none.
     pub(super) fn of(
         fabric: &Fabric,
         plan: &Plan,
@@ -135,7 +135,12 @@ impl PathQos {
 
     /// The QoS level of a query for a path from one port to another, from the first matching rule
     /// or the default; `None` if there is no policy.
-    pub(super) fn choose(&self, from: EndIx, to: EndIx, criteria: &Criteria) -> Option<Chosen<'_>> {
+    pub(super) fn choose(
+        &self,
+        from: EndIx,
+        to: EndIx,
+        criteria: &Criteria,
+    ) -> Option<ChosenLevel<'_>> {
         let rules = self.rules.as_ref()?;
         let policy = &rules.policy;
         let mut all = policy.rules.iter();
@@ -144,7 +149,7 @@ impl PathQos {
             Some(rule) => policy.level_of(&policy.rules[rule]),
             None => policy.default_level(),
         };
-        Some(Chosen { level, rule })
+        Some(ChosenLevel { level, rule })
     }
 }
 

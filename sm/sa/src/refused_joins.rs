@@ -21,10 +21,10 @@ use super::pace::Pace;
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
 /// Maximum number of refusals of all ports, which take at most a megabyte. Further refusals are not
-/// recorded until one of these ends.
+/// recorded until a recorded refusal ends.
 const MAX_REFUSALS: usize = 4096;
 
-/// Maximum number of refusals of one port, so that no host uses up the room of others.
+/// Maximum number of refusals of one port, so that no host uses up the room of other hosts.
 const MAX_PER_PORT: usize = 8;
 
 /// Number of refusals with separate findings; one more finding counts all others.
@@ -48,19 +48,19 @@ struct Refusal {
 
 impl RefusedJoins {
     /// Records that the port with this GUID was refused membership of a group.
-    pub(super) fn note(&mut self, port: Guid, mgid: Gid, why: JoinRefusal, now: Time) {
+    pub(super) fn record(&mut self, port: Guid, mgid: Gid, why: JoinRefusal, now: Time) {
         let of_port = (port, Gid(0))..=(port, Gid(u128::MAX));
         let is_full = self.refusals.len() >= MAX_REFUSALS
             || self.refusals.range(of_port).count() >= MAX_PER_PORT;
         let until = now + KEPT_FOR;
         match self.refusals.entry((port, mgid)) {
-            Entry::Occupied(mut known) => {
-                self.pace.note(known.get().why != why);
-                known.insert(Refusal { why, until });
+            Entry::Occupied(mut existing) => {
+                self.pace.record_change(existing.get().why != why);
+                existing.insert(Refusal { why, until });
             }
-            Entry::Vacant(place) if !is_full => {
-                place.insert(Refusal { why, until });
-                self.pace.note(true);
+            Entry::Vacant(vacant) if !is_full => {
+                vacant.insert(Refusal { why, until });
+                self.pace.record_change(true);
             }
             Entry::Vacant(_) => {}
         }
@@ -69,7 +69,7 @@ impl RefusedJoins {
     /// Records that the port with this GUID has joined or left a group.
     pub(super) fn end(&mut self, port: Guid, mgid: Gid) {
         self.pace
-            .note(self.refusals.remove(&(port, mgid)).is_some());
+            .record_change(self.refusals.remove(&(port, mgid)).is_some());
     }
 
     /// Keeps only the refusals of ports in `directory`.
@@ -91,7 +91,7 @@ impl RefusedJoins {
         let before = self.refusals.len();
         self.refusals
             .retain(|&(port, _), refusal| keeps(port, refusal));
-        self.pace.note(self.refusals.len() != before);
+        self.pace.record_change(self.refusals.len() != before);
     }
 
     /// Time of the next [`RefusedJoins::handle_deadline`] or [`RefusedJoins::poll`].
@@ -100,8 +100,8 @@ impl RefusedJoins {
         [self.pace.deadline(), ends].into_iter().flatten().min()
     }
 
-    /// The findings, an empty list if there is no directory. `None` if they cannot differ from the
-    /// last ones, or if those are less than a second old.
+    /// The findings; an empty list if there is no directory. `None` if the findings cannot differ
+    /// from the last list, or if the last list is less than a second old.
     pub(super) fn poll(
         &mut self,
         directory: Option<&Directory>,
@@ -121,7 +121,7 @@ impl RefusedJoins {
         let more = self.refusals.len().saturating_sub(MAX_FINDINGS);
         if more > 0 && directory.is_some() {
             let text = format!(
-                "{more} more joins of multicast groups are refused: mend those that are named, and see again"
+                "{more} more joins of multicast groups are refused: resolve the named refusals first, then look again"
             );
             let kind = FindingKind::JoinRefused;
             findings.push(Finding::new(kind, Subject::Subnet, Severity::Warning, text));

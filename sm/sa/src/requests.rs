@@ -24,8 +24,8 @@ impl Sa {
     /// takes longer is [open](SaAnswer::is_open) or a table.
     ///
     /// Returns `None` in these cases:
-    /// * The bytes are a response, or no message of the class.
-    /// * The SM_Key is wrong, so that trying keys reveals nothing.
+    /// * The bytes are a response, or not a message of the class.
+    /// * The SM_Key is wrong; without an answer, trying keys reveals nothing.
     /// * This manager is not master or has no plan, or the directory does not contain the
     ///   requester's LID yet. Clients turn any status into an error at once, but repeat a request
     ///   that is not answered.
@@ -54,17 +54,17 @@ impl Sa {
         };
         let shown_gid = self.check_gid(&directory, port, request.requester, now)?;
         let mad = header.mad();
-        self.statistics.asked(mad.attribute(), mad.method());
+        self.statistics.count_request(mad.attribute(), mad.method());
         let requester = (port, request.requester);
         if let Err(status) = shown_gid {
-            self.statistics.decided(status);
+            self.statistics.count_answer(status);
             return Some(SaAnswer::refusal(request.requester, header, status));
         }
         let answer = match self.answer(&directory, (header, data), trust, requester, now) {
             Ok(body) => SaAnswer::new(request.requester, header, body),
             Err(status) => {
                 if status == SaStatus::NO_RESOURCES {
-                    self.note_used_up(&directory, (header, data), port, now);
+                    self.record_exhausted_share(&directory, (header, data), port, now);
                 }
                 SaAnswer::refusal(request.requester, header, status)
             }
@@ -74,8 +74,8 @@ impl Sa {
     }
 
     /// Compares the GID in the global route header of a request with the port of the requester.
-    /// `None` if the request gets no answer, because no port has the GID: it may belong to a new
-    /// virtual port, which repeats the request.
+    /// `None` if the request gets no answer, because no port has the GID: the GID may belong to a
+    /// new virtual port, which repeats the request.
     ///
     /// # Errors
     /// ERR_REQ_DENIED if the rules refuse the GID of another port.
@@ -89,10 +89,10 @@ impl Sa {
         if !trust::shows_foreign_gid(directory, port, &address) {
             return Some(Ok(()));
         }
-        let of_gid = address.grh.and_then(|grh| directory.by_gid(grh.gid));
+        let gid_owner = address.grh.and_then(|grh| directory.by_gid(grh.gid));
         let rules = &self.config.trust;
-        let mode = rules.of_port(directory, of_gid.unwrap_or(port));
-        match (mode, of_gid) {
+        let mode = rules.of_port(directory, gid_owner.unwrap_or(port));
+        match (mode, gid_owner) {
             (TrustMode::Off, _) | (TrustMode::Report, None) => Some(Ok(())),
             (TrustMode::Enforce, None) => {
                 self.statistics.unserved();
@@ -102,7 +102,7 @@ impl Sa {
                 let guid = directory.end(port).guid;
                 let refuses = mode == TrustMode::Enforce;
                 self.offences
-                    .note_trust(guid, Offence::SourceGid, refuses, now);
+                    .record_violation(guid, Offence::SourceGid, refuses, now);
                 Some(match refuses {
                     true => Err(SaStatus::REQ_DENIED),
                     false => Ok(()),
@@ -119,7 +119,7 @@ impl Sa {
     fn change(
         &mut self,
         directory: &Arc<Directory>,
-        asked: (&SaHeader, &[u8]),
+        request: (&SaHeader, &[u8]),
         trust: Trust,
         (requester, address): (EndIx, RemoteAddress),
         now: Time,
@@ -129,15 +129,15 @@ impl Sa {
         let trust = trust.to_change(rules, guid);
         let breach = match trust.acts_for_all() {
             true => None,
-            false => breach::breach(rules, directory, &self.multicast, requester, asked),
+            false => breach::breach(rules, directory, &self.multicast, requester, request),
         };
         let changed = match breach {
             Some((_, TrustMode::Enforce)) => Err(SaStatus::REQ_DENIED),
-            _ => self.carry_out(directory, asked, trust, (requester, address), now),
+            _ => self.carry_out(directory, request, trust, (requester, address), now),
         };
         if let Some((offence, _)) = breach {
             self.offences
-                .note_trust(guid, offence, changed.is_err(), now);
+                .record_violation(guid, offence, changed.is_err(), now);
         }
         changed
     }
@@ -149,16 +149,16 @@ impl Sa {
     fn carry_out(
         &mut self,
         directory: &Arc<Directory>,
-        asked: (&SaHeader, &[u8]),
+        request: (&SaHeader, &[u8]),
         trust: Trust,
         (requester, address): (EndIx, RemoteAddress),
         now: Time,
     ) -> Result<answer::Body, Status> {
-        let (header, data) = asked;
+        let (header, data) = request;
         match header.mad().attribute() {
-            McMemberRecord::ID => self.change_membership(directory, asked, requester, trust, now),
-            GuidInfoRecord::ID => self.change_aliases(directory, asked, requester, trust),
-            ServiceRecord::ID => self.change_service(directory, asked, requester, trust, now),
+            McMemberRecord::ID => self.change_membership(directory, request, requester, trust, now),
+            GuidInfoRecord::ID => self.change_aliases(directory, request, requester, trust),
+            ServiceRecord::ID => self.change_service(directory, request, requester, trust, now),
             InformInfo::ID if header.mad().method() == Method::SET => {
                 let subscriber = (requester, address);
                 let events = &mut self.events;
@@ -167,15 +167,15 @@ impl Sa {
                 self.touched.push(Touched::Subscriptions(port));
                 Ok(body)
             }
-            _ => self.read(directory, asked, trust, requester, now),
+            _ => self.read(directory, request, trust, requester, now),
         }
     }
 
     /// Continues the search of an answer that is [open](SaAnswer::is_open): examines up to
     /// [`WORK_PER_PULL`](answer::WORK_PER_PULL) candidates. Returns whether the search has ended.
-    pub fn go_on(&mut self, answer: &mut SaAnswer) -> bool {
+    pub fn continue_search(&mut self, answer: &mut SaAnswer) -> bool {
         let was_open = answer.is_open();
-        let has_ended = answer.go_on();
+        let has_ended = answer.continue_search();
         if was_open {
             self.count(answer);
         }
@@ -185,7 +185,7 @@ impl Sa {
     /// Counts an answer by its status, once the status is known.
     fn count(&self, answer: &SaAnswer) {
         if !answer.is_open() {
-            self.statistics.decided(answer.status());
+            self.statistics.count_answer(answer.status());
         }
     }
 
@@ -211,12 +211,12 @@ impl Sa {
         if !query::is_attribute(mad.attribute()) {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
         }
-        let asked = (header, data);
+        let request = (header, data);
         match mad.method() {
             Method::SET | Method::DELETE => {
-                self.change(directory, asked, trust, (requester, address), now)
+                self.change(directory, request, trust, (requester, address), now)
             }
-            _ => self.read(directory, asked, trust, requester, now),
+            _ => self.read(directory, request, trust, requester, now),
         }
     }
 
@@ -257,14 +257,14 @@ impl Sa {
     fn change_membership(
         &mut self,
         directory: &Directory,
-        asked: (&SaHeader, &[u8]),
+        request: (&SaHeader, &[u8]),
         requester: EndIx,
         trust: Trust,
         now: Time,
     ) -> Result<answer::Body, Status> {
         let registry = &mut self.multicast;
-        let body = query::mc_member::change(registry, directory, asked, requester, trust);
-        self.note_join(directory, asked, requester, body.is_ok(), now);
+        let body = query::mc_member::change(registry, directory, request, requester, trust);
+        self.record_join_outcome(directory, request, requester, body.is_ok(), now);
         let body = body?;
         let record = body.only::<McMemberRecord>();
         self.touched
@@ -279,7 +279,7 @@ impl Sa {
     fn change_aliases(
         &mut self,
         directory: &Arc<Directory>,
-        asked: (&SaHeader, &[u8]),
+        request: (&SaHeader, &[u8]),
         requester: EndIx,
         trust: Trust,
     ) -> Result<answer::Body, Status> {
@@ -289,10 +289,10 @@ impl Sa {
             trust,
             multicast: &self.multicast,
         };
-        let answer = query::guid_info::change(&mut self.guids, asked, &requester);
+        let answer = query::guid_info::change(&mut self.guids, request, &requester);
         self.publish_alias_guids();
         let body = answer?;
-        let port = GuidInfoRecord::from_prefix(asked.1)
+        let port = GuidInfoRecord::from_prefix(request.1)
             .and_then(|record| directory.by_lid(record.lid()))
             .map(|port| directory.end(port).guid);
         self.touched.extend(port.map(Touched::AliasGuids));
@@ -303,7 +303,7 @@ impl Sa {
     fn change_service(
         &mut self,
         directory: &Arc<Directory>,
-        asked: (&SaHeader, &[u8]),
+        request: (&SaHeader, &[u8]),
         requester: EndIx,
         trust: Trust,
         now: Time,
@@ -313,7 +313,7 @@ impl Sa {
             port: requester,
             trust,
         };
-        let body = query::service::change(&mut self.services, asked, &requester, now)?;
+        let body = query::service::change(&mut self.services, request, &requester, now)?;
         let record = body.only::<ServiceRecord>();
         self.touched.extend(record.map(|record| {
             Touched::Service(services::Id {
@@ -327,7 +327,7 @@ impl Sa {
 
     /// Records the outcome of a request of `requester` to join or leave a group for its own port.
     /// Refused joins by proxy are not recorded.
-    fn note_join(
+    fn record_join_outcome(
         &mut self,
         directory: &Directory,
         (header, data): (&SaHeader, &[u8]),
@@ -350,13 +350,13 @@ impl Sa {
             && let Some(port) = directory.member(requester)
             && let Some(why) = self.multicast.refusal(record, mask, &port)
         {
-            self.refused_joins.note(guid, mgid, why, now);
+            self.refused_joins.record(guid, mgid, why, now);
         }
     }
 
-    /// Records an offence if a change was refused because the requester has used up its share,
-    /// rather than because a table that all ports share is full.
-    fn note_used_up(
+    /// Records an offence if a change was refused because the requester has used up its own share,
+    /// and not because a table of all ports is full.
+    fn record_exhausted_share(
         &mut self,
         directory: &Directory,
         (header, data): (&SaHeader, &[u8]),
@@ -364,26 +364,29 @@ impl Sa {
         now: Time,
     ) {
         let guid = directory.end(requester).guid;
-        let used_up = match header.mad().attribute() {
+        let exhausted = match header.mad().attribute() {
             McMemberRecord::ID => {
                 let record = McMemberRecord::from_prefix(data);
                 let port = record.and_then(|record| directory.by_gid(record.port_gid()));
-                port.and_then(|port| self.multicast.used_up(guid, directory.end(port).guid))
+                port.and_then(|port| {
+                    self.multicast
+                        .exhausted_share(guid, directory.end(port).guid)
+                })
             }
-            ServiceRecord::ID => self.services.is_used_up(guid).then_some(Offence::Services),
+            ServiceRecord::ID => self.services.is_at_limit(guid).then_some(Offence::Services),
             InformInfo::ID => self
                 .events
-                .is_used_up(guid)
+                .is_at_limit(guid)
                 .then_some(Offence::Subscriptions),
             _ => None,
         };
-        if let Some(offence) = used_up {
-            self.offences.note(guid, offence, 1, now);
+        if let Some(offence) = exhausted {
+            self.offences.record_excess(guid, offence, 1, now);
         }
     }
 
-    /// Handles the message if it is a response to a report. Returns whether it is, and comes from a
-    /// port in the directory.
+    /// Handles the message if it is a response to a report from a port in the directory. Returns
+    /// whether it is.
     fn handle_report_response(&mut self, request: SaRequest<'_>) -> bool {
         let Some((header, _)) = SaHeader::split(request.bytes) else {
             return false;

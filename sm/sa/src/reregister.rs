@@ -2,7 +2,7 @@
 //! while their ports were absent.
 //!
 //! A host that was reset registers again without being asked. A host whose port stayed up while the
-//! path to it was cut does not.
+//! path to it was cut does not know that its registrations have ended.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use rsm_ids::Guid;
 use super::directory::Directory;
 
 /// Maximum number of absent ports that are recorded: every port of a large subnet. The hosts of
-/// further ports register again only after a reset, or if an operator makes them.
+/// other ports register again only after a reset, or if an operator makes them.
 const MAX_LOST: usize = 1 << 16;
 
 /// Ports whose hosts must register again, at once or after their return.
@@ -25,7 +25,7 @@ pub(super) struct LostRegistrations {
 
 impl LostRegistrations {
     /// Records that the registrations of these ports have ended.
-    pub(super) fn lost(&mut self, ports: impl IntoIterator<Item = Guid>) {
+    pub(super) fn record_lost(&mut self, ports: impl IntoIterator<Item = Guid>) {
         for port in ports {
             if self.lost.len() < MAX_LOST || self.lost.contains(&port) {
                 self.lost.insert(port);
@@ -49,7 +49,7 @@ impl LostRegistrations {
     }
 
     /// The ports that are due, each returned once; `None` if there are none.
-    pub(super) fn take(&mut self) -> Option<BTreeSet<Guid>> {
+    pub(super) fn take_due(&mut self) -> Option<BTreeSet<Guid>> {
         self.is_due().then(|| std::mem::take(&mut self.due))
     }
 }

@@ -42,8 +42,8 @@ impl SaSnapshot {
         self.is_master
     }
 
-    /// Whether both snapshots have the same ports, partitions, policy and mastership. Also `false`
-    /// if one has no directory.
+    /// Whether both snapshots have the same ports, partitions, policy and mastership. False if
+    /// either snapshot has no directory.
     pub(super) fn has_ports_of(&self, other: &SaSnapshot) -> bool {
         match (&self.directory, &other.directory) {
             (Some(mine), Some(theirs)) => {
@@ -56,10 +56,10 @@ impl SaSnapshot {
         }
     }
 
-    /// Computes the MTU and rate limits of all paths ahead of time; path queries would otherwise
-    /// compute them when they are first needed. Takes seconds for thousands of switches with links
-    /// of several kinds, and no time if all links are alike. Any thread may call this method while
-    /// the SA answers.
+    /// Computes the MTU and rate limits of all paths ahead of time; otherwise, path queries compute
+    /// limits when these are first needed. Takes seconds for thousands of switches with links of
+    /// several kinds, and no time if all links are alike. Any thread may call this method while the
+    /// SA answers.
     pub fn prepare(&self) {
         if let Some(directory) = &self.directory {
             directory.minima.prepare();

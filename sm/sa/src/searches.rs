@@ -1,5 +1,5 @@
-//! Queries whose search takes more than one step, such as Gets that name no LID. The searches
-//! take turns, so that long searches do not delay short ones.
+//! Queries whose search takes more than one step, such as Gets that name no LID. The searches take
+//! turns, so that long searches do not delay short searches.
 
 use std::collections::VecDeque;
 
@@ -9,8 +9,8 @@ use rsm_mad::Time;
 use super::{Sa, SaAnswer};
 
 /// Maximum number of open searches. Each search examines a thousand candidates per turn and some
-/// hundred thousand in total, so that the last of so many is answered within seconds, about as long
-/// as a host waits.
+/// hundred thousand in total, so the last of these searches is answered within seconds, about as
+/// long as a host waits.
 const MAX_SEARCHES: usize = 64;
 
 /// Maximum number of searches for one LID, so that other LIDs have room.
@@ -18,7 +18,7 @@ const MAX_PER_CLIENT: usize = 8;
 
 /// A search for an answer.
 #[derive(Debug)]
-struct Search {
+struct OpenSearch {
     answer: SaAnswer,
     /// Time at which the request arrived.
     at: Time,
@@ -26,15 +26,16 @@ struct Search {
 
 /// The open searches, in the order of their turns.
 #[derive(Debug, Default)]
-pub struct Searches(VecDeque<Search>);
+pub struct Searches(VecDeque<OpenSearch>);
 
-/// The result of [`Searches::take`].
+/// The result of [`Searches::admit`].
 #[derive(Debug)]
 pub enum SearchAdmission {
     /// The search was queued.
-    InTurn,
-    /// The request repeats an earlier one (LID, QP and transaction ID) whose search is still open.
-    Again,
+    Queued,
+    /// The request repeats an earlier request (LID, QP and transaction ID) whose search is still
+    /// open.
+    Repeated,
     /// There is no room. Contains the answer unchanged, so that the caller can send BUSY.
     Refused(Box<SaAnswer>),
 }
@@ -46,24 +47,25 @@ impl Searches {
     }
 
     /// Queues the search of an open answer to a request that arrived at `at`, within the bounds.
-    pub fn take(&mut self, answer: SaAnswer, at: Time) -> SearchAdmission {
+    pub fn admit(&mut self, answer: SaAnswer, at: Time) -> SearchAdmission {
         let remote = answer.remote;
         let tid = answer.header().mad().tid();
-        let same = |other: &Search| {
+        let same = |other: &OpenSearch| {
             let (lid, qpn) = (other.answer.remote.lid, other.answer.remote.qpn);
             (lid, qpn) == (remote.lid, remote.qpn) && other.answer.header().mad().tid() == tid
         };
         if self.0.iter().any(same) {
-            return SearchAdmission::Again;
+            return SearchAdmission::Repeated;
         }
-        if self.0.len() >= MAX_SEARCHES || self.of(remote.lid) >= MAX_PER_CLIENT {
+        if self.0.len() >= MAX_SEARCHES || self.count_of(remote.lid) >= MAX_PER_CLIENT {
             return SearchAdmission::Refused(Box::new(answer));
         }
-        self.0.push_back(Search { answer, at });
-        SearchAdmission::InTurn
+        self.0.push_back(OpenSearch { answer, at });
+        SearchAdmission::Queued
     }
 
-    fn of(&self, lid: Lid) -> usize {
+    /// Number of open searches for one LID.
+    fn count_of(&self, lid: Lid) -> usize {
         let searches = self.0.iter();
         searches
             .filter(|search| search.answer.remote.lid == lid)
@@ -72,12 +74,12 @@ impl Searches {
 
     /// Gives the next search its turn. Returns the answer, if the turn completes it, and the time
     /// at which its request arrived.
-    pub fn go_on(&mut self, sa: &mut Sa) -> Option<(SaAnswer, Time)> {
-        let Search { mut answer, at } = self.0.pop_front()?;
-        if sa.go_on(&mut answer) {
+    pub fn continue_search(&mut self, sa: &mut Sa) -> Option<(SaAnswer, Time)> {
+        let OpenSearch { mut answer, at } = self.0.pop_front()?;
+        if sa.continue_search(&mut answer) {
             return Some((answer, at));
         }
-        self.0.push_back(Search { answer, at });
+        self.0.push_back(OpenSearch { answer, at });
         None
     }
 }
@@ -99,21 +101,21 @@ mod tests {
     }
 
     #[test]
-    fn searches_take_turns_and_short_ones_end_first() {
+    fn searches_take_turns_and_short_searches_end_first() {
         let mut sa = Sa::new(SaConfig {
             sm_key: 0,
             ..SaConfig::default()
         });
         let mut searches = Searches::default();
         for (lid, turns) in [(1, 3), (2, 1), (3, 2)] {
-            let taken = searches.take(open(lid, 7, turns), Time::from_nanos(lid.into()));
-            assert!(matches!(taken, SearchAdmission::InTurn));
+            let taken = searches.admit(open(lid, 7, turns), Time::from_nanos(lid.into()));
+            assert!(matches!(taken, SearchAdmission::Queued));
         }
         let mut order = Vec::new();
         let mut turns = 0;
         while !searches.is_empty() {
             turns += 1;
-            if let Some((answer, at)) = searches.go_on(&mut sa) {
+            if let Some((answer, at)) = searches.continue_search(&mut sa) {
                 assert_eq!(answer.status(), SaStatus::NO_RECORDS);
                 assert!(answer.datagram().is_some());
                 assert_eq!(at, Time::from_nanos(answer.remote.lid.0.into()));
@@ -130,21 +132,21 @@ mod tests {
         let mut searches = Searches::default();
         let mut taken = 0;
         for tid in 0..100 {
-            match searches.take(open(1, tid, 9), Time::ZERO) {
-                SearchAdmission::InTurn => taken += 1,
+            match searches.admit(open(1, tid, 9), Time::ZERO) {
+                SearchAdmission::Queued => taken += 1,
                 SearchAdmission::Refused(answer) => {
                     assert_eq!(answer.header().mad().tid(), Tid(tid))
                 }
-                SearchAdmission::Again => panic!("{tid} is new"),
+                SearchAdmission::Repeated => panic!("{tid} is new"),
             }
         }
         assert_eq!(taken, MAX_PER_CLIENT);
         // The request is repeated before it is answered.
-        let again = searches.take(open(1, 0, 9), Time::ZERO);
-        assert!(matches!(again, SearchAdmission::Again));
+        let again = searches.admit(open(1, 0, 9), Time::ZERO);
+        assert!(matches!(again, SearchAdmission::Repeated));
         for lid in 2..100 {
             let is_full = taken == MAX_SEARCHES;
-            let took = searches.take(open(lid, 0, 9), Time::ZERO);
+            let took = searches.admit(open(lid, 0, 9), Time::ZERO);
             assert_eq!(matches!(took, SearchAdmission::Refused(_)), is_full);
             taken += usize::from(!is_full);
         }

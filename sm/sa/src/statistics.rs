@@ -69,7 +69,7 @@ pub struct SaCounters {
     pub dropped: u64,
     /// Answers that could not be sent.
     pub failed: u64,
-    /// Messages that get no answer: responses, and bytes that are no message of the class.
+    /// Messages that get no answer: responses, and bytes that are not a message of the class.
     pub ignored: u64,
     /// Requests with a wrong SM_Key, which get no answer.
     pub wrong_keys: u64,
@@ -124,7 +124,7 @@ impl Default for Statistics {
 
 impl Statistics {
     /// Counts an accepted request.
-    pub fn asked(&self, attribute: AttrId, method: Method) {
+    pub fn count_request(&self, attribute: AttrId, method: Method) {
         let row = ATTRIBUTES.iter().position(|&known| known == attribute);
         let column = METHODS.iter().position(|&known| known == method);
         add(match row.zip(column) {
@@ -134,9 +134,9 @@ impl Statistics {
     }
 
     /// Counts an answer by its status.
-    pub fn decided(&self, status: Status) {
-        let place = STATUSES.iter().position(|&known| known == status);
-        add(place.map_or(&self.other_answers, |place| &self.answers[place]));
+    pub fn count_answer(&self, status: Status) {
+        let index = STATUSES.iter().position(|&known| known == status);
+        add(index.map_or(&self.other_answers, |index| &self.answers[index]));
     }
 
     /// Counts an answer that was passed to the transport, with the time since its request was read.
@@ -234,7 +234,7 @@ mod tests {
             (path, Method(0x40)),
             (AttrId(0xFF90), Method::GET),
         ] {
-            statistics.asked(attribute, method);
+            statistics.count_request(attribute, method);
         }
         let expected = [
             (SaCounters::OTHER, 2),
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(statistics.counters().requests, expected.into());
 
         for status in [Status::OK, SaStatus::REQ_DENIED, Status::OK, Status(0x0900)] {
-            statistics.decided(status);
+            statistics.count_answer(status);
         }
         let expected = [
             (Status::OK, 2),

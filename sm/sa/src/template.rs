@@ -29,7 +29,7 @@ impl Template {
         not_compared: ComponentMask,
     ) -> Result<Template, Status> {
         let last = R::COMPONENTS.last().map_or(0, |last| last.mask.0);
-        // All components up to the last one, including reserved ones.
+        // All components up to the last component, including reserved components.
         if mask.0 > last | (last.wrapping_sub(1)) {
             return Err(SaStatus::REQ_INVALID);
         }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_components_are_refused_and_reserved_ones_ignored() {
+    fn unknown_components_are_refused_and_reserved_components_ignored() {
         let record = NodeRecord::default();
         let reserved = ComponentMask(0b10);
         assert!(Template::new(&record, reserved, ComponentMask::NONE).is_ok());

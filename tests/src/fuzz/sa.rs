@@ -167,7 +167,7 @@ pub(super) fn run(input: &[u8]) {
         let Some(mut answer) = answer else {
             continue;
         };
-        while !sa.go_on(&mut answer) {}
+        while !sa.continue_search(&mut answer) {}
         check_header(bytes, &answer);
         let trusted = SaHeader::split(bytes).is_some_and(|(header, _)| header.sm_key() == SM_KEY);
         let viewer = (!trusted).then_some(requester);

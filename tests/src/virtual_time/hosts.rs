@@ -356,7 +356,7 @@ impl Hosts {
             let Some(mut answer) = self.unfinished.pop_front() else {
                 break;
             };
-            if self.sa.go_on(&mut answer) {
+            if self.sa.continue_search(&mut answer) {
                 self.send_answer(answer);
             } else {
                 self.unfinished.push_back(answer);

@@ -42,7 +42,7 @@ pub(super) enum Device {
 
 /// An attribute that rsm reads. Settings are written if they differ from the policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Step {
+enum AgentStep {
     ClassPortInfo,
     Info,
     Key,
@@ -52,43 +52,43 @@ enum Step {
     Table(u8),
 }
 
-impl Step {
+impl AgentStep {
     fn attribute(self) -> AttrId {
         match self {
-            Step::ClassPortInfo => attribute::CLASS_PORT_INFO,
-            Step::Info => attribute::CONGESTION_INFO,
-            Step::Key => attribute::CONGESTION_KEY_INFO,
-            Step::Switch => attribute::SWITCH_CONGESTION_SETTING,
-            Step::Adapter => attribute::CA_CONGESTION_SETTING,
-            Step::Table(_) => attribute::CONGESTION_CONTROL_TABLE,
+            AgentStep::ClassPortInfo => attribute::CLASS_PORT_INFO,
+            AgentStep::Info => attribute::CONGESTION_INFO,
+            AgentStep::Key => attribute::CONGESTION_KEY_INFO,
+            AgentStep::Switch => attribute::SWITCH_CONGESTION_SETTING,
+            AgentStep::Adapter => attribute::CA_CONGESTION_SETTING,
+            AgentStep::Table(_) => attribute::CONGESTION_CONTROL_TABLE,
         }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Step::ClassPortInfo => "ClassPortInfo",
-            Step::Info => "CongestionInfo",
-            Step::Key => "CongestionKeyInfo",
-            Step::Switch => "SwitchCongestionSetting",
-            Step::Adapter => "CACongestionSetting",
-            Step::Table(_) => "CongestionControlTable",
+            AgentStep::ClassPortInfo => "ClassPortInfo",
+            AgentStep::Info => "CongestionInfo",
+            AgentStep::Key => "CongestionKeyInfo",
+            AgentStep::Switch => "SwitchCongestionSetting",
+            AgentStep::Adapter => "CACongestionSetting",
+            AgentStep::Table(_) => "CongestionControlTable",
         }
     }
 
     fn modifier(self) -> u32 {
         match self {
-            Step::Table(block) => block.into(),
+            AgentStep::Table(block) => block.into(),
             _ => 0,
         }
     }
 }
 
-/// Result of reading a setting.
-enum Reading {
+/// Result of comparing a setting with the policy.
+enum SettingCheck {
     /// The setting agrees with the policy.
-    Right,
+    Agrees,
     /// Another request is needed: a Set, or a Get after a Set.
-    Again,
+    NeedsRequest,
     /// A Get after an acknowledged Set shows other values.
     NotKept,
 }
@@ -112,7 +112,7 @@ pub(super) struct Agent {
     /// Time of the agent's next turn; `None` while a request is in flight, or if no request is left
     /// to send.
     pub(super) due: Option<Time>,
-    step: Step,
+    step: AgentStep,
     /// Whether the next request of the step is a Set.
     writes: bool,
     /// Whether a Set of the step was acknowledged.
@@ -122,7 +122,7 @@ pub(super) struct Agent {
     /// Number of unanswered attempts of the request.
     attempts: u8,
     /// Number of successive busy answers.
-    busy: u8,
+    busy_answers: u8,
     /// Whether requests contain the key zero instead of the policy's key.
     without_key: bool,
     /// Whether both keys were tried for this request.
@@ -130,7 +130,7 @@ pub(super) struct Agent {
     /// Whether the agent has ever answered a request.
     has_answered: bool,
     /// Number of doublings of the next [`PAUSE`].
-    pauses: u8,
+    pause_doublings: u8,
     report: AgentReport,
 }
 
@@ -141,16 +141,16 @@ impl Agent {
             lid,
             device,
             due: Some(now),
-            step: Step::ClassPortInfo,
+            step: AgentStep::ClassPortInfo,
             writes: false,
             was_written: false,
             held_key: CongestionKeyInfo::default(),
             attempts: 0,
-            busy: 0,
+            busy_answers: 0,
             without_key: false,
             tried_both: false,
             has_answered: false,
-            pauses: 0,
+            pause_doublings: 0,
             report: AgentReport {
                 status: AgentStatus::Pending,
                 sets: 0,
@@ -164,10 +164,10 @@ impl Agent {
     }
 
     /// Reads all settings again from `now` on.
-    pub(super) fn begin(&mut self, now: Time) {
+    pub(super) fn restart(&mut self, now: Time) {
         *self = Agent {
             has_answered: self.has_answered,
-            pauses: self.pauses,
+            pause_doublings: self.pause_doublings,
             report: AgentReport {
                 status: AgentStatus::Pending,
                 ..self.report
@@ -199,10 +199,10 @@ impl Agent {
     /// The data of a Set of the present step: the setting according to the policy.
     fn wanted(&self, policy: &CongestionPolicy) -> [u8; CC_DATA_LEN] {
         match (self.step, self.device) {
-            (Step::Key, _) => policy.key_info(&self.held_key).to_data(),
-            (Step::Switch, Device::Switch(ports)) => policy.switch_setting(ports).to_data(),
-            (Step::Adapter, _) => policy.adapter.to_data(),
-            (Step::Table(block), _) => policy.table_block(block).to_data(),
+            (AgentStep::Key, _) => policy.key_info(&self.held_key).to_data(),
+            (AgentStep::Switch, Device::Switch(ports)) => policy.switch_setting(ports).to_data(),
+            (AgentStep::Adapter, _) => policy.adapter.to_data(),
+            (AgentStep::Table(block), _) => policy.table_block(block).to_data(),
             _ => [0; CC_DATA_LEN],
         }
     }
@@ -215,8 +215,8 @@ impl Agent {
         data: &[u8; CC_DATA_LEN],
         now: Time,
     ) {
-        if status.is_busy() && self.busy < BUSY_MAX {
-            self.busy += 1;
+        if status.is_busy() && self.busy_answers < BUSY_MAX {
+            self.busy_answers += 1;
             self.due = Some(now + BUSY_PAUSE);
             return;
         }
@@ -224,28 +224,28 @@ impl Agent {
         if !status.is_ok() {
             return self.on_refusal(status, now);
         }
-        (self.busy, self.has_answered) = (0, true);
+        (self.busy_answers, self.has_answered) = (0, true);
         match self.step {
-            Step::ClassPortInfo => {
+            AgentStep::ClassPortInfo => {
                 if redirects(data) {
                     return self.end(AgentStatus::Redirects);
                 }
             }
-            Step::Info => {
+            AgentStep::Info => {
                 let blocks = CongestionInfo::of(data).control_table_cap();
                 if blocks < policy.table_blocks() {
                     return self.end(AgentStatus::TableTooSmall(blocks));
                 }
             }
             _ => {
-                let is_right = self.is_right(policy, data);
-                match self.on_setting(is_right) {
-                    Reading::Right => {}
-                    Reading::Again => {
+                let agrees = self.agrees(policy, data);
+                match self.on_setting(agrees) {
+                    SettingCheck::Agrees => {}
+                    SettingCheck::NeedsRequest => {
                         self.due = Some(now);
                         return;
                     }
-                    Reading::NotKept => {
+                    SettingCheck::NotKept => {
                         return self.end(AgentStatus::NotKept(self.step.name()));
                     }
                 }
@@ -256,52 +256,52 @@ impl Agent {
 
     /// Whether the setting in `data` agrees with the policy. Records the key and its violations if
     /// the setting is CongestionKeyInfo.
-    fn is_right(&mut self, policy: &CongestionPolicy, data: &[u8; CC_DATA_LEN]) -> bool {
+    fn agrees(&mut self, policy: &CongestionPolicy, data: &[u8; CC_DATA_LEN]) -> bool {
         match (self.step, self.device) {
-            (Step::Key, _) => {
+            (AgentStep::Key, _) => {
                 self.held_key = CongestionKeyInfo::of(data);
                 self.report.key_violations = Some(self.held_key.violations());
                 policy.has_key(&self.held_key)
             }
-            (Step::Switch, Device::Switch(ports)) => {
+            (AgentStep::Switch, Device::Switch(ports)) => {
                 policy.has_switch_setting(ports, &SwitchCongestionSetting::of(data))
             }
-            (Step::Adapter, _) => policy.has_adapter_setting(&CaCongestionSetting::of(data)),
-            (Step::Table(block), _) => {
+            (AgentStep::Adapter, _) => policy.has_adapter_setting(&CaCongestionSetting::of(data)),
+            (AgentStep::Table(block), _) => {
                 policy.has_table_block(block, &CongestionControlTable::of(data))
             }
             _ => true,
         }
     }
 
-    /// Handles a setting in the answer to a Get or Set, which agrees with the policy if `is_right`.
-    fn on_setting(&mut self, is_right: bool) -> Reading {
+    /// Handles a setting in the answer to a Get or Set, which agrees with the policy if `agrees`.
+    fn on_setting(&mut self, agrees: bool) -> SettingCheck {
         if self.writes {
             (self.writes, self.was_written) = (false, true);
             self.report.sets = self.report.sets.saturating_add(1);
-            if self.step == Step::Key {
+            if self.step == AgentStep::Key {
                 (self.without_key, self.tried_both) = (false, false);
             }
-            // The answer to a Set may contain old values: a Get then shows the present ones.
-            return if is_right {
-                Reading::Right
+            // The answer to a Set may contain old values: a Get then shows the present values.
+            return if agrees {
+                SettingCheck::Agrees
             } else {
-                Reading::Again
+                SettingCheck::NeedsRequest
             };
         }
-        if is_right {
-            return Reading::Right;
+        if agrees {
+            return SettingCheck::Agrees;
         }
         if self.was_written {
-            return Reading::NotKept;
+            return SettingCheck::NotKept;
         }
         self.writes = true;
-        Reading::Again
+        SettingCheck::NeedsRequest
     }
 
     /// Handles a status other than success.
     fn on_refusal(&mut self, status: Status, now: Time) {
-        if self.step == Step::ClassPortInfo && !self.has_answered {
+        if self.step == AgentStep::ClassPortInfo && !self.has_answered {
             return self.end(AgentStatus::Absent(status));
         }
         if self.try_other_key() {
@@ -322,15 +322,15 @@ impl Agent {
         if !self.has_answered {
             return self.end(AgentStatus::Silent);
         }
-        if self.step != Step::ClassPortInfo && self.try_other_key() {
+        if self.step != AgentStep::ClassPortInfo && self.try_other_key() {
             self.due = Some(now);
             return;
         }
-        let pause = PAUSE * (1 << self.pauses);
-        self.pauses = (self.pauses + 1).min(DOUBLINGS_MAX);
-        let silent = self.step.name();
-        self.begin(now + pause);
-        self.report.status = AgentStatus::Unanswered(silent);
+        let pause = PAUSE * (1 << self.pause_doublings);
+        self.pause_doublings = (self.pause_doublings + 1).min(DOUBLINGS_MAX);
+        let unanswered = self.step.name();
+        self.restart(now + pause);
+        self.report.status = AgentStatus::Unanswered(unanswered);
     }
 
     /// Switches to the other key, unless both keys were tried for this request: the agent may have
@@ -352,33 +352,33 @@ impl Agent {
                 self.due = Some(now);
             }
             None => {
-                self.pauses = 0;
+                self.pause_doublings = 0;
                 self.end(AgentStatus::Set);
             }
         }
     }
 
     /// The step after the present one; `None` after the last step.
-    fn next_step(&self, policy: &CongestionPolicy) -> Option<Step> {
+    fn next_step(&self, policy: &CongestionPolicy) -> Option<AgentStep> {
         let is_switch = matches!(self.device, Device::Switch(_));
         let blocks = policy.table_blocks();
-        let mut steps = Vec::from([Step::ClassPortInfo]);
+        let mut steps = Vec::from([AgentStep::ClassPortInfo]);
         if !is_switch && blocks > 0 {
-            steps.push(Step::Info);
+            steps.push(AgentStep::Info);
         }
         if policy.gives_key.is_some() {
-            steps.push(Step::Key);
+            steps.push(AgentStep::Key);
         }
         if is_switch && policy.sets_switches() {
-            steps.push(Step::Switch);
+            steps.push(AgentStep::Switch);
         }
         if !is_switch {
             // The table precedes the settings, which refer to its entries.
-            steps.extend((0..blocks).map(Step::Table));
-            steps.extend(policy.sets_adapters().then_some(Step::Adapter));
+            steps.extend((0..blocks).map(AgentStep::Table));
+            steps.extend(policy.sets_adapters().then_some(AgentStep::Adapter));
         }
-        let mut rest = steps.into_iter().skip_while(|&step| step != self.step);
-        rest.nth(1)
+        let mut remaining = steps.into_iter().skip_while(|&step| step != self.step);
+        remaining.nth(1)
     }
 
     /// Ends the requests to the agent with this status.

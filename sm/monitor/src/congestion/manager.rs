@@ -38,7 +38,7 @@ pub struct CongestionManager {
     not_set: BTreeMap<(AgentStatus, bool), BTreeSet<PortKey>>,
     view: CongestionView,
     /// Whether a status has changed since the last [`CongestionManager::take_news`].
-    news: bool,
+    has_news: bool,
 }
 
 impl CongestionManager {
@@ -76,13 +76,13 @@ impl CongestionManager {
         *self = CongestionManager {
             policy: self.policy.clone(),
             window,
-            news: true,
+            has_news: true,
             ..CongestionManager::default()
         };
     }
 
-    /// Follows a new model of the subnet. Returns whether the model is another one than before;
-    /// `false` if congestion control is off.
+    /// Follows a new model of the subnet. Returns whether the model differs from the previous
+    /// model; false if congestion control is off.
     pub fn follow(&mut self, fabric: &Arc<Fabric>, now: Time) -> bool {
         if !self.policy.enabled || Arc::ptr_eq(&self.fabric, fabric) {
             return false;
@@ -149,7 +149,7 @@ impl CongestionManager {
             self.unlist(key);
             self.agents.remove(&key);
             self.view.remove(key);
-            self.news = true;
+            self.has_news = true;
             // The answer to a request in flight will find no agent, and is ignored.
         }
     }
@@ -169,7 +169,7 @@ impl CongestionManager {
         agent.due = None;
         self.window.dequeue(due, key);
         let deadline = now + request.timeout;
-        let tid = self.window.launch(key, request.attribute, deadline);
+        let tid = self.window.add(key, request.attribute, deadline);
         let mad = CcMad::request(
             request.method,
             request.attribute,
@@ -190,7 +190,7 @@ impl CongestionManager {
     /// Handles a request with this transaction ID that the transport did not accept. The agent gets
     /// another turn after a pause.
     pub fn not_sent(&mut self, tid: Tid, now: Time) {
-        if let Some(flight) = self.window.land(tid) {
+        if let Some(flight) = self.window.remove(tid) {
             self.change(flight.agent, |agent, _| agent.due = Some(now + SEND_PAUSE));
         }
     }
@@ -198,13 +198,13 @@ impl CongestionManager {
     /// Handles a datagram of the class.
     pub fn handle(&mut self, datagram: &Datagram, now: Time) {
         let header = MadHeader::of(&datagram.mad);
-        let asked = self.window.get(header.tid());
+        let flight = self.window.get(header.tid());
         let is_answer = header.method() == Method::GET_RESPONSE
-            && asked.is_some_and(|flight| flight.request == header.attribute());
+            && flight.is_some_and(|flight| flight.request == header.attribute());
         if !is_answer {
             return;
         }
-        if let Some(flight) = self.window.land(header.tid()) {
+        if let Some(flight) = self.window.remove(header.tid()) {
             let mad = CcMad::from_bytes(&datagram.mad);
             self.change(flight.agent, |agent, policy| {
                 agent.on_answer(policy, header.status(), mad.data(), now);
@@ -215,20 +215,20 @@ impl CongestionManager {
     /// Handles a request with this transaction ID that the transport accepted and then failed to
     /// send.
     pub fn on_send_failed(&mut self, tid: Tid, now: Time) {
-        if let Some(flight) = self.window.land(tid) {
+        if let Some(flight) = self.window.remove(tid) {
             self.change(flight.agent, |agent, _| agent.on_silence(now));
         }
     }
 
     /// Handles requests that were not answered in time.
     pub fn handle_deadline(&mut self, now: Time) {
-        while let Some(flight) = self.window.land_overdue(now) {
+        while let Some(flight) = self.window.remove_overdue(now) {
             self.change(flight.agent, |agent, _| agent.on_silence(now));
         }
     }
 
-    /// Time of the next request or of the next deadline of a request in flight; `None` if there is
-    /// neither. With `may_send` false, only deadlines count.
+    /// Time of the next request or of the next deadline of a request in flight; `None` if no
+    /// request is pending or in flight. With `may_send` false, only deadlines count.
     pub fn next_deadline(&self, may_send: bool) -> Option<Time> {
         let turn = self.window.first_turn().map(|(due, _)| due);
         let turn = turn.filter(|_| may_send && self.has_room() && self.policy.enabled);
@@ -241,16 +241,16 @@ impl CongestionManager {
         self.window.in_flight() < self.policy.window as usize
     }
 
-    /// Whether a status has changed since the last call that returned `true`. Always `false` while
-    /// a request is in flight or due at `now`, so that readers get the result of a round of
-    /// requests instead of each answer.
+    /// Whether a status has changed since the last call that returned true. Always false while a
+    /// request is in flight or due at `now`, so that readers get the result of all requests at once
+    /// instead of each answer.
     pub fn take_news(&mut self, now: Time) -> bool {
         let turn = self.window.first_turn();
         let is_busy = turn.is_some_and(|(due, _)| due <= now);
         if is_busy || self.window.in_flight() > 0 {
             return false;
         }
-        std::mem::take(&mut self.news)
+        std::mem::take(&mut self.has_news)
     }
 
     /// The status of all agents.
@@ -282,7 +282,7 @@ impl CongestionManager {
             let group = (report.status, key.port == PortNum::ZERO);
             self.not_set.entry(group).or_default().insert(key);
         }
-        self.news |= self.view.agent(key) != Some(&report);
+        self.has_news |= self.view.agent(key) != Some(&report);
         self.view.put(key, report);
         self.agents.insert(key, agent);
     }
@@ -305,8 +305,8 @@ impl CongestionManager {
         }
     }
 
-    /// The findings: one for each trouble that keeps agents from having the policy's settings, and
-    /// one that counts the devices without congestion control. `name` returns the name of a node.
+    /// The findings: one for each reason why agents lack the policy's settings, and one that counts
+    /// the devices without congestion control. `name` returns the name of a node.
     pub fn findings(&self, name: impl Fn(Guid) -> String) -> Vec<Finding> {
         let troubles = self
             .not_set

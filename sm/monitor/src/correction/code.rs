@@ -42,16 +42,16 @@ const RS_272: Code = Code {
 };
 
 impl Code {
-    /// The code of a link: the code that its port states, or the usual one of its speed. `None` if
+    /// The code of a link: the code that its port states, or the usual code of its speed. `None` if
     /// the link has no Reed-Solomon code.
     fn of(speed: LinkSpeed, mode: Option<FecMode>) -> Option<Code> {
-        let usual = match speed {
+        let default = match speed {
             LinkSpeed::Edr => RS_528,
             LinkSpeed::Hdr | LinkSpeed::Ndr | LinkSpeed::Xdr => RS_544,
             _ => return None,
         };
         match mode {
-            None | Some(FecMode::ReedSolomon) => Some(usual),
+            None | Some(FecMode::ReedSolomon) => Some(default),
             Some(FecMode::LowLatencyReedSolomon) => Some(RS_272),
             Some(FecMode::None | FecMode::FireCode | FecMode::Unknown(_)) => None,
         }
@@ -60,7 +60,7 @@ impl Code {
 
 /// The number of damaged symbols per second that a link can correct, at `data_mbps` megabits of
 /// data per second; `None` for a link without a Reed-Solomon code. `mode` is the code that the port
-/// states; `None` if it states none.
+/// states; `None` if the port states no code.
 pub fn mendable_per_s(speed: LinkSpeed, mode: Option<FecMode>, data_mbps: f64) -> Option<f64> {
     let code = Code::of(speed, mode)?;
     let symbols = data_mbps * 1e6 / SYMBOL_BITS * f64::from(code.block) / f64::from(code.data);
@@ -71,9 +71,9 @@ pub fn mendable_per_s(speed: LinkSpeed, mode: Option<FecMode>, data_mbps: f64) -
 mod tests {
     use super::*;
 
-    /// Share of blocks with more than `mends` damaged symbols: the upper tail of the binomial
+    /// Share of blocks with more than `correctable` damaged symbols: the upper tail of the binomial
     /// distribution.
-    fn lost_share(code: Code, mends: u32) -> f64 {
+    fn lost_share(code: Code, correctable: u32) -> f64 {
         let (n, p) = (f64::from(code.block), code.share);
         let term = |damaged: u32| {
             let choose: f64 = (0..damaged)
@@ -81,14 +81,14 @@ mod tests {
                 .sum();
             (choose + f64::from(damaged) * p.ln() + (n - f64::from(damaged)) * (1.0 - p).ln()).exp()
         };
-        (mends + 1..mends + 60).map(term).sum()
+        (correctable + 1..correctable + 60).map(term).sum()
     }
 
     #[test]
     fn each_code_loses_one_block_in_a_million_million_at_its_share() {
-        for (code, mends) in [(RS_528, 7), (RS_544, 15), (RS_272, 7)] {
-            assert_eq!(code.block - code.data, 2 * mends, "{code:?}");
-            let lost = lost_share(code, mends);
+        for (code, correctable) in [(RS_528, 7), (RS_544, 15), (RS_272, 7)] {
+            assert_eq!(code.block - code.data, 2 * correctable, "{code:?}");
+            let lost = lost_share(code, correctable);
             assert!((0.5e-12..2e-12).contains(&lost), "{code:?}: {lost:e}");
         }
     }
@@ -96,11 +96,14 @@ mod tests {
     #[test]
     fn stated_code_overrides_the_code_of_the_speed_and_slow_links_have_none() {
         let of = |speed, mode| mendable_per_s(speed, mode, 400_000.0);
-        let usual = of(LinkSpeed::Ndr, None).unwrap();
-        assert!((1.0e8..1.03e8).contains(&usual), "{usual}");
-        assert_eq!(of(LinkSpeed::Ndr, Some(FecMode::ReedSolomon)), Some(usual));
-        assert!(of(LinkSpeed::Ndr, Some(FecMode::LowLatencyReedSolomon)).unwrap() < usual);
-        assert!(of(LinkSpeed::Edr, None).unwrap() < usual);
+        let default = of(LinkSpeed::Ndr, None).unwrap();
+        assert!((1.0e8..1.03e8).contains(&default), "{default}");
+        assert_eq!(
+            of(LinkSpeed::Ndr, Some(FecMode::ReedSolomon)),
+            Some(default)
+        );
+        assert!(of(LinkSpeed::Ndr, Some(FecMode::LowLatencyReedSolomon)).unwrap() < default);
+        assert!(of(LinkSpeed::Edr, None).unwrap() < default);
         for (speed, mode) in [
             (LinkSpeed::Fdr, None),
             (LinkSpeed::Edr, Some(FecMode::None)),

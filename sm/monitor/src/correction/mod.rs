@@ -9,4 +9,4 @@ mod code;
 mod trend;
 
 pub use self::code::mendable_per_s;
-pub use self::trend::{CorrectionTrend, HORIZON, Hour, LASTS, WINDOW};
+pub use self::trend::{CorrectionTrend, HOLD_TIME, HORIZON, Hour, WINDOW};

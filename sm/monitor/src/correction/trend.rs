@@ -15,25 +15,25 @@ pub const WINDOW: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Time for which a trend stays in force after it was last seen. Without this time, a trend with a
 /// slope close to the limit would appear and disappear repeatedly.
-pub const LASTS: Duration = Duration::from_secs(24 * 3600);
+pub const HOLD_TIME: Duration = Duration::from_secs(24 * 3600);
 
 /// Spans that are examined, in hours, each with the decades by which errors must have grown within
-/// it. Over a night, temperature alone makes errors grow several times over.
+/// the span. Over a night, temperature alone makes errors grow several times over.
 const SPANS: [(usize, f64); 4] = [(12, 1.0), (24, 0.7), (72, 0.7), (168, 0.7)];
 
 /// Minimum number of corrected symbols in an hour that counts: smaller numbers differ by chance.
 const MIN_SYMBOLS: u64 = 100;
 
 /// Minimum share of the hours of a span that must count.
-const COVERAGE: f64 = 0.7;
+const MIN_COVERAGE: f64 = 0.7;
 
 /// Minimum share of the pairs of hours whose later hour has more errors. Neither noise nor a step
 /// reaches this share; twelve hours in random order reach it once in 100,000 times.
-const IN_ORDER: f64 = 0.92;
+const MIN_RISING_SHARE: f64 = 0.92;
 
 /// Decades by which the present rate must exceed all hours before the span: a port whose errors
 /// alternate, as between day and night, does not get worse.
-const BEYOND: f64 = 0.3;
+const MIN_EXCESS: f64 = 0.3;
 
 /// Maximum age of the last hour that counts, in hours, unless the counter is at its end.
 const MAX_AGE_HOURS: f64 = 3.0;
@@ -48,8 +48,8 @@ pub struct Hour {
     pub start_unix_ms: u64,
     /// Number of corrected symbols; 0 if there were none or if the number is unknown.
     pub symbols: u64,
-    /// Whether the link went down. Errors before that do not concern the new link, and the training
-    /// of the new link causes errors of its own.
+    /// Whether the link went down. Errors before that time do not concern the new link, and the
+    /// training of the new link causes errors of its own.
     pub went_down: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct CorrectionTrend {
     pub share: f64,
     /// Time in which the rate grows tenfold.
     pub tenfold: Duration,
-    /// Time until errors reach the rate that the code can correct; zero if they already have.
+    /// Time until errors reach the rate that the code can correct; zero if they have reached it.
     pub reaches: Duration,
 }
 
@@ -91,40 +91,40 @@ impl CorrectionTrend {
         let counted = since.iter().filter(|hour| hour.symbols >= MIN_SYMBOLS);
         let points: Vec<Point> = counted.map(point).collect();
         let &(last, _) = points.last()?;
-        let passed = now_unix_ms as f64 / HOUR_MS - last;
-        if !is_full && passed > MAX_AGE_HOURS {
+        let age = now_unix_ms as f64 / HOUR_MS - last;
+        if !is_full && age > MAX_AGE_HOURS {
             return None;
         }
         SPANS
             .into_iter()
-            .find_map(|(span, growth)| rise_in(&points, span, growth, passed))
+            .find_map(|(span, growth)| rise_in(&points, span, growth, age))
     }
 }
 
-/// The trend in the `span` hours up to the last of `points`, if errors grew by at least `growth`
-/// decades in them. The hour of the last point began `passed` hours ago.
-fn rise_in(points: &[Point], span: usize, growth: f64, passed: f64) -> Option<CorrectionTrend> {
+/// The trend in the `span` hours up to the last of `points`. `None` if errors grew by less than
+/// `growth` decades in these hours. The hour of the last point began `age` hours ago.
+fn rise_in(points: &[Point], span: usize, growth: f64, age: f64) -> Option<CorrectionTrend> {
     let &(last, _) = points.last()?;
     let begin = points.partition_point(|&(at, _)| at <= last - span as f64);
     let (before, within) = points.split_at(begin);
-    if (within.len() as f64) < span as f64 * COVERAGE {
+    if (within.len() as f64) < span as f64 * MIN_COVERAGE {
         return None;
     }
     let slopes = slopes_of(within);
     let rising = slopes.iter().filter(|&&slope| slope > 0.0).count();
-    let in_order = rising as f64 / slopes.len().max(1) as f64;
+    let rising_share = rising as f64 / slopes.len().max(1) as f64;
     let slope = median(slopes)?;
-    let grown = slope * span as f64;
-    if grown < growth || in_order < IN_ORDER {
+    let growth_in_span = slope * span as f64;
+    if growth_in_span < growth || rising_share < MIN_RISING_SHARE {
         return None;
     }
     let offset = median(within.iter().map(|&(at, y)| y - slope * at).collect())?;
     let present = offset + slope * last;
     let highest = before.iter().map(|&(_, y)| y).fold(f64::MIN, f64::max);
-    if present < highest + BEYOND {
+    if present < highest + MIN_EXCESS {
         return None;
     }
-    let hours = (-present / slope - passed).max(0.0);
+    let hours = (-present / slope - age).max(0.0);
     let reaches = Duration::try_from_secs_f64(hours * 3600.0).ok()?;
     (reaches <= HORIZON).then(|| CorrectionTrend {
         share: 10f64.powf(present),
@@ -142,7 +142,7 @@ fn slopes_of(points: &[Point]) -> Vec<f64> {
     pairs.collect()
 }
 
-/// The median, the upper one of two middle values; `None` without values.
+/// The median, or the upper of two middle values; `None` without values.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     let middle = values.len() / 2;
     (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn fast_rise_is_reported_within_hours_and_a_slow_one_within_a_week() {
+    fn fast_rise_is_reported_within_hours_and_slow_rise_within_a_week() {
         let of = |count: i32, per_hour: f64| {
             rise(&hours(
                 (0..count).map(|hour| -4.0 + f64::from(hour) * per_hour),

@@ -56,30 +56,30 @@ struct Refused {
 
 /// The reading of an agent's counters that is under way.
 #[derive(Clone, Debug)]
-struct Round {
+struct CurrentReading {
     begun: Time,
     /// Whether the ports are read, and not only their sums.
-    ports: bool,
+    reads_ports: bool,
     /// Whether 32-bit error counters of the ports are read.
-    errors: bool,
-    sums_done: bool,
+    reads_errors: bool,
+    has_read_sums: bool,
     /// Index of the port to read next, or of the port whose second attribute is missing.
     cursor: usize,
     /// Answer to the first attribute of the port at the cursor.
     partial: Option<Sample>,
-    /// Requests for the causes of errors, the last one first; they precede the next port. At most
-    /// three.
+    /// Requests for the causes of errors, which precede the next port; the last request is sent
+    /// first. At most three.
     causes: Vec<Request>,
     /// Number of redirections so far.
     redirections: u8,
-    /// Number of times that the request under way was not answered.
+    /// Number of unanswered attempts of the request under way.
     attempt: u8,
 }
 
 /// An agent of performance management, and its readings.
 #[derive(Clone, Debug)]
 pub(super) struct Agent {
-    pub(super) shown: Arc<AgentCounters>,
+    pub(super) published: Arc<AgentCounters>,
     /// Time of the agent's turn in the collector's queue; `None` while a request is in flight.
     pub(super) due: Option<Time>,
     /// Whether each port, by index, has a cable whose link is up.
@@ -90,22 +90,22 @@ pub(super) struct Agent {
     sums_at: Time,
     /// Time of the next reading of the ports.
     ports_at: Time,
-    /// Time before which no port is read, so that a sum that moves all the time does not cause
-    /// constant reading of all ports.
-    not_before: Time,
+    /// Time before which no port is read, so that a sum that always moves does not cause constant
+    /// reading of all ports.
+    ports_not_before: Time,
     /// Whether a sum of error counters has moved since the ports were read.
     has_moved: bool,
     /// Time at which the capabilities are read next.
     capabilities_at: Time,
-    /// Time of the next request for the firmware; `None` if there is none.
+    /// Time of the next request for the firmware; `None` if the firmware is not read.
     firmware_at: Option<Time>,
     refused: Refused,
     narrow_end: NarrowEnd,
-    /// The sums at the last reading; `None` before the first one.
+    /// The sums at the last reading; `None` before the first reading.
     sums: Option<Box<CounterSet>>,
-    /// Target of the requests; `None` if the agent has not redirected them.
+    /// Target of the requests; `None` if the agent has not redirected requests.
     redirect: Option<Box<Redirect>>,
-    round: Option<Box<Round>>,
+    current: Option<Box<CurrentReading>>,
     /// Number of successive turns in which the agent did not answer.
     failures: u16,
 }
@@ -114,7 +114,7 @@ pub(super) struct Agent {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
     /// Send the next request of the reading.
-    GoOn,
+    Continue,
     /// Wait for the agent's next turn.
     Wait,
 }
@@ -136,7 +136,7 @@ impl Agent {
             true => (PortNum::ZERO, node.ports.len()),
             false => (key.port, 1),
         };
-        let shown = AgentCounters {
+        let published = AgentCounters {
             key,
             lid: rsm_ids::Lid::NONE,
             is_switch,
@@ -152,13 +152,13 @@ impl Agent {
             ports: vec![PortReading::default(); count].into(),
         };
         let mut agent = Agent {
-            shown: Arc::new(shown),
+            published: Arc::new(published),
             due: None,
             linked: vec![false; count].into(),
             cables: vec![None; count].into(),
             sums_at: first,
             ports_at: first,
-            not_before: first,
+            ports_not_before: first,
             has_moved: false,
             capabilities_at: first,
             firmware_at: is_nvidia(&node.info).then_some(first),
@@ -166,7 +166,7 @@ impl Agent {
             narrow_end: NarrowEnd::Unknown,
             sums: None,
             redirect: None,
-            round: None,
+            current: None,
             failures: 0,
         };
         agent.follow(node);
@@ -176,33 +176,33 @@ impl Agent {
     /// Copies LID and links from `node`. Forgets the rates and the recent errors of a port whose
     /// cable now leads to another port.
     pub(super) fn follow(&mut self, node: &Node) {
-        let key = self.shown.key;
+        let key = self.published.key;
         let lid = node
             .ports
             .get(key.port.index())
             .map_or(rsm_ids::Lid::NONE, Port::lid);
-        let first = self.shown.first.index();
-        let shown = Arc::make_mut(&mut self.shown);
-        if shown.lid != lid {
-            shown.lid = lid;
+        let first = self.published.first.index();
+        let published = Arc::make_mut(&mut self.published);
+        if published.lid != lid {
+            published.lid = lid;
             // Another device may have the LID now.
             self.redirect = None;
         }
-        for (index, reading) in shown.ports.iter_mut().enumerate() {
+        for (index, reading) in published.ports.iter_mut().enumerate() {
             let number = first + index;
             let Some(port) = node.ports.get(number) else {
                 continue;
             };
-            // A link that was down meanwhile has the same cable, so that its errors continue to
+            // A link that was down in the meantime has the same cable, so its errors continue to
             // count.
             if let Some(peer) = port.peer
                 && self.cables[index]
                     .replace(peer)
                     .is_some_and(|last| last != peer)
             {
-                reading.begin_anew();
+                reading.forget_former_cable();
             }
-            let is_external = !shown.is_switch || number != 0;
+            let is_external = !published.is_switch || number != 0;
             self.linked[index] = is_external && port.up && port.peer.is_some();
             reading.set_link(link_bytes(port), mendable_per_s(port));
         }
@@ -211,27 +211,27 @@ impl Agent {
     /// Whether the agent has as many ports as `node`. Always true for a channel adapter or router,
     /// because each of their ports has an agent of its own.
     pub(super) fn fits(&self, node: &Node) -> bool {
-        !self.shown.is_switch || self.shown.ports.len() == node.ports.len()
+        !self.published.is_switch || self.published.ports.len() == node.ports.len()
     }
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            mask: self.shown.capabilities,
-            mask2: self.shown.capabilities2,
+            mask: self.published.capabilities,
+            mask2: self.published.capabilities2,
         }
     }
 
     fn has_sums(&self) -> bool {
-        self.shown.is_switch && !self.refused.sums && self.capabilities().sums()
+        self.published.is_switch && !self.refused.sums && self.capabilities().has_sums()
     }
 
     fn has_wide(&self) -> bool {
-        !self.refused.wide && self.capabilities().wide()
+        !self.refused.wide && self.capabilities().has_wide()
     }
 
     /// Whether a single answer contains all counters of a port.
     fn has_wide_errors(&self) -> bool {
-        self.has_wide() && self.capabilities().wide_errors()
+        self.has_wide() && self.capabilities().has_wide_errors()
     }
 
     fn is_readable(&self) -> bool {
@@ -244,7 +244,7 @@ impl Agent {
             true => self.sums_at.min(self.ports_at),
             false => self.ports_at,
         };
-        match self.shown.state {
+        match self.published.state {
             AgentState::Unreadable => self.capabilities_at,
             _ => reading,
         }
@@ -257,12 +257,12 @@ impl Agent {
     /// The next request of the reading under way, or of a reading that begins now; `None` if there
     /// is nothing to read.
     pub(super) fn next_request(&mut self, now: Time) -> Option<Request> {
-        if self.round.is_none() {
-            self.round = Some(Box::new(Round {
+        if self.current.is_none() {
+            self.current = Some(Box::new(CurrentReading {
                 begun: now,
-                ports: now >= self.ports_at,
-                errors: !self.has_sums() || self.sums.is_none(),
-                sums_done: false,
+                reads_ports: now >= self.ports_at,
+                reads_errors: !self.has_sums() || self.sums.is_none(),
+                has_read_sums: false,
                 cursor: 0,
                 partial: None,
                 causes: Vec::new(),
@@ -279,24 +279,24 @@ impl Agent {
         }
         let (has_sums, has_wide) = (self.has_sums(), self.has_wide());
         let (wide_errors, is_readable) = (self.has_wide_errors(), self.is_readable());
-        let round = self.round.as_deref_mut()?;
+        let current = self.current.as_deref_mut()?;
         if !is_readable {
             return None;
         }
-        if has_sums && !round.sums_done {
+        if has_sums && !current.has_read_sums {
             return Some(Request::sums(wide_errors || self.refused.narrow));
         }
-        if let Some(&causes) = round.causes.last() {
+        if let Some(&causes) = current.causes.last() {
             return Some(causes);
         }
-        if !round.ports {
+        if !current.reads_ports {
             return None;
         }
-        while !self.linked.get(round.cursor).copied()? {
-            round.cursor += 1;
+        while !self.linked.get(current.cursor).copied()? {
+            current.cursor += 1;
         }
-        let port = self.shown.first.0 + round.cursor as u8;
-        Some(match has_wide && round.partial.is_none() {
+        let port = self.published.first.0 + current.cursor as u8;
+        Some(match has_wide && current.partial.is_none() {
             true => Request::Wide(port),
             false => Request::Narrow(port),
         })
@@ -305,19 +305,23 @@ impl Agent {
     /// Counts an unanswered attempt of the request under way. Returns whether the request may be
     /// repeated, given the limit `repetitions`.
     pub(super) fn may_repeat(&mut self, repetitions: u8) -> bool {
-        let Some(round) = &mut self.round else {
+        let Some(current) = &mut self.current else {
             return false;
         };
-        round.attempt += 1;
-        round.attempt <= repetitions
+        current.attempt += 1;
+        current.attempt <= repetitions
     }
 
     /// Handles the status and the bytes of an answer to a request for the firmware; `None` if there
     /// was no answer.
-    pub(super) fn take_firmware(&mut self, answer: Option<(Status, &MadBytes)>, now: Time) {
+    pub(super) fn handle_firmware_answer(
+        &mut self,
+        answer: Option<(Status, &MadBytes)>,
+        now: Time,
+    ) {
         self.firmware_at = Some(now + FIRMWARE_EVERY);
-        if let Some(round) = &mut self.round {
-            round.attempt = 0;
+        if let Some(current) = &mut self.current {
+            current.attempt = 0;
         }
         let firmware = match answer {
             None => DeviceFirmware::Silent,
@@ -330,27 +334,27 @@ impl Agent {
             }
             Some(_) => DeviceFirmware::Refused,
         };
-        if self.shown.firmware != firmware {
-            Arc::make_mut(&mut self.shown).firmware = firmware;
+        if self.published.firmware != firmware {
+            Arc::make_mut(&mut self.published).firmware = firmware;
         }
     }
 
-    /// Ends the reading under way, and schedules the next ones.
-    pub(super) fn end_round(&mut self, config: &CountersConfig, now: Time) {
-        let Some(round) = self.round.take() else {
+    /// Ends the reading under way, and schedules the next readings.
+    pub(super) fn end_reading(&mut self, config: &CountersConfig, now: Time) {
+        let Some(current) = self.current.take() else {
             return;
         };
-        if round.sums_done {
+        if current.has_read_sums {
             self.sums_at = next_time(self.sums_at, config.interval, now);
         }
-        if round.ports {
-            let every = match self.shown.is_switch {
+        if current.reads_ports {
+            let every = match self.published.is_switch {
                 true => config.ports_interval,
                 false => config.adapters_interval,
             };
             self.ports_at = next_time(self.ports_at, every, now);
-            Arc::make_mut(&mut self.shown).took = Some(now.since(round.begun));
-            self.not_before = now + config.interval * 2;
+            Arc::make_mut(&mut self.published).took = Some(now.since(current.begun));
+            self.ports_not_before = now + config.interval * 2;
             self.has_moved = false;
         } else if self.ports_at <= now {
             // No counter of this agent can be read.
@@ -363,7 +367,7 @@ impl Agent {
     pub(super) fn fail(&mut self, config: &CountersConfig, now: Time) {
         self.failures = self.failures.saturating_add(1);
         if self.redirect.take().is_some() {
-            // The target of the redirection may have vanished, so that ClassPortInfo is read again.
+            // The target of the redirection may have vanished, so ClassPortInfo is read again.
             self.capabilities_at = now;
         }
         let doubled = config.interval * (1u32 << self.failures.min(16));
@@ -379,18 +383,18 @@ impl Agent {
     }
 
     fn pause(&mut self, pause: Duration, now: Time) {
-        self.round = None;
+        self.current = None;
         (self.sums_at, self.ports_at) = (now + pause, now + pause);
     }
 
     fn set_state(&mut self, state: AgentState) {
-        if self.shown.state != state {
-            Arc::make_mut(&mut self.shown).state = state;
+        if self.published.state != state {
+            Arc::make_mut(&mut self.published).state = state;
         }
     }
 
     /// Handles the answer to `request`.
-    pub(super) fn take(
+    pub(super) fn handle_answer(
         &mut self,
         request: Request,
         status: Status,
@@ -400,8 +404,8 @@ impl Agent {
         if status.is_busy() {
             return (Verdict::Busy, Next::Wait);
         }
-        if let Some(round) = &mut self.round {
-            round.attempt = 0;
+        if let Some(current) = &mut self.current {
+            current.attempt = 0;
         }
         if status.0 & Status::REDIRECT.0 != 0 {
             return (
@@ -415,36 +419,37 @@ impl Agent {
         }
         let mut reset = false;
         let next = match request {
-            Request::Firmware => Next::GoOn,
-            Request::Capabilities => self.take_capabilities(data, now),
+            Request::Firmware => Next::Continue,
+            Request::Capabilities => self.record_capabilities(data, now),
             Request::Wide(_) | Request::Narrow(_) if request.is_of_all_ports() => {
-                self.take_sums(request, data, now)
+                self.record_sums(request, data, now)
             }
             Request::Wide(_) | Request::Narrow(_) => {
-                reset = self.take_port(request, data, now);
-                Next::GoOn
+                reset = self.record_port(request, data, now);
+                Next::Continue
             }
             Request::RcvCauses(port) | Request::XmitCauses(port) | Request::Corrections(port) => {
-                self.take_causes(request, port, data, now);
-                Next::GoOn
+                self.record_causes(request, port, data, now);
+                Next::Continue
             }
         };
-        if next == Next::GoOn {
+        if next == Next::Continue {
             self.set_state(AgentState::Answers);
         }
         (Verdict::Read { reset }, next)
     }
 
-    /// Follows a redirection, or gives up if it is unusable or one too many.
+    /// Follows a redirection; gives up if the redirection is unusable, or if a reading has more
+    /// than [`MAX_REDIRECTIONS`].
     fn follow_redirection(&mut self, redirection: Redirection, now: Time) -> Next {
-        let count = self.round.as_mut().map_or(0, |round| {
-            round.redirections += 1;
-            round.redirections
+        let count = self.current.as_mut().map_or(0, |current| {
+            current.redirections += 1;
+            current.redirections
         });
         match redirection {
             Redirection::To(to) if count <= MAX_REDIRECTIONS => {
                 self.redirect = Some(Box::new(to));
-                Next::GoOn
+                Next::Continue
             }
             _ => self.give_up(now),
         }
@@ -458,11 +463,11 @@ impl Agent {
         Next::Wait
     }
 
-    fn take_capabilities(&mut self, data: &[u8; PERF_DATA_LEN], now: Time) -> Next {
+    fn record_capabilities(&mut self, data: &[u8; PERF_DATA_LEN], now: Time) -> Next {
         let (capabilities, redirection) = class_port_info(data);
-        let shown = Arc::make_mut(&mut self.shown);
-        shown.capabilities = capabilities.mask;
-        shown.capabilities2 = capabilities.mask2;
+        let published = Arc::make_mut(&mut self.published);
+        published.capabilities = capabilities.mask;
+        published.capabilities2 = capabilities.mask2;
         match redirection {
             // The target of a redirection may redirect to itself.
             Redirection::To(to) if self.redirect.as_deref() != Some(&to) => {
@@ -471,20 +476,20 @@ impl Agent {
             Redirection::Unusable => self.give_up(now),
             Redirection::None | Redirection::To(_) => {
                 self.capabilities_at = now + CAPABILITIES_EVERY;
-                Next::GoOn
+                Next::Continue
             }
         }
     }
 
     /// Records the sums of all ports, and decides whether and how the ports are read.
-    fn take_sums(&mut self, request: Request, data: &[u8; PERF_DATA_LEN], now: Time) -> Next {
+    fn record_sums(&mut self, request: Request, data: &[u8; PERF_DATA_LEN], now: Time) -> Next {
         let mut sample = Sample::default();
         self.capabilities().read(request, data, &mut sample);
         let before = self.sums.replace(Box::new(sample.values));
-        let Some(round) = &mut self.round else {
+        let Some(current) = &mut self.current else {
             return Next::Wait;
         };
-        round.sums_done = true;
+        current.has_read_sums = true;
         let is_full = |counter: Counter| {
             sample.narrow.has(counter) && counter.narrow_max() == Some(sample.values[counter])
         };
@@ -499,25 +504,25 @@ impl Agent {
         let mut errors = Counter::ALL.iter().filter(|one| !TRAFFIC.contains(one));
         let moved = errors.any(moves);
         self.has_moved |= moved && before.is_some();
-        round.errors |= self.has_moved || moved || moves(&Counter::XmitWait);
-        round.ports |= self.has_moved && now >= self.not_before;
-        Next::GoOn
+        current.reads_errors |= self.has_moved || moved || moves(&Counter::XmitWait);
+        current.reads_ports |= self.has_moved && now >= self.ports_not_before;
+        Next::Continue
     }
 
     /// Records an attribute of a port, and stores the sample once no other attribute is missing.
     /// Returns whether a counter was reset.
-    fn take_port(&mut self, request: Request, data: &[u8; PERF_DATA_LEN], now: Time) -> bool {
+    fn record_port(&mut self, request: Request, data: &[u8; PERF_DATA_LEN], now: Time) -> bool {
         let capabilities = self.capabilities();
         let wide_errors = self.has_wide_errors();
         let can_narrow = !self.refused.narrow;
-        let Some(round) = &mut self.round else {
+        let Some(current) = &mut self.current else {
             return false;
         };
-        let mut sample = round.partial.take().unwrap_or_default();
+        let mut sample = current.partial.take().unwrap_or_default();
         capabilities.read(request, data, &mut sample);
         let needs_narrow = matches!(request, Request::Wide(_)) && !wide_errors && can_narrow;
-        if needs_narrow && round.errors {
-            round.partial = Some(sample);
+        if needs_narrow && current.reads_errors {
+            current.partial = Some(sample);
             return false;
         }
         self.store(&sample, now)
@@ -527,43 +532,43 @@ impl Agent {
     /// counter was reset.
     fn store(&mut self, sample: &Sample, now: Time) -> bool {
         let refused = self.refused;
-        let has_corrections = self.capabilities().corrections() && !refused.corrections;
-        let Some(round) = &mut self.round else {
+        let has_corrections = self.capabilities().has_corrections() && !refused.corrections;
+        let Some(current) = &mut self.current else {
             return false;
         };
-        let port = self.shown.first.0 + round.cursor as u8;
-        let key = PortKey::new(self.shown.key.node, PortNum(port));
-        let shown = Arc::make_mut(&mut self.shown);
-        let Some(reading) = shown.ports.get_mut(round.cursor) else {
+        let port = self.published.first.0 + current.cursor as u8;
+        let key = PortKey::new(self.published.key.node, PortNum(port));
+        let published = Arc::make_mut(&mut self.published);
+        let Some(reading) = published.ports.get_mut(current.cursor) else {
             return false;
         };
-        round.cursor += 1;
-        let taken = reading.take(sample, self.narrow_end, now);
-        if let Some(end) = taken.narrow_end {
+        current.cursor += 1;
+        let result = reading.record(sample, self.narrow_end, now);
+        if let Some(end) = result.narrow_end {
             self.narrow_end = end;
         }
-        if taken.rcv_moved && !refused.rcv_causes {
-            round.causes.push(Request::RcvCauses(port));
+        if result.rcv_moved && !refused.rcv_causes {
+            current.causes.push(Request::RcvCauses(port));
         }
-        if taken.xmit_moved && !refused.xmit_causes {
-            round.causes.push(Request::XmitCauses(port));
+        if result.xmit_moved && !refused.xmit_causes {
+            current.causes.push(Request::XmitCauses(port));
         }
-        let is_due = taken.link_moved || reading.is_correction_due(key, now);
+        let is_due = result.link_moved || reading.is_correction_due(key, now);
         if is_due && has_corrections {
-            round.causes.push(Request::Corrections(port));
+            current.causes.push(Request::Corrections(port));
         }
-        taken.reset
+        result.reset
     }
 
-    fn take_causes(&mut self, request: Request, port: u8, data: &[u8; PERF_DATA_LEN], now: Time) {
+    fn record_causes(&mut self, request: Request, port: u8, data: &[u8; PERF_DATA_LEN], now: Time) {
         self.finish_causes_request();
-        let shown = Arc::make_mut(&mut self.shown);
-        let index = usize::from(port).wrapping_sub(shown.first.index());
-        let Some(reading) = shown.ports.get_mut(index) else {
+        let published = Arc::make_mut(&mut self.published);
+        let index = usize::from(port).wrapping_sub(published.first.index());
+        let Some(reading) = published.ports.get_mut(index) else {
             return;
         };
         match request {
-            Request::Corrections(_) => reading.take_corrections(Corrections::read(data), now),
+            Request::Corrections(_) => reading.record_corrections(Corrections::read(data), now),
             Request::RcvCauses(_) => {
                 reading.set_causes(|causes| causes.rcv = Some(RcvCauses::read(data)));
             }
@@ -573,12 +578,12 @@ impl Agent {
 
     /// Removes the request for causes that the agent has just answered or refused.
     fn finish_causes_request(&mut self) {
-        if let Some(round) = &mut self.round {
-            round.causes.pop();
+        if let Some(current) = &mut self.current {
+            current.causes.pop();
         }
     }
 
-    /// Handles the status of an agent that does not know the attribute, or refuses the port.
+    /// Handles an error status: the agent does not know the attribute, or refuses the port.
     fn refuse(&mut self, request: Request, status: Status, now: Time) -> Next {
         let refuses_port = status.code() == Status::INVALID_FIELD && !request.is_of_all_ports();
         match request {
@@ -607,16 +612,16 @@ impl Agent {
             Request::Narrow(_) => {
                 self.refused.narrow = true;
                 if self
-                    .round
+                    .current
                     .as_ref()
-                    .is_some_and(|round| round.partial.is_some())
+                    .is_some_and(|current| current.partial.is_some())
                 {
                     self.keep_partial(now);
                 }
             }
         }
         if self.is_readable() {
-            Next::GoOn
+            Next::Continue
         } else {
             self.give_up(now)
         }
@@ -624,18 +629,21 @@ impl Agent {
 
     /// Stores what is known about the port at the cursor, and moves to the next port.
     fn keep_partial(&mut self, now: Time) {
-        let partial = self.round.as_mut().and_then(|round| round.partial.take());
-        match (partial, &mut self.round) {
+        let partial = self
+            .current
+            .as_mut()
+            .and_then(|current| current.partial.take());
+        match (partial, &mut self.current) {
             (Some(sample), _) => {
                 self.store(&sample, now);
             }
-            (None, Some(round)) => round.cursor += 1,
+            (None, Some(current)) => current.cursor += 1,
             (None, None) => {}
         }
     }
 }
 
-/// The time one step of `every` after `at`, or after `now` if the former has already passed.
+/// The time `every` after `at`; if that time has already passed, the time `every` after `now`.
 fn next_time(at: Time, every: Duration, now: Time) -> Time {
     let next = at + every;
     if next > now { next } else { now + every }

@@ -56,7 +56,8 @@ pub struct PlannedLevels {
 }
 
 impl PlannedLevels {
-    /// The service level that packets to a LID require; `None` if they may have any.
+    /// The service level that packets to a LID require; `None` if packets may have any service
+    /// level.
     fn to(&self, lid: Lid) -> Option<u8> {
         let switch = |lid| Some(self.topology.destination_of(lid)?.switch);
         let lanes = &self.routing.lanes;
@@ -102,20 +103,20 @@ impl Routes {
         planned.unwrap_or(self.sl)
     }
 
-    /// The address for a request to an agent, or to the target of its redirection. `None` if that
-    /// target is in a partition of which the manager's port is no member.
+    /// The address for a request to an agent, or to the target of its redirection. `None` if the
+    /// manager's port is not a member of the target's partition.
     fn remote(&self, agent: &Agent, request: Request) -> Option<RemoteAddress> {
         // Only performance management is redirected.
         if let Some(redirect) = agent.redirect().filter(|_| request != Request::Firmware) {
             return redirect.remote(&self.p_keys);
         }
-        Some(self.to(agent.shown.lid))
+        Some(self.to(agent.published.lid))
     }
 }
 
-/// A request, and the LID that it was sent to.
+/// A request, and the LID to which it was sent.
 #[derive(Clone, Copy)]
-struct Asked {
+struct SentRequest {
     request: Request,
     lid: Lid,
 }
@@ -135,9 +136,9 @@ pub struct Collector {
     fabric: Arc<Fabric>,
     agents: BTreeMap<PortKey, Agent>,
     /// Turns of agents, and requests in flight; at most `config.window` requests are in flight.
-    window: AgentWindow<Asked>,
+    window: AgentWindow<SentRequest>,
     /// Time from which on the configured rate permits the next request.
-    paced: Time,
+    next_send: Time,
     stats: CollectorStats,
 }
 
@@ -274,7 +275,7 @@ impl Collector {
 
     /// Whether settings, window and rate permit a request now.
     fn may_send(&self, now: Time) -> bool {
-        self.is_collecting() && self.has_room() && self.paced <= now
+        self.is_collecting() && self.has_room() && self.next_send <= now
     }
 
     /// Whether another request may be in flight.
@@ -288,14 +289,13 @@ impl Collector {
         let agent = self.agents.get_mut(&key)?;
         agent.due = None;
         let Some(request) = agent.next_request(now) else {
-            agent.end_round(&self.config, now);
+            agent.end_reading(&self.config, now);
             let at = agent.next_turn();
             self.enqueue(key, at, now);
             return None;
         };
         let Some(remote) = self.routes.remote(agent, request) else {
-            // The target of the redirection is in a partition of which the manager's port is no
-            // member.
+            // The manager's port is not a member of the partition of the redirection's target.
             agent.fail(&self.config, now);
             let at = agent.next_turn();
             self.enqueue(key, at, now);
@@ -303,9 +303,9 @@ impl Collector {
         };
         let lid = remote.lid;
         let deadline = now + self.config.timeout;
-        let tid = self.window.launch(key, Asked { request, lid }, deadline);
+        let tid = self.window.add(key, SentRequest { request, lid }, deadline);
         self.stats.sent += 1;
-        self.pace(now);
+        self.schedule_next_send(now);
         Some(Transmit {
             datagram: request.datagram(tid, remote),
             timeout: self.config.timeout,
@@ -316,18 +316,18 @@ impl Collector {
     /// pause.
     pub fn not_sent(&mut self, transmit: &Transmit, now: Time) {
         let tid = MadHeader::of(&transmit.datagram.mad).tid();
-        if let Some(flight) = self.window.land(tid) {
+        if let Some(flight) = self.window.remove(tid) {
             self.stats.sent -= 1;
-            self.paced = self.paced.max(now + SEND_PAUSE);
+            self.next_send = self.next_send.max(now + SEND_PAUSE);
             self.enqueue(flight.agent, now + SEND_PAUSE, now);
         }
     }
 
     /// Sets the time of the next request after a request at `now`.
-    fn pace(&mut self, now: Time) {
+    fn schedule_next_send(&mut self, now: Time) {
         let each = Duration::from_secs(1) / self.config.requests_per_s.max(1);
         let earliest = Time::from_nanos(now.as_nanos().saturating_sub(BURST.as_nanos() as u64));
-        self.paced = self.paced.max(earliest) + each;
+        self.next_send = self.next_send.max(earliest) + each;
     }
 
     /// Queues an agent at `at`, or at `now` if that is later.
@@ -349,9 +349,9 @@ impl Collector {
                 tid,
                 kind,
             } => {
-                if let Some(flight) = self.window.land(tid) {
+                if let Some(flight) = self.window.remove(tid) {
                     match kind {
-                        SendFailure::TimedOut => self.unanswered(&flight, now),
+                        SendFailure::TimedOut => self.handle_unanswered(&flight, now),
                         // The manager's port is the cause, not the agent.
                         SendFailure::Flushed | SendFailure::Other(_) => {
                             self.enqueue(flight.agent, now + SEND_PAUSE, now);
@@ -365,13 +365,13 @@ impl Collector {
 
     /// Handles requests that were not answered in time.
     pub fn handle_deadline(&mut self, now: Time) {
-        while let Some(flight) = self.window.land_overdue(now) {
-            self.unanswered(&flight, now);
+        while let Some(flight) = self.window.remove_overdue(now) {
+            self.handle_unanswered(&flight, now);
         }
     }
 
     /// Handles a request that was not answered in time: repeats it, or gives the agent a pause.
-    fn unanswered(&mut self, flight: &Flight<Asked>, now: Time) {
+    fn handle_unanswered(&mut self, flight: &Flight<SentRequest>, now: Time) {
         self.stats.timed_out += 1;
         let Some(agent) = self.agents.get_mut(&flight.agent) else {
             return;
@@ -380,7 +380,7 @@ impl Collector {
             now
         } else if flight.request.request == Request::Firmware {
             // A device without the vendor's class may not answer, but its counters can be read.
-            agent.take_firmware(None, now);
+            agent.handle_firmware_answer(None, now);
             now
         } else {
             agent.fail(&self.config, now);
@@ -389,12 +389,12 @@ impl Collector {
         self.enqueue(flight.agent, at, now);
     }
 
-    /// Handles a datagram that answers a request in flight; counts any other as stray.
+    /// Handles a datagram that answers a request in flight; counts any other datagram as stray.
     fn handle_datagram(&mut self, datagram: &Datagram, now: Time) {
         let mad = PerfMad::from_bytes(&datagram.mad);
         let header = mad.header();
-        let is_answer = |flight: &Flight<Asked>| {
-            let Asked { request, lid } = flight.request;
+        let is_answer = |flight: &Flight<SentRequest>| {
+            let SentRequest { request, lid } = flight.request;
             let select = request.port_select();
             let is_of_port = select.is_none_or(|port| {
                 // An agent that refuses a request may return other data.
@@ -410,26 +410,27 @@ impl Collector {
             self.stats.stray += 1;
             return;
         }
-        let Some(flight) = self.window.land(header.tid()) else {
+        let Some(flight) = self.window.remove(header.tid()) else {
             return;
         };
         let Some(agent) = self.agents.get_mut(&flight.agent) else {
             return;
         };
         if flight.request.request == Request::Firmware && !header.status().is_busy() {
-            agent.take_firmware(Some((header.status(), &datagram.mad)), now);
+            agent.handle_firmware_answer(Some((header.status(), &datagram.mad)), now);
             self.stats.answered += 1;
             return self.enqueue(flight.agent, now, now);
         }
-        let (verdict, next) = agent.take(flight.request.request, header.status(), mad.data(), now);
+        let (verdict, next) =
+            agent.handle_answer(flight.request.request, header.status(), mad.data(), now);
         let at = match (verdict, next) {
             (Verdict::Busy, _) => {
                 agent.postpone(&self.config, now);
                 agent.next_turn()
             }
-            (_, Next::GoOn) => now,
+            (_, Next::Continue) => now,
             (_, Next::Wait) => {
-                agent.end_round(&self.config, now);
+                agent.end_reading(&self.config, now);
                 agent.next_turn()
             }
         };
@@ -445,20 +446,20 @@ impl Collector {
         self.enqueue(flight.agent, at, now);
     }
 
-    /// Time of the next request or of the next deadline of a request in flight; `None` if there is
-    /// neither.
+    /// Time of the next request or of the next deadline of a request in flight; `None` if no
+    /// request is pending or in flight.
     pub fn next_deadline(&self) -> Option<Time> {
         let times_out = self.window.first_deadline();
         let turn = self.window.first_turn();
         let sends = turn.filter(|_| self.has_room() && self.is_collecting());
-        let sends = sends.map(|(at, _)| at.max(self.paced));
+        let sends = sends.map(|(at, _)| at.max(self.next_send));
         times_out.into_iter().chain(sends).min()
     }
 
     /// The last readings of all agents. Copies one pointer for each agent.
     pub fn snapshot(&self, now: Time) -> CountersSnapshot {
         let agents = || self.agents.values();
-        let is_silent = |agent: &&Agent| matches!(agent.shown.state, AgentState::Silent(_));
+        let is_silent = |agent: &&Agent| matches!(agent.published.state, AgentState::Silent(_));
         CountersSnapshot {
             at: now,
             is_collecting: self.is_collecting(),
@@ -472,7 +473,7 @@ impl Collector {
                     .map_or(Duration::ZERO, |(at, _)| now.since(at)),
                 ..self.stats
             },
-            agents: agents().map(|agent| agent.shown.clone()).collect(),
+            agents: agents().map(|agent| agent.published.clone()).collect(),
         }
     }
 }

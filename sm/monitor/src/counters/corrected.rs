@@ -7,14 +7,14 @@ use rsm_mad::Time;
 
 use super::causes::Corrections;
 
-/// Time between two readings of a port. An hour is short enough, because trends last for days, and
-/// a shorter time would cost too much: reading these counters of 270,000 ports takes as many
-/// requests as reading all their other counters.
-const EVERY: Duration = Duration::from_secs(3600);
+/// Time between two readings of a port. An hour is short enough, because trends last for days. A
+/// shorter time would cost too much: reading these counters of 270,000 ports takes as many requests
+/// as reading all other counters of the ports.
+const READING_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Lowest share of the correctable symbol rate at which a port is watched. A port below this share
 /// loses no packets within weeks.
-const WATCHED: f64 = 1e-5;
+const MIN_WATCHED_SHARE: f64 = 1e-5;
 
 /// Counters of forward error correction of a port.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -24,7 +24,7 @@ pub struct Corrected {
     /// Time of the last reading.
     pub at: Time,
     /// Differences between the last two readings. `None` after the first reading, after a reset,
-    /// and if the counter of symbols was already at its maximum at the former reading.
+    /// and if the counter of symbols was already at its maximum at the previous reading.
     pub moved: Option<MovedCorrections>,
     /// Symbols per second that the link can correct; zero if that is unknown.
     pub mendable_per_s: f32,
@@ -44,8 +44,8 @@ pub struct MovedCorrections {
 
 impl Corrected {
     /// The state after a reading at the time `at`. `before` is the state after the previous
-    /// reading; `None` if there was none.
-    pub(super) fn next(
+    /// reading; `None` for the first reading.
+    pub(super) fn after_reading(
         before: Option<&Corrected>,
         counters: Corrections,
         mendable_per_s: f32,
@@ -81,7 +81,7 @@ impl Corrected {
         Some(moved.symbols as f64 / moved.over.as_secs_f64())
     }
 
-    /// Corrected symbols as a share of the rate that the code can correct; `None` if either is
+    /// Corrected symbols as a share of the rate that the code can correct; `None` if either rate is
     /// unknown.
     pub fn share(&self) -> Option<f64> {
         let mendable = f64::from(self.mendable_per_s);
@@ -96,13 +96,13 @@ impl Corrected {
 
     /// Whether the port corrects so many symbols that its past is worth keeping.
     pub fn is_watched(&self) -> bool {
-        self.share().is_some_and(|share| share >= WATCHED)
+        self.share().is_some_and(|share| share >= MIN_WATCHED_SHARE)
     }
 
     /// Whether a port that was last read at `last` (`None` if never) is due again. Each port has a
     /// phase of its own, so that the readings of all ports are spread evenly over the hour.
     pub(super) fn is_due(port: PortKey, last: Option<Time>, now: Time) -> bool {
-        let every = EVERY.as_nanos() as u64;
+        let every = READING_INTERVAL.as_nanos() as u64;
         let seed = (port.node.0 ^ u64::from(port.port.0) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let phase = (seed >> 20) % every;
         let turn = |at: Time| at.as_nanos().saturating_add(phase) / every;
@@ -126,7 +126,7 @@ mod tests {
             uncorrectable_blocks: lost,
             ..Corrections::default()
         };
-        Corrected::next(before, counters, 1e8, at(seconds))
+        Corrected::after_reading(before, counters, 1e8, at(seconds))
     }
 
     #[test]

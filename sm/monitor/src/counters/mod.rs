@@ -19,8 +19,8 @@
 //! | adapters | each port of a channel adapter or router | every [`CountersConfig::adapters_interval`] |
 //!
 //! The counters of a port are read from PortCountersExtended if the agent has that attribute.
-//! Error counters and PortXmitWait are read from it if it contains them, otherwise from
-//! PortCounters.
+//! Error counters and PortXmitWait are read from the same attribute if it contains them, otherwise
+//! from PortCounters.
 
 mod agent;
 mod causes;

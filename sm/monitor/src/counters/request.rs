@@ -13,7 +13,7 @@ use rsm_mad::wire::perf::{
 use rsm_mad::wire::sa::{ClassPortInfo, Record as _};
 use rsm_mad::wire::vendor::{GENERAL_INFO, GeneralInfoMad};
 
-use super::port::{Mask, Sample, TRAFFIC};
+use super::port::{CounterMask, Sample, TRAFFIC};
 
 /// A request to an agent. The numbers are PortSelect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,31 +109,31 @@ impl Capabilities {
     }
 
     /// Whether the agent answers with the sums of all ports.
-    pub(super) fn sums(self) -> bool {
+    pub(super) fn has_sums(self) -> bool {
         self.has(PerfCapabilityMask::ALL_PORT_SELECT)
     }
 
     /// Whether the agent has PortCountersExtended.
-    pub(super) fn wide(self) -> bool {
+    pub(super) fn has_wide(self) -> bool {
         self.has(PerfCapabilityMask::EXTENDED_WIDTH)
             || self.has(PerfCapabilityMask::EXTENDED_WIDTH_WITHOUT_CAST)
     }
 
     /// Whether PortCountersExtended includes error and wait counters.
-    pub(super) fn wide_errors(self) -> bool {
-        self.wide()
+    pub(super) fn has_wide_errors(self) -> bool {
+        self.has_wide()
             && self
                 .mask2
                 .contains(PerfCapabilityMask2::ADDITIONAL_COUNTERS)
     }
 
     /// Whether PortExtendedSpeedsCounters counts corrected blocks.
-    pub(super) fn corrections(self) -> bool {
+    pub(super) fn has_corrections(self) -> bool {
         self.has(PerfCapabilityMask::RS_FEC_COUNTERS)
     }
 
     /// The counters in an answer to `request`.
-    fn present(self, request: Request) -> Mask {
+    fn present(self, request: Request) -> CounterMask {
         let is_wide = matches!(request, Request::Wide(_));
         let counts = |counter: &Counter| match counter {
             Counter::XmitWait => self.has(PerfCapabilityMask::XMIT_WAIT),
@@ -147,7 +147,7 @@ impl Capabilities {
         let has_field = |counter: &Counter| match is_wide {
             true => {
                 let is_traffic = TRAFFIC.contains(counter) && *counter != Counter::XmitWait;
-                is_traffic || self.wide_errors()
+                is_traffic || self.has_wide_errors()
             }
             false => counter.narrow_max().is_some(),
         };

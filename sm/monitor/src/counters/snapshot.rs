@@ -20,9 +20,9 @@ pub enum AgentState {
     New,
     /// The agent's last answer was valid.
     Answers,
-    /// The agent did not answer, in this number of successive turns; it is asked at growing
-    /// intervals, up to ten minutes. Or the agent was busy; then the number is at least 1, and the
-    /// agent is asked again at the usual time.
+    /// The agent did not answer in this number of successive turns, and is asked at growing
+    /// intervals, up to ten minutes. A busy agent counts as silent in at least one turn, and is
+    /// asked again at the usual time.
     Silent(u16),
     /// The agent knows no attribute with counters, or redirects requests to an address to which rsm
     /// cannot send. rsm asks the agent once per hour.
@@ -41,7 +41,7 @@ pub enum DeviceFirmware {
     Known {
         /// Version of the firmware.
         version: FirmwareVersion,
-        /// Name of the device's parameter set; bytes that are no text are replaced.
+        /// Name of the device's parameter set; bytes that are not text are replaced.
         psid: String,
     },
     /// The device does not know the attribute, or refuses it.
@@ -61,13 +61,13 @@ pub struct AgentCounters {
     pub is_switch: bool,
     /// Whether the agent answers.
     pub state: AgentState,
-    /// Capabilities of the agent; empty until it has shown them.
+    /// CapabilityMask of the agent; empty until the agent has shown its capabilities.
     pub capabilities: PerfCapabilityMask,
-    /// Further capabilities; empty until the agent has shown them.
+    /// CapabilityMask2 of the agent; empty until the agent has shown its capabilities.
     pub capabilities2: PerfCapabilityMask2,
     /// Firmware of the device.
     pub firmware: DeviceFirmware,
-    /// Duration of the last reading of all ports of the agent; `None` before the first one.
+    /// Duration of the last reading of all ports of the agent; `None` before the first reading.
     pub took: Option<Duration>,
     /// Number of the port at index 0.
     pub(super) first: PortNum,
@@ -169,11 +169,12 @@ impl CountersSnapshot {
         self.agents.iter().map(|agent| &**agent)
     }
 
-    /// The agents of a node by ascending port; a switch has one.
+    /// The agents of a node by ascending port; a switch has one agent.
     pub fn of_node(&self, node: Guid) -> impl Iterator<Item = &AgentCounters> {
         let start = self.agents.partition_point(|agent| agent.key.node < node);
-        let rest = self.agents[start..].iter();
-        rest.take_while(move |agent| agent.key.node == node)
+        let agents = self.agents[start..].iter();
+        agents
+            .take_while(move |agent| agent.key.node == node)
             .map(|agent| &**agent)
     }
 
@@ -189,8 +190,8 @@ impl CountersSnapshot {
         })
     }
 
-    /// The ports that were read, in the order of nodes and ports, after the port `after`; all if it
-    /// is `None`.
+    /// The ports that were read, in the order of nodes and ports, after the port `after`; all ports
+    /// if `after` is `None`.
     pub fn ports(&self, after: Option<PortKey>) -> impl Iterator<Item = PortCounters<'_>> {
         let start = after.map_or(0, |after| {
             self.agents

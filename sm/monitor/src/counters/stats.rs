@@ -16,7 +16,7 @@ pub struct CollectorStats {
     pub busy: u64,
     /// Answers that redirect to another agent.
     pub redirected: u64,
-    /// Datagrams that answer no request in flight: late, repeated or forged ones.
+    /// Datagrams that answer no request in flight: late, repeated or forged answers.
     pub stray: u64,
     /// Readings in which a counter was lower than before, because another program reset it or the
     /// device was reset.

@@ -12,7 +12,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// Number of counted traps within the window that makes a port babble. An agent repeats a trap that
 /// is not repressed at most five times per second (IBA 13.4.9), which is 300 times in the window,
 /// and rsm represses each trap within the share of its port.
-const STORM: u32 = 250;
+const STORM_TRAPS: u32 = 250;
 
 /// Time without further storms after which a port no longer babbles.
 const QUIET: Duration = Duration::from_secs(300);
@@ -31,9 +31,9 @@ pub struct HeardTrap<'a> {
     /// Whether the trap is within the share of its port, and gets a TrapRepress. An agent that
     /// sends at most five traps per second does not exceed the share.
     pub is_within_share: bool,
-    /// Whether the trap reports what others do to the port, or belongs to one of its virtual ports.
-    /// The port is not at fault for such traps, however many there are.
-    pub is_of_others: bool,
+    /// Whether the trap reports what other ports do to the port, or belongs to one of its virtual
+    /// ports. The port is not at fault for any number of such traps.
+    pub is_caused_by_others: bool,
 }
 
 /// The traps of a port within the window.
@@ -43,7 +43,7 @@ struct Traps {
     begun: Time,
     /// Number of counted traps in the window.
     count: u32,
-    /// The last notice that got a TrapRepress; `None` if there is none.
+    /// The last notice that got a TrapRepress; `None` before the first TrapRepress.
     repressed: Option<[u8; NOTICE_LEN]>,
 }
 
@@ -57,10 +57,10 @@ pub struct Babbling {
 }
 
 impl Babbling {
-    /// Handles a trap of a port. Counts the trap if it repeats the last one that got a TrapRepress,
-    /// or is beyond the port's share. Returns whether the port begins to babble.
+    /// Handles a trap of a port. Counts the trap if it repeats the last trap that got a
+    /// TrapRepress, or is beyond the port's share. Returns whether the port begins to babble.
     pub fn heard(&mut self, port: PortKey, trap: HeardTrap<'_>, now: Time) -> bool {
-        if trap.is_of_others {
+        if trap.is_caused_by_others {
             return false;
         }
         if self.ports.len() >= MAX_PORTS && !self.ports.contains_key(&port) {
@@ -88,13 +88,13 @@ impl Babbling {
             }
         }
         traps.count = traps.count.saturating_add(1);
-        if traps.count < STORM {
+        if traps.count < STORM_TRAPS {
             return false;
         }
         self.storms.insert(port, (traps.count, now)).is_none()
     }
 
-    /// Forgets the storms of ports that no longer babble. Returns whether there were any.
+    /// Forgets the storms of ports that no longer babble. Returns whether any storm was forgotten.
     pub fn release(&mut self, now: Time) -> bool {
         let is_over = |&(_, &(_, end)): &(&PortKey, &(u32, Time))| end + QUIET <= now;
         let over = self.storms.iter().filter(is_over);
@@ -137,7 +137,7 @@ mod tests {
         HeardTrap {
             notice,
             is_within_share: true,
-            is_of_others: false,
+            is_caused_by_others: false,
         }
     }
 
@@ -191,7 +191,7 @@ mod tests {
         for n in 0..10_000 {
             let heard = HeardTrap {
                 is_within_share: false,
-                is_of_others: true,
+                is_caused_by_others: true,
                 ..trap(&SAME)
             };
             let at = Time::ZERO + Duration::from_millis(n);

@@ -39,8 +39,8 @@ impl PortErrors {
         })
     }
 
-    /// The errors of a symptom in words: their number and its time if they were observed for less
-    /// than the five minutes of [`PortErrors::per_hour`], otherwise their rate.
+    /// The errors of a symptom in words: their number and the time of observation if that time is
+    /// shorter than the five minutes of [`PortErrors::per_hour`], otherwise their rate.
     pub(super) fn in_words(&self, symptom: Symptom) -> String {
         let (rate, name) = (self.per_hour[symptom as usize], symptom.name());
         let seconds = self.observed.as_secs();

@@ -41,7 +41,7 @@ struct UnhealthyPort {
     quiet: Duration,
 }
 
-/// The former illness of a port. Unhealthy ports have one as well.
+/// The record of a port's illnesses, which an unhealthy port has as well.
 #[derive(Clone, Copy, Debug)]
 struct Recovery {
     /// Time of the recovery; for an unhealthy port, time at which it became unhealthy.
@@ -49,7 +49,7 @@ struct Recovery {
     /// Sum of the port's error counters at the recovery. If the sum has not changed, a rate above
     /// its limit is due to old errors, and does not make the port unhealthy again.
     total: u64,
-    /// Number of successive illnesses, each within [`RELAPSE`] after the one before.
+    /// Number of successive illnesses, each within [`RELAPSE`] after the previous illness.
     times: u32,
 }
 
@@ -141,8 +141,8 @@ impl Health {
         &self.policy
     }
 
-    /// Changes the policy. If limits or quiet time differ, all ports are healthy until there is new
-    /// evidence.
+    /// Changes the policy. If limits or quiet time differ, all ports count as healthy until new
+    /// evidence arrives.
     pub fn configure(&mut self, policy: HealthPolicy) {
         if self.policy.limits != policy.limits || self.policy.quiet != policy.quiet {
             self.ill.clear();
@@ -242,7 +242,7 @@ impl Health {
     }
 
     /// The symptoms of a port that exceed their limits as bits, the largest ratio of a symptom to
-    /// its limit, and a text that describes them.
+    /// its limit, and a text that describes these symptoms.
     fn symptoms(&self, port: PortKey, now: Time) -> (u32, f64, String) {
         let errors = self.counted.get(&port).copied().unwrap_or_default();
         let reports = self.reports.get(&port).map_or(0, |reports| {
@@ -270,20 +270,20 @@ impl Health {
                     format!("{rate:.0} or more {name} in an hour, the limit is {limit}")
                 }
                 _ => {
-                    let seen = errors.in_words(symptom);
-                    let an_hour = match seen.ends_with("an hour") {
+                    let in_words = errors.in_words(symptom);
+                    let an_hour = match in_words.ends_with("an hour") {
                         true => "",
                         false => " an hour",
                     };
-                    format!("{seen}, the limit is {limit}{an_hour}")
+                    format!("{in_words}, the limit is {limit}{an_hour}")
                 }
             });
         }
         (bits, worst, words.join("; "))
     }
 
-    /// Makes the ports healthy that have been quiet for long enough. Returns whether there were
-    /// any.
+    /// Makes the ports healthy that have been quiet for long enough. Returns whether any port
+    /// became healthy.
     pub fn release(&mut self, now: Time) -> bool {
         let before = self.ill.len();
         let recovered = &mut self.recovered;
@@ -306,8 +306,8 @@ impl Health {
         self.ill.values().map(|unhealthy| unhealthy.ends).min()
     }
 
-    /// Time at which the last unhealthy port is healthy again, if all of them stay quiet; `None` if
-    /// all ports are healthy.
+    /// Time at which the last unhealthy port is healthy again, if all unhealthy ports stay quiet;
+    /// `None` if all ports are healthy.
     pub fn last_release(&self) -> Option<Time> {
         self.ill.values().map(|unhealthy| unhealthy.ends).max()
     }
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_reports_in_an_hour_make_a_port_unhealthy_and_rare_ones_do_not() {
+    fn ten_reports_in_an_hour_make_a_port_unhealthy_and_rare_reports_do_not() {
         let mut health = health();
         for minute in 0..100 {
             assert!(!health.report(PORT, at(minute * 600)));

@@ -20,7 +20,7 @@ pub enum Sources {
 pub struct Interest {
     /// Ports that issue the notices.
     pub sources: Sources,
-    /// Whether the notices are generic ones; if not, they are a vendor's.
+    /// Whether the notices are generic notices; otherwise, they are a vendor's notices.
     pub generic: bool,
     /// Type of the notices; `None` for all types.
     pub notice_type: Option<u16>,
@@ -74,15 +74,15 @@ impl Interest {
             Sources::Port(gid) => gid == issuer_gid,
             Sources::Lids(first, last) => (first..=last).contains(&notice.issuer_lid()),
         };
-        let is = |wanted: Option<u32>, given: u32| wanted.is_none_or(|wanted| wanted == given);
+        let matches = |wanted: Option<u32>, value: u32| wanted.is_none_or(|one| one == value);
         let notice_type = u32::from(notice.notice_type().code());
         source_matches
             && self.generic == notice.is_generic()
-            && is(self.notice_type.map(u32::from), notice_type)
-            && is(
+            && matches(self.notice_type.map(u32::from), notice_type)
+            && matches(
                 self.trap_or_device.map(u32::from),
                 notice.device_id().into(),
             )
-            && is(self.producer_or_vendor, notice.vendor_id())
+            && matches(self.producer_or_vendor, notice.vendor_id())
     }
 }

@@ -1,13 +1,13 @@
 //! The journal of notices, which each subscriber reads at its own pace.
 //!
-//! All subscribers share one list, and each has a position in it. The memory of the list therefore
-//! does not depend on the number of subscribers, nor on how many of them do not answer. Two rules
-//! keep the list short:
+//! All subscribers share one list, and each subscriber has a position in the list. The memory of
+//! the list therefore does not depend on the number of subscribers, nor on the number of
+//! subscribers that do not answer. Two rules keep the list short:
 //!
 //! * After a notice about a subject, further notices about that subject are held back for
-//!   [`QUIET`]; then only the last one of these is added.
-//! * A later notice supersedes an earlier one about the same subject. A subscriber that has not
-//!   received the earlier notice receives the later one.
+//!   [`QUIET`]; then only the last of these further notices is added.
+//! * A later notice supersedes an earlier notice about the same subject. A subscriber that has not
+//!   received the earlier notice receives only the later notice.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -26,10 +26,10 @@ pub(super) struct NoticeJournal {
     start: u64,
     /// Number of the last notice about each subject in `list`.
     latest: BTreeMap<NoticeSubject, u64>,
-    /// Subjects whose notices are held back, each with the end of that time and the last notice
-    /// held back; `None` if there is none.
+    /// Subjects whose notices are held back, each with the end of the quiet time and the last
+    /// notice held back; `None` if no notice is held back.
     quiet: BTreeMap<NoticeSubject, (Time, Option<PublishedNotice>)>,
-    /// Ends of the times in `quiet`, ascending.
+    /// Ends of the quiet times in `quiet`, ascending.
     timers: BTreeSet<(Time, NoticeSubject)>,
     coalesced: u64,
     dropped: u64,
@@ -37,7 +37,7 @@ pub(super) struct NoticeJournal {
 
 impl NoticeJournal {
     /// Adds a notice at `now`, or holds it back. Returns whether it was added to the list.
-    pub(super) fn take(&mut self, published: PublishedNotice, now: Time) -> bool {
+    pub(super) fn publish(&mut self, published: PublishedNotice, now: Time) -> bool {
         let subject = published.subject();
         if let Some((_, next)) = self.quiet.get_mut(&subject) {
             self.coalesced += u64::from(next.is_some());
@@ -48,19 +48,19 @@ impl NoticeJournal {
         true
     }
 
-    /// Adds the notices whose quiet time has ended. Returns whether there were any.
+    /// Adds the held notices whose quiet time has ended. Returns whether any notice was added.
     pub(super) fn handle_deadline(&mut self, now: Time) -> bool {
-        let mut any_added = false;
+        let mut has_added = false;
         while let Some(&(due, subject)) = self.timers.first()
             && due <= now
         {
             self.timers.pop_first();
             if let Some((_, Some(published))) = self.quiet.remove(&subject) {
                 self.add(subject, published, now);
-                any_added = true;
+                has_added = true;
             }
         }
-        any_added
+        has_added
     }
 
     /// Time at which [`NoticeJournal::handle_deadline`] next has work; `None` if no subject is held
@@ -93,7 +93,7 @@ impl NoticeJournal {
         }
     }
 
-    /// The place in the list of the notice with this number; `None` if the list no longer has it.
+    /// The list entry of the notice with this number; `None` if the list no longer contains it.
     fn slot(&mut self, number: u64) -> Option<&mut Option<Arc<PublishedNotice>>> {
         let index = number.checked_sub(self.start)?;
         self.list.get_mut(usize::try_from(index).ok()?)

@@ -18,12 +18,12 @@ pub(crate) const MAX_NOTICES: usize = 1 << 16;
 /// delay.
 pub(crate) const MAX_QUIET: usize = 1 << 16;
 
-/// Maximum number of reports in flight, at most one to each subscriber: this permits thousands per
-/// second if subscribers answer, and does not delay answers to queries.
+/// Maximum number of reports in flight, at most one to each subscriber. This number permits
+/// thousands of reports per second if subscribers answer, and does not delay answers to queries.
 pub(crate) const MAX_REPORTS: usize = 256;
 
-/// Number of comparisons of subscriptions with notices before other work has its turn; they take
-/// well below a millisecond.
+/// Number of comparisons of subscriptions with notices before other work has its turn. That many
+/// comparisons take well below a millisecond.
 pub(crate) const WORK_PER_POLL: usize = 4096;
 
 /// Number of times that a report is sent without an answer before the subscriptions of its
@@ -41,6 +41,6 @@ pub const LONGEST_WAIT: Duration = Duration::from_secs(4);
 /// notice is reported.
 pub const QUIET: Duration = Duration::from_secs(1);
 
-/// Time for which the subscriptions of an absent port are kept, equal to that of its memberships in
-/// multicast groups.
+/// Time for which the subscriptions of an absent port are kept, equal to the time for which its
+/// memberships in multicast groups are kept.
 pub(crate) const KEEP: Duration = Duration::from_secs(10);

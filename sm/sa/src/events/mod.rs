@@ -1,14 +1,15 @@
 //! Events: hosts subscribe to notices, and get reports of them (IBA 13.4.8.3, 13.4.9, 15.2.5.12).
 //!
 //! [`Events`] is a state machine without I/O. It handles requests with InformInfo (`Events::set`),
-//! shows subscriptions to queries in a [`SubscriptionsView`], handles notices ([`Events::take`]),
-//! and returns the reports to send (`Events::poll_report`).
+//! shows subscriptions to queries in a [`SubscriptionsView`], handles notices
+//! ([`Events::publish`]), and returns the reports to send (`Events::poll_report`).
 //!
 //! Each queue pair that subscribed gets one report of each notice, however many of its
-//! subscriptions match. The next report is sent after the former one was answered. An unanswered
-//! report is sent again; after [`limits::ATTEMPTS`] attempts, the subscriptions of the queue pair
-//! end. A slow subscriber misses superseded notices instead of getting all of them late (module
-//! `journal`). An absent port gets no reports, and its subscriptions end after `limits::KEEP`.
+//! subscriptions match. The next report is sent after the previous report was answered. An
+//! unanswered report is sent again; after [`limits::ATTEMPTS`] attempts, the subscriptions of the
+//! queue pair end. A slow subscriber misses superseded notices instead of getting all notices late
+//! (module `journal`). An absent port gets no reports, and its subscriptions end after
+//! `limits::KEEP`.
 
 mod interest;
 mod journal;
@@ -61,26 +62,26 @@ pub struct ReportCounters {
 /// All subscriptions, and the reports to their subscribers.
 #[derive(Debug, Default)]
 pub struct Events {
-    /// Subscriptions, shared with views; a change copies them while a view holds them.
+    /// Subscriptions, shared with views; a change copies the map while a view holds it.
     subscriptions: Arc<BTreeMap<SubscriptionId, Subscription>>,
     journal: NoticeJournal,
     reports: Reports,
     /// Absent ports with subscriptions, each with the time at which its subscriptions end.
-    gone: BTreeMap<Guid, Time>,
+    absent_ports: BTreeMap<Guid, Time>,
     /// Whether anything has changed since the last [`Events::take_unsaved`].
     unsaved: bool,
     counters: ReportCounters,
 }
 
 impl Events {
-    /// Handles a notice for subscribers.
-    pub fn take(&mut self, published: PublishedNotice, now: Time) {
+    /// Accepts a notice, and queues the subscribers that may get reports of it.
+    pub fn publish(&mut self, published: PublishedNotice, now: Time) {
         self.counters.notices += 1;
         if self.reports.is_empty() {
             // There are no subscribers.
             return;
         }
-        if self.journal.take(published, now) {
+        if self.journal.publish(published, now) {
             self.reports.wake_all(&self.journal);
         }
     }
@@ -100,7 +101,7 @@ impl Events {
         self.subscriptions.is_empty()
     }
 
-    /// Numbers of notices and reports.
+    /// Counts of notices and reports.
     pub fn counters(&self) -> ReportCounters {
         ReportCounters {
             coalesced: self.journal.coalesced(),
@@ -122,11 +123,11 @@ impl Events {
     /// Time at which `Events::handle_deadline` next has work, or `Events::poll_report` may have
     /// another report; `None` if no work is pending.
     pub fn next_deadline(&self) -> Option<Time> {
-        let gone = self.gone.values().copied().min();
+        let absent_ports = self.absent_ports.values().copied().min();
         [
             self.journal.next_deadline(),
             self.reports.next_deadline(),
-            gone,
+            absent_ports,
         ]
         .into_iter()
         .flatten()
@@ -134,7 +135,7 @@ impl Events {
     }
 
     /// Ends all subscriptions of a subscriber.
-    fn end(&mut self, subscriber: SubscriberId) {
+    fn end_all_of(&mut self, subscriber: SubscriberId) {
         for number in self.reports.remove(subscriber) {
             let id = SubscriptionId {
                 port: subscriber.port,
@@ -146,7 +147,7 @@ impl Events {
     }
 
     /// Ends a single subscription.
-    fn end_one(&mut self, id: SubscriptionId) {
+    fn end_subscription(&mut self, id: SubscriptionId) {
         if let Some(ended) = Arc::make_mut(&mut self.subscriptions).remove(&id) {
             self.reports.unsubscribe(ended.subscriber(id), id.number);
             self.unsaved = true;

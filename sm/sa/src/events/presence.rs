@@ -1,4 +1,4 @@
-//! Ports that appear and vanish: the effect on subscriptions, and notices about them.
+//! Ports that appear and vanish: the effect on subscriptions, and the notices about such ports.
 
 use rsm_ids::Guid;
 use rsm_mad::Time;
@@ -14,8 +14,8 @@ impl Events {
     pub(crate) fn ports_changed(&mut self, directory: &Directory, now: Time) {
         for port in self.ports() {
             if directory.by_guid(port).is_none() {
-                self.gone.entry(port).or_insert(now + KEEP);
-            } else if self.gone.remove(&port).is_some() {
+                self.absent_ports.entry(port).or_insert(now + KEEP);
+            } else if self.absent_ports.remove(&port).is_some() {
                 self.reports.wake_port(port, &self.journal);
             }
         }
@@ -23,7 +23,12 @@ impl Events {
 
     /// Adds notices about ports that appeared (trap 64) or vanished (trap 65) between two
     /// directories.
-    pub(crate) fn compare(&mut self, before: &Directory, after: &Directory, now: Time) {
+    pub(crate) fn publish_port_changes(
+        &mut self,
+        before: &Directory,
+        after: &Directory,
+        now: Time,
+    ) {
         let (old, new) = (before.in_service(), after.in_service());
         if std::ptr::eq(old, new) {
             return;
@@ -47,7 +52,7 @@ impl Events {
                 }
             };
             if let Some(published) = published {
-                self.take(published, now);
+                self.publish(published, now);
             }
         }
     }
@@ -59,12 +64,12 @@ impl Events {
             self.reports.wake_all(&self.journal);
         }
         self.handle_reports(now);
-        let due = self.gone.iter().filter(|&(_, &until)| until <= now);
+        let due = self.absent_ports.iter().filter(|&(_, &until)| until <= now);
         let lost: Vec<Guid> = due.map(|(&port, _)| port).collect();
         for port in &lost {
-            self.gone.remove(port);
+            self.absent_ports.remove(port);
             for subscriber in self.reports.of_port(*port) {
-                self.end(subscriber);
+                self.end_all_of(subscriber);
             }
         }
         lost

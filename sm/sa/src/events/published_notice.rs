@@ -1,4 +1,4 @@
-//! Notices for subscribers, and the rule which ports may receive each of them.
+//! Notices for subscribers, and the rule that decides which ports may receive a notice.
 use std::sync::Arc;
 
 use rsm_ids::Lid;
@@ -131,16 +131,16 @@ impl PublishedNotice {
         }
     }
 
-    /// Whether only trusted subscribers may receive the notice (IBA C15-0.2-1.16), because it is
-    /// about a wrong key, and its details help to find the right key.
+    /// Whether only trusted subscribers may receive the notice (IBA C15-0.2-1.16): a notice about a
+    /// wrong key has details that help to find the right key.
     pub(crate) fn is_security(&self) -> bool {
         let notice = self.notice.notice();
         notice.notice_type() == NoticeType::Security
-            || notice.is_generic() && is_of_keys(notice.trap_number())
+            || notice.is_generic() && reports_wrong_key(notice.trap_number())
     }
 }
 
 /// Whether a generic trap reports a wrong key.
-pub(super) fn is_of_keys(trap: Trap) -> bool {
+pub(super) fn reports_wrong_key(trap: Trap) -> bool {
     (Trap::BAD_M_KEY..=Trap::BAD_P_KEY_AT_SWITCH).contains(&trap)
 }

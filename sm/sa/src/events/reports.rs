@@ -22,8 +22,8 @@ use super::{Events, SubscriberId, Subscription, SubscriptionId};
 use crate::directory::Directory;
 use crate::ends::EndIx;
 
-/// Time that the wait for an answer exceeds the transport's wait, because the transport must give
-/// up first.
+/// Time by which the wait for an answer exceeds the transport's wait, because the transport must
+/// give up first.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// A report to send.
@@ -42,9 +42,9 @@ pub struct NoticeReport {
 pub(super) struct Reports {
     subscribers: BTreeMap<SubscriberId, Subscriber>,
     /// Subscribers that may have notices to receive, in the order of their turns.
-    ready: VecDeque<SubscriberId>,
+    ready_queue: VecDeque<SubscriberId>,
     /// Subscribers whose report must be sent again.
-    again: VecDeque<SubscriberId>,
+    resend_queue: VecDeque<SubscriberId>,
     /// Subscribers with a pending report, by its transaction ID.
     by_tid: BTreeMap<u32, SubscriberId>,
     /// Ends of the waits for answers.
@@ -63,14 +63,14 @@ struct Subscriber {
     numbers: BTreeSet<u16>,
     /// Number of the next notice to examine.
     next: u64,
-    pending: Option<Pending>,
-    /// Whether the subscriber is in `ready`.
-    queued: bool,
+    pending: Option<PendingReport>,
+    /// Whether the subscriber is in `ready_queue`.
+    is_queued: bool,
 }
 
 /// A report without an answer so far.
 #[derive(Debug)]
-struct Pending {
+struct PendingReport {
     tid: u32,
     /// Number of the notice.
     number: u64,
@@ -128,7 +128,7 @@ impl Reports {
                 numbers: BTreeSet::new(),
                 next: journal.end(),
                 pending: None,
-                queued: false,
+                is_queued: false,
             });
         subscriber.address = subscription.address;
         subscriber.p_key = subscription.p_key;
@@ -149,7 +149,7 @@ impl Reports {
 
     /// Removes a subscriber. Returns the numbers of its subscriptions.
     pub(super) fn remove(&mut self, id: SubscriberId) -> BTreeSet<u16> {
-        self.release(id);
+        self.end_wait(id);
         let removed = self.subscribers.remove(&id);
         removed.map_or_else(BTreeSet::new, |subscriber| subscriber.numbers)
     }
@@ -166,10 +166,10 @@ impl Reports {
 
     fn wake(&mut self, subscribers: &RangeInclusive<SubscriberId>, journal: &NoticeJournal) {
         for (&id, subscriber) in self.subscribers.range_mut(subscribers.clone()) {
-            let idle = !subscriber.queued && subscriber.pending.is_none();
+            let idle = !subscriber.is_queued && subscriber.pending.is_none();
             if idle && subscriber.next < journal.end() {
-                subscriber.queued = true;
-                self.ready.push_back(id);
+                subscriber.is_queued = true;
+                self.ready_queue.push_back(id);
             }
         }
     }
@@ -182,16 +182,17 @@ impl Reports {
 
     /// Time of the next action; zero if a report can be sent now.
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        let room = self.by_tid.len() < MAX_REPORTS;
-        let now = !self.again.is_empty() || room && !self.ready.is_empty();
-        if now {
+        let has_room = self.by_tid.len() < MAX_REPORTS;
+        let can_send = !self.resend_queue.is_empty() || has_room && !self.ready_queue.is_empty();
+        if can_send {
             return Some(Time::ZERO);
         }
         self.timers.first().map(|&(due, _)| due)
     }
 
-    /// Ends the wait for the answer of this subscriber. Returns the report.
-    fn release(&mut self, id: SubscriberId) -> Option<Pending> {
+    /// Ends the wait for the answer of this subscriber. Returns the pending report, if there was
+    /// one.
+    fn end_wait(&mut self, id: SubscriberId) -> Option<PendingReport> {
         let pending = self.subscribers.get_mut(&id)?.pending.take()?;
         self.by_tid.remove(&pending.tid);
         if let Some(until) = pending.until {
@@ -201,12 +202,12 @@ impl Reports {
     }
 
     /// Queues a subscriber for a turn.
-    fn queue(&mut self, id: SubscriberId) {
+    fn enqueue(&mut self, id: SubscriberId) {
         if let Some(subscriber) = self.subscribers.get_mut(&id)
-            && !subscriber.queued
+            && !subscriber.is_queued
         {
-            subscriber.queued = true;
-            self.ready.push_back(id);
+            subscriber.is_queued = true;
+            self.ready_queue.push_back(id);
         }
     }
 
@@ -221,7 +222,7 @@ impl Reports {
     fn free_tid(&mut self) -> u32 {
         loop {
             self.last_tid = self.last_tid.wrapping_add(1);
-            // At most MAX_REPORTS transaction IDs are in use, so that this loop ends.
+            // At most MAX_REPORTS transaction IDs are in use, so this loop ends.
             if self.last_tid != 0 && !self.by_tid.contains_key(&self.last_tid) {
                 return self.last_tid;
             }
@@ -256,10 +257,11 @@ impl Reports {
 }
 
 impl Events {
-    /// The next report to send; `None` if there is none at present. If [`Events::next_deadline`] is
-    /// already due after `None`, call this again after other work had its turn.
+    /// The next report to send; `None` if no report can be sent at present. If
+    /// [`Events::next_deadline`] is already due after `None`, the caller must call this method
+    /// again after other work had its turn.
     pub(crate) fn poll_report(&mut self, directory: &Directory, now: Time) -> Option<NoticeReport> {
-        while let Some(id) = self.reports.again.pop_front() {
+        while let Some(id) = self.reports.resend_queue.pop_front() {
             if !self.reports.is_due_again(id) {
                 continue;
             }
@@ -272,21 +274,21 @@ impl Events {
         }
         let mut work = WORK_PER_POLL;
         while work > 0 && self.reports.by_tid.len() < MAX_REPORTS {
-            let id = self.reports.ready.pop_front()?;
+            let id = self.reports.ready_queue.pop_front()?;
             work -= 1;
             let Some(subscriber) = self.reports.subscribers.get_mut(&id) else {
                 continue;
             };
-            subscriber.queued = false;
+            subscriber.is_queued = false;
             let Some(at) = directory.by_guid(id.port) else {
-                // The subscriber gets its turn when its port is back.
+                // The subscriber gets its turn once its port is back.
                 continue;
             };
             match self.next_notice(id, at, directory, &mut work) {
                 Some((number, published)) => {
                     let tid = self.reports.free_tid();
                     if let Some(subscriber) = self.reports.subscribers.get_mut(&id) {
-                        subscriber.pending = Some(Pending {
+                        subscriber.pending = Some(PendingReport {
                             tid,
                             number,
                             published,
@@ -298,16 +300,16 @@ impl Events {
                     self.counters.reports += 1;
                     return self.reports.send(id, at, directory, now);
                 }
-                None if work == 0 => self.reports.queue(id),
+                None if work == 0 => self.reports.enqueue(id),
                 None => {}
             }
         }
         None
     }
 
-    /// The next notice that a subscriber requested and may receive, with its number. `None` if
-    /// there is none yet, or if `work`, the number of comparisons that remain, reached zero first.
-    /// Ends the subscriptions that the subscriber's P_Keys no longer permit.
+    /// The next notice that a subscriber requested and may receive, with its number. `None` if no
+    /// such notice exists yet, or if `work`, the number of remaining comparisons, reached zero
+    /// first. Ends the subscriptions that the subscriber's P_Keys no longer permit.
     fn next_notice(
         &mut self,
         id: SubscriberId,
@@ -336,7 +338,7 @@ impl Events {
                                 barred.push(id);
                                 false
                             }
-                            Verdict::Nothing => false,
+                            Verdict::NoReport => false,
                         }
                     });
                     found = wanted.then(|| (next, published.clone()));
@@ -346,7 +348,7 @@ impl Events {
             subscriber.next = next;
         }
         for subscription in barred {
-            self.end_one(subscription);
+            self.end_subscription(subscription);
         }
         found
     }
@@ -359,18 +361,18 @@ impl Events {
             return;
         }
         self.counters.answered += 1;
-        self.reports.release(id);
-        self.reports.queue(id);
+        self.reports.end_wait(id);
+        self.reports.enqueue(id);
     }
 
-    /// Handles the transport giving up the wait for the answer to a report.
+    /// Records that the transport gave up waiting for the answer to a report.
     pub(crate) fn unanswered(&mut self, tid: Tid) {
         if let Some(&id) = self.reports.by_tid.get(&tid.low()) {
             self.handle_unanswered(id);
         }
     }
 
-    /// Does the work for reports that is due.
+    /// Handles the reports whose wait for an answer has ended.
     pub(super) fn handle_reports(&mut self, now: Time) {
         while let Some(&(due, id)) = self.reports.timers.first()
             && due <= now
@@ -379,8 +381,8 @@ impl Events {
         }
     }
 
-    /// Handles a report that was not answered in time: it is sent again, postponed until the port
-    /// is back, or, after [`ATTEMPTS`], the subscriber's subscriptions end.
+    /// Handles a report that was not answered in time. The report is sent again, or postponed until
+    /// the port is back; after [`ATTEMPTS`], the subscriber's subscriptions end.
     fn handle_unanswered(&mut self, id: SubscriberId) {
         let subscriber = self.reports.subscribers.get_mut(&id);
         let Some(pending) = subscriber.and_then(|subscriber| subscriber.pending.as_mut()) else {
@@ -392,18 +394,18 @@ impl Events {
         };
         self.reports.timers.remove(&(until, id));
         if pending.attempts < ATTEMPTS {
-            self.reports.again.push_back(id);
-        } else if self.gone.contains_key(&id.port) {
+            self.reports.resend_queue.push_back(id);
+        } else if self.absent_ports.contains_key(&id.port) {
             self.postpone(id);
         } else {
             self.counters.unanswered += 1;
-            self.end(id);
+            self.end_all_of(id);
         }
     }
 
     /// Cancels a report that cannot be sent. The subscriber receives it when its port is back.
     fn postpone(&mut self, id: SubscriberId) {
-        if let Some(pending) = self.reports.release(id)
+        if let Some(pending) = self.reports.end_wait(id)
             && let Some(subscriber) = self.reports.subscribers.get_mut(&id)
         {
             subscriber.next = pending.number;

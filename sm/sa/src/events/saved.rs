@@ -104,7 +104,7 @@ impl Events {
             };
             Arc::make_mut(&mut self.subscriptions).insert(id, subscription);
             self.reports.subscribe(&subscription, id, &self.journal);
-            self.gone.insert(id.port, until);
+            self.absent_ports.insert(id.port, until);
         }
         skipped
     }

@@ -9,7 +9,7 @@ use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{InformInfo, SaStatus};
 
 use super::limits::{MAX_PER_PORT, MAX_SUBSCRIPTIONS};
-use super::published_notice::is_of_keys;
+use super::published_notice::reports_wrong_key;
 use super::{Events, Interest, Sources, Subscription, SubscriptionId};
 use crate::directory::Directory;
 use crate::ends::EndIx;
@@ -40,9 +40,9 @@ impl Events {
         let mut interest = Interest::of(info).ok_or(SaStatus::REQ_INVALID)?;
         if let Sources::Port(gid) = interest.sources {
             // Notices contain the port's GID with the prefix of the subnet; the request may contain
-            // another one.
-            let known = directory.by_gid(gid).map(|ix| directory.gid(ix));
-            interest.sources = Sources::Port(known.unwrap_or(gid));
+            // another prefix.
+            let in_subnet = directory.by_gid(gid).map(|ix| directory.gid(ix));
+            interest.sources = Sources::Port(in_subnet.unwrap_or(gid));
         }
         if info.subscribe() == 1 {
             self.subscribe(info, interest, requester, directory)
@@ -60,15 +60,15 @@ impl Events {
     ) -> Result<(), Status> {
         // IBA C15-0.2-1.16: an untrusted subscriber gets no reports about wrong keys. A request for
         // such reports only is refused.
-        let of_keys = interest.generic && is_of_keys(info.trap_number());
+        let of_keys = interest.generic && reports_wrong_key(info.trap_number());
         if of_keys && !requester.trust.is_trusted() {
             return Err(SaStatus::REQ_INVALID);
         }
         check_sources(interest.sources, requester, directory)?;
         let port = directory.end(requester.port).guid;
         let qpn = requester.address.qpn;
-        let known = self.find(port, qpn, &interest);
-        let number = match known {
+        let existing = self.find(port, qpn, &interest);
+        let number = match existing {
             Some(id) => id.number,
             None => self.free_number(port)?,
         };
@@ -97,17 +97,18 @@ impl Events {
         directory: &Directory,
     ) -> Result<(), Status> {
         let port = directory.end(requester.port).guid;
-        // The request names the queue pair (IBA o13-2.1.1); 0 means that of the requester.
+        // The request names the queue pair (IBA o13-2.1.1); 0 stands for the queue pair of the
+        // requester.
         let qpn = match info.qpn() {
             0 => requester.address.qpn,
             qpn => qpn,
         };
-        let known = self.find(port, qpn, &interest);
-        self.end_one(known.ok_or(SaStatus::REQ_INVALID)?);
+        let existing = self.find(port, qpn, &interest);
+        self.end_subscription(existing.ok_or(SaStatus::REQ_INVALID)?);
         Ok(())
     }
 
-    /// The subscription of a queue pair to `interest`; `None` if there is none.
+    /// The subscription of a queue pair to `interest`; `None` if no such subscription exists.
     fn find(&self, port: Guid, qpn: u32, interest: &Interest) -> Option<SubscriptionId> {
         let mut own = self.of_port(port);
         own.find(|(_, other)| other.address.qpn == qpn && other.interest == *interest)
@@ -115,15 +116,15 @@ impl Events {
     }
 
     /// Whether the port with this GUID has its maximum number of subscriptions.
-    pub(crate) fn is_used_up(&self, port: Guid) -> bool {
+    pub(crate) fn is_at_limit(&self, port: Guid) -> bool {
         self.of_port(port).count() >= MAX_PER_PORT
     }
 
     /// The lowest subscription number that the port does not use.
     ///
     /// # Errors
-    /// ERR_NO_RESOURCES if the port has its maximum number of subscriptions, or all ports together
-    /// have theirs.
+    /// ERR_NO_RESOURCES if the port, or all ports together, have the maximum number of
+    /// subscriptions.
     fn free_number(&self, port: Guid) -> Result<u16, Status> {
         let used: BTreeSet<u16> = self.of_port(port).map(|(id, _)| id.number).collect();
         if used.len() >= MAX_PER_PORT || self.subscriptions.len() >= MAX_SUBSCRIPTIONS {

@@ -56,23 +56,23 @@ impl Subscription {
         }
     }
 
-    /// Decides about a notice for a subscriber with these P_Keys.
+    /// Decides whether a subscriber with these P_Keys gets a report of a notice.
     pub(super) fn verdict(&self, published: &PublishedNotice, p_keys: &[PKey]) -> Verdict {
         if !self.interest.includes(&published.notice) {
-            return Verdict::Nothing;
+            return Verdict::NoReport;
         }
         if self.trusted {
             return Verdict::Report;
         }
         if published.is_security() {
-            return Verdict::Nothing;
+            return Verdict::NoReport;
         }
         if published.audience.includes(p_keys) {
             return Verdict::Report;
         }
         match published.audience {
             Audience::Issuer(_) if self.interest.sources != Sources::All => Verdict::Barred,
-            _ => Verdict::Nothing,
+            _ => Verdict::NoReport,
         }
     }
 
@@ -92,7 +92,7 @@ pub(super) enum Verdict {
     /// The subscriber gets a report.
     Report,
     /// The subscriber gets no report.
-    Nothing,
+    NoReport,
     /// The subscriber can no longer communicate with the sources, so that the subscription ends
     /// (IBA o13-17.1.2).
     Barred,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Subscription, SubscriptionId};
 
-/// All subscriptions at one moment. While a view exists, the next change copies them.
+/// All subscriptions at one moment. While a view exists, the next change copies the subscriptions.
 #[derive(Clone, Debug, Default)]
 pub struct SubscriptionsView(Arc<BTreeMap<SubscriptionId, Subscription>>);
 
@@ -27,17 +27,17 @@ impl SubscriptionsView {
         &self,
         first: SubscriptionId,
     ) -> impl Iterator<Item = (SubscriptionId, &Subscription)> {
-        let rest = self.0.range(first..);
-        rest.map(|(&id, subscription)| (id, subscription))
+        let subscriptions = self.0.range(first..);
+        subscriptions.map(|(&id, subscription)| (id, subscription))
     }
 
     /// Subscriptions after `last`, in the order of port GUIDs and numbers; all if `last` is `None`.
-    pub fn behind(
+    pub fn after(
         &self,
         last: Option<SubscriptionId>,
     ) -> impl Iterator<Item = (SubscriptionId, &Subscription)> {
         let from = last.map_or(Bound::Unbounded, Bound::Excluded);
-        let rest = self.0.range((from, Bound::Unbounded));
-        rest.map(|(&id, subscription)| (id, subscription))
+        let subscriptions = self.0.range((from, Bound::Unbounded));
+        subscriptions.map(|(&id, subscription)| (id, subscription))
     }
 }

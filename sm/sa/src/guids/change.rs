@@ -13,14 +13,15 @@ use crate::template::Template;
 use crate::trust::Trust;
 
 /// The components that identify a block of a port's GUIDs.
-const NAMED: ComponentMask = ComponentMask(GuidInfoRecord::LID.0 | GuidInfoRecord::BLOCK_NUM.0);
+const BLOCK_COMPONENTS: ComponentMask =
+    ComponentMask(GuidInfoRecord::LID.0 | GuidInfoRecord::BLOCK_NUM.0);
 
 /// Upper half of generated alias GUIDs: a byte that marks the GUID as locally administered, so that
 /// no manufacturer assigns it, and `RSM`.
-const ASSIGNED: u64 = 0x0252_534D << 32;
+const GENERATED_PREFIX: u64 = 0x0252_534D << 32;
 
-/// Maximum number of generated GUIDs that are tried. One of them is free, unless a host has
-/// requested such GUIDs on purpose.
+/// Maximum number of generated GUIDs that are tried. At least one of these is free, unless a host
+/// has requested such GUIDs on purpose.
 const MAX_GUIDS_TRIED: usize = 1000;
 
 /// The requester, and the state required to answer the request.
@@ -64,7 +65,7 @@ impl AliasRegistry {
         for &(index, _) in &wanted {
             self.check_unused(&entries, index, requester)?;
         }
-        if self.names.owners.len() + wanted.len() > limits::MAX_ALIASES {
+        if self.index.owners.len() + wanted.len() > limits::MAX_ALIASES {
             return Err(SaStatus::NO_RESOURCES);
         }
         for (index, wanted) in wanted {
@@ -75,7 +76,7 @@ impl AliasRegistry {
                 let alias = self.generate(|guid| is_free(guid) && !has_owner(guid));
                 Some(alias.ok_or(SaStatus::NO_RESOURCES)?)
             } else {
-                let free = is_free(wanted) && self.names.owner(wanted).is_none();
+                let free = is_free(wanted) && self.index.owner(wanted).is_none();
                 free.then_some(wanted)
             };
             if let Some(alias) = alias {
@@ -105,15 +106,15 @@ impl AliasRegistry {
         Ok(self.answer(record, &entries))
     }
 
-    /// The alias GUID at this index of a port's table; `None` if there is none.
+    /// The alias GUID at this index of a port's table; `None` if the entry is empty.
     fn alias(&self, port: Guid, index: u8) -> Option<Guid> {
-        self.names.aliases.by_port.get(&port)?.get(&index).copied()
+        self.index.aliases.by_port.get(&port)?.get(&index).copied()
     }
 
     /// Checks that the port is in no multicast group with the alias GUID at this index.
     ///
     /// # Errors
-    /// ERR_REQ_DENIED if it is.
+    /// ERR_REQ_DENIED if the port is in such a group.
     fn check_unused(
         &self,
         entries: &Entries,
@@ -128,19 +129,20 @@ impl AliasRegistry {
         }
     }
 
-    /// The next generated GUID that is free and no port's alias GUID; `None` if none is found.
+    /// The next generated GUID that is free and not yet an alias GUID of any port; `None` after
+    /// [`MAX_GUIDS_TRIED`] GUIDs in use.
     fn generate(&mut self, is_free: impl Fn(Guid) -> bool) -> Option<Guid> {
         (0..MAX_GUIDS_TRIED).find_map(|_| {
-            self.assigned = self.assigned.wrapping_add(1);
-            let guid = Guid(ASSIGNED | u64::from(self.assigned));
-            (is_free(guid) && self.names.owner(guid).is_none()).then_some(guid)
+            self.generated = self.generated.wrapping_add(1);
+            let guid = Guid(GENERATED_PREFIX | u64::from(self.generated));
+            (is_free(guid) && self.index.owner(guid).is_none()).then_some(guid)
         })
     }
 
     /// The record in the answer: the request with the present GUIDs of the block.
     fn answer(&self, record: &GuidInfoRecord, entries: &Entries) -> GuidInfoRecord {
         let mut answer = *record;
-        let guids = self.names.aliases.block(entries.port, entries.block);
+        let guids = self.index.aliases.block(entries.port, entries.block);
         answer.guid_info_mut().set_guids(guids);
         answer
     }
@@ -158,7 +160,7 @@ fn entries(
     mask: ComponentMask,
     requester: &AliasRequester<'_>,
 ) -> Result<Entries, Status> {
-    if !mask.contains(NAMED) {
+    if !mask.contains(BLOCK_COMPONENTS) {
         return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
     }
     // Refuses components that the record lacks.

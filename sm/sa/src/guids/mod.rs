@@ -27,12 +27,12 @@ const KEEP: Duration = Duration::from_secs(10);
 /// All alias GUIDs.
 #[derive(Debug, Default)]
 pub struct AliasRegistry {
-    /// Alias GUIDs, shared with readers; a change copies them while a reader has them.
-    names: AliasIndex,
+    /// Alias GUIDs, shared with readers; a change copies the index while a reader holds it.
+    index: AliasIndex,
     /// Absent ports with alias GUIDs, each with the time at which it loses its alias GUIDs.
-    gone: BTreeMap<Guid, Time>,
+    absent_ports: BTreeMap<Guid, Time>,
     /// Number of generated alias GUIDs.
-    assigned: u32,
+    generated: u32,
     /// Whether the core lacks the latest alias GUIDs.
     is_pending: bool,
     /// Whether anything has changed since the last [`AliasRegistry::take_unsaved`].
@@ -41,13 +41,13 @@ pub struct AliasRegistry {
 
 impl AliasRegistry {
     /// All alias GUIDs at this moment.
-    pub fn names(&self) -> &AliasIndex {
-        &self.names
+    pub fn alias_index(&self) -> &AliasIndex {
+        &self.index
     }
 
     /// All alias GUIDs; `None` if they have not changed since the last call.
     pub(crate) fn take_pending(&mut self) -> Option<Arc<AliasGuids>> {
-        std::mem::take(&mut self.is_pending).then(|| self.names.aliases.clone())
+        std::mem::take(&mut self.is_pending).then(|| self.index.aliases.clone())
     }
 
     /// Whether the core lacks the latest alias GUIDs.
@@ -68,29 +68,29 @@ impl AliasRegistry {
     /// Handles a change of the subnet: absent ports lose their alias GUIDs, unless they return in
     /// time.
     pub fn ports_changed(&mut self, directory: &Directory, now: Time) {
-        for &port in self.names.aliases.by_port.keys() {
+        for &port in self.index.aliases.by_port.keys() {
             if directory.by_guid(port).is_some() {
-                self.gone.remove(&port);
+                self.absent_ports.remove(&port);
             } else {
-                self.gone.entry(port).or_insert(now + KEEP);
+                self.absent_ports.entry(port).or_insert(now + KEEP);
             }
         }
     }
 
-    /// Removes the alias GUIDs of ports that were absent for too long. Returns whether there were
-    /// any.
+    /// Removes the alias GUIDs of ports that were absent for too long. Returns whether such ports
+    /// existed.
     pub fn handle_deadline(&mut self, now: Time) -> bool {
         let is_over = |&(_, &until): &(&Guid, &Time)| until <= now;
         let lost: Vec<Guid> = self
-            .gone
+            .absent_ports
             .iter()
             .filter(is_over)
             .map(|(&port, _)| port)
             .collect();
         for port in &lost {
-            self.gone.remove(port);
-            let names = self.names.aliases.by_port.get(port).cloned();
-            for index in names.unwrap_or_default().into_keys() {
+            self.absent_ports.remove(port);
+            let aliases_of_port = self.index.aliases.by_port.get(port).cloned();
+            for index in aliases_of_port.unwrap_or_default().into_keys() {
                 self.remove(*port, index);
             }
         }
@@ -100,7 +100,7 @@ impl AliasRegistry {
     /// Time at which [`AliasRegistry::handle_deadline`] next has work; `None` if no port with alias
     /// GUIDs is absent.
     pub fn next_deadline(&self) -> Option<Time> {
-        self.gone.values().copied().min()
+        self.absent_ports.values().copied().min()
     }
 
     /// Restores saved alias GUIDs at the start of the daemon. Every port counts as absent until
@@ -109,17 +109,17 @@ impl AliasRegistry {
     /// Returns the number of skipped GUIDs.
     pub fn restore(&mut self, saved: &AliasGuids, until: Time) -> usize {
         let mut skipped = 0;
-        for (&port, names) in &saved.by_port {
-            for (&index, &alias) in names {
+        for (&port, aliases_of_port) in &saved.by_port {
+            for (&index, &alias) in aliases_of_port {
                 let is_valid = index != 0
                     && !alias.is_zero()
                     && alias != port
                     && !saved.by_port.contains_key(&alias)
-                    && self.names.owner(alias).is_none()
-                    && self.names.owners.len() < limits::MAX_ALIASES;
+                    && self.index.owner(alias).is_none()
+                    && self.index.owners.len() < limits::MAX_ALIASES;
                 if is_valid {
                     self.insert(port, index, alias);
-                    self.gone.insert(port, until);
+                    self.absent_ports.insert(port, until);
                 } else {
                     skipped += 1;
                 }
@@ -131,30 +131,30 @@ impl AliasRegistry {
     /// Sets the alias GUID at this index of a port's table.
     fn insert(&mut self, port: Guid, index: u8, alias: Guid) {
         self.remove(port, index);
-        let aliases = Arc::make_mut(&mut self.names.aliases);
+        let aliases = Arc::make_mut(&mut self.index.aliases);
         aliases
             .by_port
             .entry(port)
             .or_default()
             .insert(index, alias);
-        Arc::make_mut(&mut self.names.owners).insert(alias, port);
+        Arc::make_mut(&mut self.index.owners).insert(alias, port);
         self.changed();
     }
 
     /// Removes the alias GUID at this index of a port's table, if there is one.
     fn remove(&mut self, port: Guid, index: u8) {
-        let aliases = Arc::make_mut(&mut self.names.aliases);
-        let Some(names) = aliases.by_port.get_mut(&port) else {
+        let aliases = Arc::make_mut(&mut self.index.aliases);
+        let Some(aliases_of_port) = aliases.by_port.get_mut(&port) else {
             return;
         };
-        let Some(alias) = names.remove(&index) else {
+        let Some(alias) = aliases_of_port.remove(&index) else {
             return;
         };
-        if names.is_empty() {
+        if aliases_of_port.is_empty() {
             aliases.by_port.remove(&port);
-            self.gone.remove(&port);
+            self.absent_ports.remove(&port);
         }
-        Arc::make_mut(&mut self.names.owners).remove(&alias);
+        Arc::make_mut(&mut self.index.owners).remove(&alias);
         self.changed();
     }
 

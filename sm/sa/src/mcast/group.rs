@@ -88,19 +88,19 @@ impl MulticastGroup {
         self.members.values().any(MulticastMember::keeps_alive)
     }
 
-    /// Takes over MTU and rate of `wanted`, if the group has no members, or if the group was well
-    /// known before and neither value is higher than the present one. Returns whether
-    /// a value has changed.
-    pub(super) fn take_limits(&mut self, wanted: &Parameters, was_well_known: bool) -> bool {
-        let has = &mut self.parameters;
-        if (has.mtu, has.rate) == (wanted.mtu, wanted.rate) {
+    /// Adopts MTU and rate of `wanted`, if the group has no members, or if the group was well known
+    /// before and neither value is higher than the present value. Returns whether a value has
+    /// changed.
+    pub(super) fn adopt_mtu_and_rate(&mut self, wanted: &Parameters, was_well_known: bool) -> bool {
+        let current = &mut self.parameters;
+        if (current.mtu, current.rate) == (wanted.mtu, wanted.rate) {
             return false;
         }
-        let is_lower = wanted.mtu.code() <= has.mtu.code()
-            && wanted.rate.tenth_gbps() <= has.rate.tenth_gbps();
+        let is_lower = wanted.mtu.code() <= current.mtu.code()
+            && wanted.rate.tenth_gbps() <= current.rate.tenth_gbps();
         let may_change = self.members.is_empty() || was_well_known && is_lower;
         if may_change {
-            (has.mtu, has.rate) = (wanted.mtu, wanted.rate);
+            (current.mtu, current.rate) = (wanted.mtu, wanted.rate);
         }
         may_change
     }

@@ -16,12 +16,12 @@ use super::{
 };
 
 /// Components that every request to join or leave must contain.
-pub(super) const NAMED: ComponentMask = ComponentMask(
+pub(super) const REQUIRED: ComponentMask = ComponentMask(
     McMemberRecord::MGID.0 | McMemberRecord::PORT_GID.0 | McMemberRecord::JOIN_STATE.0,
 );
 
 /// Components that a request to create a group must contain in addition.
-pub(super) const TO_CREATE: ComponentMask = ComponentMask(
+pub(super) const REQUIRED_TO_CREATE: ComponentMask = ComponentMask(
     McMemberRecord::Q_KEY.0
         | McMemberRecord::P_KEY.0
         | McMemberRecord::T_CLASS.0
@@ -29,8 +29,8 @@ pub(super) const TO_CREATE: ComponentMask = ComponentMask(
         | McMemberRecord::FLOW_LABEL.0,
 );
 
-/// Maximum number of MGIDs that are tried for a group whose MGID the SA assigns. One of them is
-/// free, unless a host has requested such MGIDs on purpose.
+/// Maximum number of MGIDs that are tried for a group whose MGID the SA assigns. At least one of
+/// these is free, unless a host has requested such MGIDs on purpose.
 const MAX_MGIDS_TRIED: usize = 1000;
 
 impl GroupRegistry {
@@ -47,7 +47,7 @@ impl GroupRegistry {
         requester: &GroupRequester<'_>,
         ports: &impl Ports,
     ) -> Result<McMemberRecord, Status> {
-        let port = self.check_named(record, mask, ports)?;
+        let port = self.check_request(record, mask, ports)?;
         let state = record.join_state();
         if state == JoinState(0) {
             return Err(SaStatus::REQ_INVALID);
@@ -76,8 +76,8 @@ impl GroupRegistry {
             if !requester.acts_for_all && !self.may_create(creator) {
                 return Err(SaStatus::NO_RESOURCES);
             }
-            let wants = mask.contains(McMemberRecord::MLID).then(|| record.mlid());
-            self.create(parameters, wants, Some(creator))?;
+            let wanted_mlid = mask.contains(McMemberRecord::MLID).then(|| record.mlid());
+            self.create(parameters, wanted_mlid, Some(creator))?;
         }
         self.add(parameters.mgid, &port, state, proxy);
         let group = self.groups.get(&parameters.mgid);
@@ -89,18 +89,18 @@ impl GroupRegistry {
         Ok(answer)
     }
 
-    /// Checks what joins and leaves have in common: the required components, and that the port
-    /// exists. Returns the port.
+    /// Checks what both joins and leaves require: that the request has the required components, and
+    /// that the port exists. Returns the port.
     ///
     /// # Errors
     /// Fails with the status for the answer.
-    pub(super) fn check_named<'a>(
+    pub(super) fn check_request<'a>(
         &self,
         record: &McMemberRecord,
         mask: ComponentMask,
         ports: &'a impl Ports,
     ) -> Result<MemberPort<'a>, Status> {
-        if !mask.contains(NAMED) {
+        if !mask.contains(REQUIRED) {
             return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
         }
         if !realize::is_meaningful(record, mask) {
@@ -131,18 +131,18 @@ impl GroupRegistry {
         if record.join_state().0 & KEEPS_ALIVE.0 == 0 {
             return Err(SaStatus::REQ_INVALID);
         }
-        if !mask.contains(TO_CREATE) {
+        if !mask.contains(REQUIRED_TO_CREATE) {
             return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
         }
-        let is_named = record.mgid() != Gid(0);
-        if is_named {
+        let has_mgid = record.mgid() != Gid(0);
+        if has_mgid {
             self.check_mgid(record, mask)?;
         }
         let mtu = realize::mtu(record, mask, port).ok_or(SaStatus::REQ_INVALID)?;
         let rate = realize::rate(record, mask, port).ok_or(SaStatus::REQ_INVALID)?;
-        let usual = self.config.packet_life_time;
-        let packet_life_time = realize::packet_life_time(record, mask, usual);
-        let scope = if is_named {
+        let default = self.config.packet_life_time;
+        let packet_life_time = realize::packet_life_time(record, mask, default);
+        let scope = if has_mgid {
             mgid::scope(record.mgid())
         } else if mask.contains(McMemberRecord::SCOPE) {
             record.scope()
@@ -150,7 +150,7 @@ impl GroupRegistry {
             // No other subnet can have assigned the same MGID.
             mgid::LINK_LOCAL
         };
-        let mgid = if is_named {
+        let mgid = if has_mgid {
             record.mgid()
         } else {
             self.find_free_mgid(scope).ok_or(SaStatus::NO_RESOURCES)?
@@ -177,6 +177,9 @@ impl GroupRegistry {
 
     /// Checks that a new group can have the MGID of a request. A group of IP over InfiniBand
     /// requires the broadcast group of its partition, with the same parameters (RFC 4391, 5).
+    ///
+    /// # Errors
+    /// ERR_REQ_INVALID if the group cannot have the MGID.
     fn check_mgid(&self, record: &McMemberRecord, mask: ComponentMask) -> Result<(), Status> {
         if !mgid::is_valid(record.mgid()) {
             return Err(SaStatus::REQ_INVALID);
@@ -205,7 +208,7 @@ impl GroupRegistry {
         }
     }
 
-    /// The next assigned MGID that no group has; `None` if no free one is found.
+    /// The next assigned MGID that no group has; `None` if no free MGID is found.
     fn find_free_mgid(&mut self, scope: u8) -> Option<Gid> {
         (0..MAX_MGIDS_TRIED).find_map(|_| {
             self.assigned = self.assigned.wrapping_add(1);
@@ -215,6 +218,9 @@ impl GroupRegistry {
     }
 
     /// Checks that the registry has room for a membership of `port` in a group.
+    ///
+    /// # Errors
+    /// ERR_NO_RESOURCES if a limit is reached.
     fn check_room(&self, mgid: Gid, port: &MemberPort<'_>) -> Result<(), Status> {
         let group = self.groups.get(&mgid);
         let is_member = group.is_some_and(|group| group.members.contains_key(&port.gid.guid()));
@@ -232,24 +238,24 @@ impl GroupRegistry {
     }
 
     /// Creates a group for a request of the port `creator`, or for the operator if `creator` is
-    /// `None`. The group gets the multicast LID `wants` if that is free.
+    /// `None`. The group gets the multicast LID `wanted_mlid` if that LID is free.
     ///
     /// # Errors
     /// ERR_NO_RESOURCES if there is no room for the group, or no multicast LID.
     pub(super) fn create(
         &mut self,
         parameters: Parameters,
-        wants: Option<Lid>,
+        wanted_mlid: Option<Lid>,
         creator: Option<Guid>,
     ) -> Result<(), Status> {
         if self.groups.len() >= MAX_GROUPS {
             return Err(SaStatus::NO_RESOURCES);
         }
         let default = mgid::broadcast(mgid::LINK_LOCAL, rsm_mad::wire::attr::PKey::DEFAULT_FULL);
-        let wants = if parameters.mgid == default {
+        let wanted_mlid = if parameters.mgid == default {
             Some(mlid::BROADCAST)
         } else {
-            wants.filter(|&wanted| wanted != mlid::BROADCAST)
+            wanted_mlid.filter(|&wanted| wanted != mlid::BROADCAST)
         };
         let shares = self.config.rules.consolidate_ipv6_snm && mgid::is_snm(parameters.mgid);
         let shared = shares
@@ -257,7 +263,7 @@ impl GroupRegistry {
             .flatten();
         let mlid = match shared {
             Some(mlid) if self.mlids.claim(parameters.mgid, parameters.p_key, mlid) => Some(mlid),
-            _ => (self.mlids).allocate(parameters.mgid, parameters.p_key, wants),
+            _ => (self.mlids).allocate(parameters.mgid, parameters.p_key, wanted_mlid),
         };
         let mlid = mlid.ok_or(SaStatus::NO_RESOURCES)?;
         let group = MulticastGroup {
@@ -298,16 +304,19 @@ impl GroupRegistry {
         member.proxy &= proxy;
         self.unsaved |= is_new || before != *member;
         if is_new || before.receives() != member.receives() {
-            self.stale.insert(group.mlid);
+            self.stale_mlids.insert(group.mlid);
         }
         if is_new {
             self.members += 1;
-            self.note_membership(port.guid, mgid, port.gid.guid());
+            self.index_membership(port.guid, mgid, port.gid.guid());
         }
     }
 }
 
 /// Checks that `port` may join `group`, or change its membership, as the request demands.
+///
+/// # Errors
+/// ERR_REQ_INVALID if the port may not.
 fn check_existing(
     group: &MulticastGroup,
     record: &McMemberRecord,
@@ -322,7 +331,7 @@ fn check_existing(
 }
 
 /// Whether the requester may change the membership of `port`. A port may change its own membership.
-/// Another port may change only a membership by proxy, and only if that other port is in the
+/// Any other requester may change only a membership by proxy, and only if the requester is in the
 /// group's partition (IBA 15.2.5.17, o15-0.1.2).
 pub(super) fn may_change(
     group: &MulticastGroup,
@@ -343,9 +352,9 @@ pub(super) struct Mismatch {
     /// Name of the component in MCMemberRecord.
     pub(super) component: &'static str,
     /// Value in the request.
-    pub(super) asked: u64,
+    pub(super) requested: u64,
     /// Value of the group.
-    pub(super) has: u64,
+    pub(super) actual: u64,
 }
 
 /// Whether a group matches the components in `mask`, regardless of its members.
@@ -357,8 +366,8 @@ pub(super) fn matches(
     mismatch(record, mask, group).is_none()
 }
 
-/// The first component in `mask` that the group does not match; `None` if the group matches all of
-/// them.
+/// The first component in `mask` that the group does not match; `None` if the group matches all
+/// components.
 pub(super) fn mismatch(
     record: &McMemberRecord,
     mask: ComponentMask,
@@ -403,23 +412,24 @@ pub(super) fn mismatch(
             parameters.hop_limit.into(),
         ),
     ];
-    let of = |component: &'static str, asked: u32, has: u32| Mismatch {
+    let of = |component: &'static str, requested: u32, actual: u32| Mismatch {
         component,
-        asked: asked.into(),
-        has: has.into(),
+        requested: requested.into(),
+        actual: actual.into(),
     };
     let differing = values
         .into_iter()
-        .find(|&(_, component, asked, has)| mask.contains(component) && asked != has);
-    if let Some((component, _, asked, has)) = differing {
-        return Some(of(component, asked, has));
+        .find(|&(_, component, requested, actual)| mask.contains(component) && requested != actual);
+    if let Some((component, _, requested, actual)) = differing {
+        return Some(of(component, requested, actual));
     }
-    let (asked, has) = (record.p_key(), parameters.p_key);
-    let same_partition = asked.base() == has.base() && (asked.is_full() || has.is_full());
+    let (requested, actual) = (record.p_key(), parameters.p_key);
+    let same_partition =
+        requested.base() == actual.base() && (requested.is_full() || actual.is_full());
     if mask.contains(McMemberRecord::P_KEY) && !same_partition {
-        return Some(of("P_Key", asked.0.into(), has.0.into()));
+        return Some(of("P_Key", requested.0.into(), actual.0.into()));
     }
     let realized = realize::mismatch(record, mask, parameters)?;
-    let (component, asked, has) = realized;
-    Some(of(component, asked.into(), has.into()))
+    let (component, requested, actual) = realized;
+    Some(of(component, requested.into(), actual.into()))
 }

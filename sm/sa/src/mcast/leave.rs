@@ -19,7 +19,7 @@ impl GroupRegistry {
         requester: &GroupRequester<'_>,
         ports: &impl Ports,
     ) -> Result<McMemberRecord, Status> {
-        let port = self.check_named(record, mask, ports)?;
+        let port = self.check_request(record, mask, ports)?;
         let alias = port.gid.guid();
         let (mgid, state) = (record.mgid(), record.join_state());
         let group = group_mut(&mut self.groups, mgid).ok_or(SaStatus::REQ_INVALID)?;
@@ -35,12 +35,12 @@ impl GroupRegistry {
         answer.set_port_gid(record.port_gid());
         self.unsaved = true;
         if received != remaining.receives() {
-            self.stale.insert(group.mlid);
+            self.stale_mlids.insert(group.mlid);
         }
         if remaining.state == JoinState(0) {
             self.remove_member(mgid, alias);
         } else {
-            self.end_if_over(mgid);
+            self.delete_if_unused(mgid);
         }
         Ok(answer)
     }

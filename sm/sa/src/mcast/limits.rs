@@ -1,4 +1,5 @@
-//! Bounds of the registry of groups. Requests beyond them are answered with ERR_NO_RESOURCES.
+//! Bounds of the registry of groups. Requests beyond these bounds are answered with
+//! ERR_NO_RESOURCES.
 
 /// Maximum number of groups: twice the number of multicast LIDs, which groups share if LIDs run
 /// short.

@@ -39,8 +39,8 @@ pub(super) fn scope(mgid: Gid) -> u8 {
 
 /// Whether a request may create a group with this MGID.
 ///
-/// All flags except the lowest are reserved; the lowest distinguishes transient groups from
-/// permanent ones. Only the SA itself creates link-local groups with its signature. Groups of IP
+/// All flags except the lowest are reserved; the lowest flag distinguishes transient groups from
+/// permanent groups. Only the SA itself creates link-local groups with its signature. Groups of IP
 /// over InfiniBand follow RFC 4391 and may have any flags.
 pub(super) fn is_valid(mgid: Gid) -> bool {
     if !mgid.is_multicast() {

@@ -17,10 +17,10 @@ const ALL: u16 = 0x3FFF;
 
 /// The multicast LIDs in use, and the groups that use them.
 ///
-/// Groups share a multicast LID only if no LID is left, or if their partition has used up its part:
-/// all partitions have equal parts, and a partition may exceed its part while at least half of the
-/// LIDs are free. Groups of different partitions never share a LID, because a packet of a group
-/// reaches the members of all groups with its LID.
+/// Groups use the same multicast LID only if no LID is left, or if their partition has used up its
+/// share: all partitions have equal shares, and a partition may exceed its share while at least
+/// half of the LIDs are free. Groups of different partitions never use the same LID, because a
+/// packet of a group reaches the members of all groups with its LID.
 #[derive(Debug)]
 pub(super) struct Mlids {
     used: BTreeMap<Lid, Slot>,
@@ -58,14 +58,14 @@ impl Mlids {
     }
 
     /// Whether the partition may have one more multicast LID.
-    fn may_take(&self, partition: u16) -> bool {
+    fn may_use_another(&self, partition: u16) -> bool {
         let capacity = usize::from(self.capacity);
         let held = self.held.get(&partition).copied().unwrap_or(0);
-        let part = (capacity / self.partitions).max(1);
-        held < part || self.used.len() < capacity / 2
+        let share = (capacity / self.partitions).max(1);
+        held < share || self.used.len() < capacity / 2
     }
 
-    /// The slot of a multicast LID; a free one is assigned to `partition`.
+    /// The slot of a multicast LID; a free LID is assigned to `partition`.
     fn slot(&mut self, mlid: Lid, partition: u16) -> &mut Slot {
         let held = &mut self.held;
         self.used.entry(mlid).or_insert_with(|| {
@@ -85,19 +85,19 @@ impl Mlids {
             .flat_map(|slot| &slot.groups)
     }
 
-    /// Assigns a multicast LID to a group: the LID that it `wants`, if that is free, otherwise the
-    /// lowest free LID. If no LID is free, or if the partition has used up its part, the group
-    /// shares the LID that the fewest groups of its partition use. `None` if there is no such LID.
-    pub(super) fn allocate(&mut self, mgid: Gid, p_key: PKey, wants: Option<Lid>) -> Option<Lid> {
+    /// Assigns a multicast LID to a group: the LID `wanted` if that is free, otherwise the lowest
+    /// free LID. If no LID is free, or if the partition has used up its share, the group gets the
+    /// LID that the fewest groups of its partition use. `None` if the partition has no LID.
+    pub(super) fn allocate(&mut self, mgid: Gid, p_key: PKey, wanted: Option<Lid>) -> Option<Lid> {
         let is_free = |mlid: &Lid| self.is_usable(*mlid) && !self.used.contains_key(mlid);
-        let fresh = || wants.filter(is_free).or_else(|| self.lowest_free());
-        let fresh = self.may_take(p_key.base()).then(fresh).flatten();
-        let mlid = fresh.or_else(|| self.least_shared(p_key))?;
+        let free = || wanted.filter(is_free).or_else(|| self.lowest_free());
+        let free = self.may_use_another(p_key.base()).then(free).flatten();
+        let mlid = free.or_else(|| self.least_shared(p_key))?;
         self.slot(mlid, p_key.base()).groups.insert(mgid);
         Some(mlid)
     }
 
-    /// Assigns `mlid` to a group, unless another partition uses that LID, or it is no multicast
+    /// Assigns `mlid` to a group, unless another partition uses that LID, or it is not a multicast
     /// LID. Returns whether the LID was assigned.
     pub(super) fn claim(&mut self, mgid: Gid, p_key: PKey, mlid: Lid) -> bool {
         if !mlid.is_multicast() {
@@ -142,8 +142,8 @@ impl Mlids {
         mlid.is_multicast() && mlid.0 - Lid::MULTICAST_FIRST.0 < self.capacity
     }
 
-    /// The lowest free multicast LID, except the one reserved for the broadcast group; `None` if
-    /// there is none.
+    /// The lowest free multicast LID, except the LID reserved for the broadcast group; `None` if no
+    /// LID is free.
     fn lowest_free(&self) -> Option<Lid> {
         let first = BROADCAST.0 + 1;
         let mut expected = first;
@@ -157,7 +157,7 @@ impl Mlids {
         Some(Lid(expected)).filter(|&mlid| self.is_usable(mlid))
     }
 
-    /// The LID that the fewest groups of the partition use; `None` if the partition has none.
+    /// The LID that the fewest groups of the partition use; `None` if the partition has no LID.
     fn least_shared(&self, p_key: PKey) -> Option<Lid> {
         self.used
             .iter()
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(
             mlids.allocate(Gid(9), Q, None),
             None,
-            "somebody is still there"
+            "a group still uses the LID"
         );
         mlids.release(Lid(0xC001), Gid(4));
         assert_eq!(mlids.allocate(Gid(9), Q, None), Some(Lid(0xC001)));
@@ -223,21 +223,25 @@ mod tests {
     }
 
     #[test]
-    fn partition_beyond_its_part_shares_its_own_mlids() {
+    fn partition_beyond_its_share_reuses_its_own_mlids() {
         let mut mlids = Mlids::default();
         mlids.set_capacity(100, 10);
         let first = Lid(BROADCAST.0 + 1);
         for group in 0..1000 {
             assert!(mlids.allocate(Gid(group), P, None).is_some());
         }
-        assert_eq!(mlids.used.len(), 50, "half of them, while they were free");
+        assert_eq!(
+            mlids.used.len(),
+            50,
+            "half of the LIDs, while LIDs were free"
+        );
         assert_eq!(mlids.groups(first).count(), 20);
         for group in 1000..1010 {
             let given = mlids.allocate(Gid(group), Q, None).unwrap();
             assert_eq!(mlids.groups(given).count(), 1);
         }
         let shared = mlids.allocate(Gid(1010), Q, None).unwrap();
-        assert_eq!(mlids.groups(shared).count(), 2, "ten are its part");
+        assert_eq!(mlids.groups(shared).count(), 2, "its share is ten LIDs");
         // A LID that partition P requests by number counts as well.
         let wanted = Some(Lid(0xC000 + 99));
         assert_eq!(mlids.allocate(Gid(1011), P, wanted), Some(first));

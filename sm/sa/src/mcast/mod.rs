@@ -154,10 +154,10 @@ pub(crate) enum GroupEvent {
 #[derive(Debug)]
 pub struct GroupRegistry {
     config: GroupRegistryConfig,
-    /// Groups, shared with views; a change copies them while a view holds them.
+    /// Groups, shared with views; a change copies the map while a view holds it.
     groups: Arc<BTreeMap<Gid, Arc<MulticastGroup>>>,
     /// Versions of `groups` that views may still hold.
-    lent: Vec<Weak<BTreeMap<Gid, Arc<MulticastGroup>>>>,
+    view_versions: Vec<Weak<BTreeMap<Gid, Arc<MulticastGroup>>>>,
     mlids: Mlids,
     /// Groups of each port, by port GUID, with the GUIDs of the port that are members.
     by_port: BTreeMap<Guid, BTreeMap<Gid, BTreeSet<Guid>>>,
@@ -166,7 +166,7 @@ pub struct GroupRegistry {
     /// Number of memberships in all groups.
     members: usize,
     /// Absent ports with memberships, each with the time at which it loses its memberships.
-    gone: AbsentPorts,
+    absent_ports: AbsentPorts,
     /// Number of multicast GIDs assigned so far.
     assigned: u32,
     /// Whether the memberships from before the start of the daemon are unknown.
@@ -174,7 +174,7 @@ pub struct GroupRegistry {
     /// The last returned group set.
     group_set: Arc<GroupSet>,
     /// Multicast LIDs whose members have changed since `group_set`.
-    stale: BTreeSet<Lid>,
+    stale_mlids: BTreeSet<Lid>,
     /// Whether groups were created or deleted since `group_set`.
     has_stale_levels: bool,
     /// Whether anything has changed since the last [`GroupRegistry::take_unsaved`].
@@ -190,16 +190,16 @@ impl GroupRegistry {
         GroupRegistry {
             config,
             groups: Arc::default(),
-            lent: Vec::new(),
+            view_versions: Vec::new(),
             mlids: Mlids::default(),
             by_port: BTreeMap::new(),
             created: BTreeMap::new(),
             members: 0,
-            gone: AbsentPorts::default(),
+            absent_ports: AbsentPorts::default(),
             assigned: 0,
             partial: false,
             group_set: Arc::default(),
-            stale: BTreeSet::new(),
+            stale_mlids: BTreeSet::new(),
             has_stale_levels: false,
             unsaved: false,
             events: VecDeque::new(),
@@ -219,9 +219,10 @@ impl GroupRegistry {
         self.mlids.set_capacity(mlids, partitions);
     }
 
-    /// The share that was used up, if that is why a join that `requester` sent for `port` was
-    /// refused; `None` otherwise. Both are port GUIDs.
-    pub(crate) fn used_up(&self, requester: Guid, port: Guid) -> Option<Offence> {
+    /// The share that is used up, after a join that `requester` sent for `port` was refused for
+    /// lack of resources: the memberships of `port`, or the groups that `requester` created. `None`
+    /// if neither share is used up. Both parameters are port GUIDs.
+    pub(crate) fn exhausted_share(&self, requester: Guid, port: Guid) -> Option<Offence> {
         let groups = self.by_port.get(&port).map_or(0, BTreeMap::len);
         if groups >= limits::MAX_GROUPS_PER_PORT {
             return Some(Offence::Memberships);
@@ -237,7 +238,7 @@ impl GroupRegistry {
     }
 
     /// Counts one group fewer for the port that created it.
-    fn forget_creator(&mut self, creator: Option<Guid>) {
+    fn uncount_group(&mut self, creator: Option<Guid>) {
         let Some(creator) = creator else { return };
         if let Some(count) = self.created.get_mut(&creator) {
             *count -= 1;
@@ -255,15 +256,15 @@ impl GroupRegistry {
     ///   hosts can join.
     /// * A group that is no longer well known ends with its last full member.
     ///
-    /// If there is no room for all groups, only the first ones are created. Returns the number of
+    /// If there is no room for all groups, only the first groups are created. Returns the number of
     /// groups that were not created.
     pub(crate) fn set_well_known(&mut self, wanted: &[Parameters]) -> usize {
-        let names: BTreeSet<Gid> = wanted.iter().map(|group| group.mgid).collect();
+        let mgids: BTreeSet<Gid> = wanted.iter().map(|group| group.mgid).collect();
         let former = self.groups.values().filter(|group| group.well_known);
         let former: Vec<Gid> = former.map(|group| group.parameters.mgid).collect();
         for &mgid in &former {
             if let Some(group) = group_mut(&mut self.groups, mgid) {
-                group.well_known = names.contains(&mgid);
+                group.well_known = mgids.contains(&mgid);
             }
         }
         let mut not_created = 0;
@@ -275,19 +276,19 @@ impl GroupRegistry {
             if let Some(group) = group_mut(&mut self.groups, parameters.mgid) {
                 group.well_known = true;
                 let was_well_known = former.contains(&parameters.mgid);
-                self.unsaved |= group.take_limits(parameters, was_well_known);
+                self.unsaved |= group.adopt_mtu_and_rate(parameters, was_well_known);
             }
         }
         let all: Vec<Gid> = self.groups.keys().copied().collect();
         for mgid in all {
-            self.end_if_over(mgid);
+            self.delete_if_unused(mgid);
         }
         not_created
     }
 
     /// Records that the memberships from before the start of the daemon are unknown. Ports then
     /// stay members according to the tables of switches, until they have had time to join again.
-    pub(crate) fn remember_nothing(&mut self) {
+    pub(crate) fn mark_memberships_unknown(&mut self) {
         self.partial = true;
     }
 
@@ -317,12 +318,17 @@ impl GroupRegistry {
     /// [`limits::MAX_VERSIONS`] different versions are already kept.
     pub(crate) fn lasting_view(&mut self) -> Option<GroupsView> {
         let now = Arc::downgrade(&self.groups);
-        self.lent.retain(|version| version.strong_count() > 0);
-        if !self.lent.iter().any(|version| version.ptr_eq(&now)) {
-            if self.lent.len() >= limits::MAX_VERSIONS {
+        self.view_versions
+            .retain(|version| version.strong_count() > 0);
+        if !self
+            .view_versions
+            .iter()
+            .any(|version| version.ptr_eq(&now))
+        {
+            if self.view_versions.len() >= limits::MAX_VERSIONS {
                 return None;
             }
-            self.lent.push(now);
+            self.view_versions.push(now);
         }
         Some(self.view())
     }
@@ -334,12 +340,15 @@ impl GroupRegistry {
 
     /// Whether members have changed since the last `GroupRegistry::group_set`.
     pub fn is_stale(&self) -> bool {
-        !self.stale.is_empty()
+        !self.stale_mlids.is_empty()
     }
 
     /// Number of memberships that the next [`GroupRegistry::group_set`] would examine.
     pub(crate) fn stale_members(&self) -> u32 {
-        let groups = self.stale.iter().flat_map(|&mlid| self.mlids.groups(mlid));
+        let groups = self
+            .stale_mlids
+            .iter()
+            .flat_map(|&mlid| self.mlids.groups(mlid));
         let members = groups.filter_map(|mgid| Some(self.groups.get(mgid)?.members.len()));
         u32::try_from(members.sum::<usize>()).unwrap_or(u32::MAX)
     }
@@ -347,7 +356,7 @@ impl GroupRegistry {
     /// The ports to reach by each multicast LID. Only LIDs whose members have changed since the
     /// last call are computed, so that one call after several requests saves work.
     pub(crate) fn group_set(&mut self) -> Arc<GroupSet> {
-        if self.stale.is_empty() && !self.has_stale_levels {
+        if self.stale_mlids.is_empty() && !self.has_stale_levels {
             return self.group_set.clone();
         }
         let mut set = GroupSet::clone(&self.group_set);
@@ -355,7 +364,7 @@ impl GroupRegistry {
         if std::mem::take(&mut self.has_stale_levels) {
             set.levels = Arc::new(self.levels());
         }
-        for mlid in std::mem::take(&mut self.stale) {
+        for mlid in std::mem::take(&mut self.stale_mlids) {
             let mut members = GroupMembers::default();
             for member in self
                 .mlids
@@ -385,7 +394,7 @@ impl GroupRegistry {
         levels
     }
 
-    /// The oldest event that was not yet polled; `None` if there is none.
+    /// The oldest event that was not yet polled; `None` if no event waits.
     pub(crate) fn poll_event(&mut self) -> Option<GroupEvent> {
         self.events.pop_front()
     }
@@ -395,7 +404,7 @@ impl GroupRegistry {
         self.events_lost
     }
 
-    /// Queues an event; drops the oldest one if the queue is full.
+    /// Queues an event; drops the oldest event if the queue is full.
     fn push_event(&mut self, event: GroupEvent) {
         if self.events.len() == limits::MAX_EVENTS {
             self.events.pop_front();
@@ -404,7 +413,7 @@ impl GroupRegistry {
         self.events.push_back(event);
     }
 
-    /// Removes a member from a group, and ends the group if no member keeps it alive.
+    /// Removes a member from a group, and deletes the group if no member keeps it alive.
     fn remove_member(&mut self, mgid: Gid, alias: Guid) {
         let Some(group) = group_mut(&mut self.groups, mgid) else {
             return;
@@ -412,16 +421,16 @@ impl GroupRegistry {
         let Some(member) = group.members.remove(&alias) else {
             return;
         };
-        self.stale.insert(group.mlid);
+        self.stale_mlids.insert(group.mlid);
         self.members -= 1;
         self.unsaved = true;
-        self.forget_membership(member.port, mgid, alias);
-        self.end_if_over(mgid);
+        self.unindex_membership(member.port, mgid, alias);
+        self.delete_if_unused(mgid);
     }
 
-    /// Ends a group that is neither well known nor kept alive by a member, with all its memberships
-    /// (IBA 15.2.5.17.4).
-    fn end_if_over(&mut self, mgid: Gid) {
+    /// Deletes a group that is neither well known nor kept alive by a member, with all its
+    /// memberships (IBA 15.2.5.17.4).
+    fn delete_if_unused(&mut self, mgid: Gid) {
         let is_over = |group: &Arc<MulticastGroup>| !group.well_known && !group.is_kept_alive();
         if !self.groups.get(&mgid).is_some_and(is_over) {
             return;
@@ -430,22 +439,22 @@ impl GroupRegistry {
             self.has_stale_levels = true;
             self.members -= group.members.len();
             for (&alias, member) in &group.members {
-                self.forget_membership(member.port, mgid, alias);
+                self.unindex_membership(member.port, mgid, alias);
             }
-            self.stale.insert(group.mlid);
+            self.stale_mlids.insert(group.mlid);
             self.mlids.release(group.mlid, mgid);
-            self.forget_creator(group.creator);
+            self.uncount_group(group.creator);
             self.unsaved = true;
             self.push_event(GroupEvent::Deleted(mgid, group.parameters.p_key));
         }
     }
 
-    fn note_membership(&mut self, port: Guid, mgid: Gid, alias: Guid) {
+    fn index_membership(&mut self, port: Guid, mgid: Gid, alias: Guid) {
         let groups = self.by_port.entry(port).or_default();
         groups.entry(mgid).or_default().insert(alias);
     }
 
-    fn forget_membership(&mut self, port: Guid, mgid: Gid, alias: Guid) {
+    fn unindex_membership(&mut self, port: Guid, mgid: Gid, alias: Guid) {
         let Some(groups) = self.by_port.get_mut(&port) else {
             return;
         };
@@ -457,12 +466,12 @@ impl GroupRegistry {
         }
         if groups.is_empty() {
             self.by_port.remove(&port);
-            self.gone.remove(port);
+            self.absent_ports.remove(port);
         }
     }
 }
 
-/// The group with this MGID, copied before if a view shares it.
+/// The group with this MGID, for a change; copied first if a view shares the group.
 fn group_mut(
     groups: &mut Arc<BTreeMap<Gid, Arc<MulticastGroup>>>,
     mgid: Gid,

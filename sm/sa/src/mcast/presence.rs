@@ -16,9 +16,10 @@ pub(super) const WORK_PER_TURN: usize = 1024;
 /// The ports whose memberships must be examined after a change of the subnet.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Unexamined {
-    /// Lower bound of the ports, if all of these are left; `None` if only `ports` are left.
+    /// Lower bound of the GUIDs that are left, if all ports must be examined; `None` if only
+    /// `ports` are left.
     all: Option<Bound<Guid>>,
-    /// Further ports.
+    /// Single ports to examine.
     ports: BTreeSet<Guid>,
 }
 
@@ -41,7 +42,7 @@ impl Unexamined {
 
     /// Removes and returns the next port. If all ports are left, skips ports that `members` does
     /// not contain.
-    fn take<T>(&mut self, members: &BTreeMap<Guid, T>) -> Option<Guid> {
+    fn take_next<T>(&mut self, members: &BTreeMap<Guid, T>) -> Option<Guid> {
         let from = match self.all {
             Some(from) => from,
             None => return self.ports.pop_first(),
@@ -96,7 +97,7 @@ impl AbsentPorts {
         self.by_time.first().map(|&(until, _)| until)
     }
 
-    /// Removes and returns a port whose time has ended; `None` if there is none.
+    /// Removes and returns a port whose time has ended; `None` if no time has ended.
     fn take_due(&mut self, now: Time) -> Option<Guid> {
         let &(until, port) = self.by_time.first()?;
         if until > now {
@@ -112,13 +113,13 @@ impl GroupRegistry {
     /// memberships unless they return in time; ports that left a partition lose their memberships
     /// in its groups at once.
     ///
-    /// Examines `WORK_PER_TURN` ports and groups, and removes these ports from `unexamined`. The
-    /// remaining ports are left to the next call, after other work had its turn.
+    /// Examines at most `WORK_PER_TURN` ports and groups, and removes these ports from
+    /// `unexamined`. The remaining ports are left to the next call, after other work had its turn.
     pub fn ports_changed(&mut self, ports: &impl Ports, unexamined: &mut Unexamined, now: Time) {
         let mut expelled: Vec<(Gid, Guid)> = Vec::new();
         let mut work = 0;
         while work < WORK_PER_TURN {
-            let Some(guid) = unexamined.take(&self.by_port) else {
+            let Some(guid) = unexamined.take_next(&self.by_port) else {
                 break;
             };
             work += 1;
@@ -127,12 +128,12 @@ impl GroupRegistry {
             };
             work += groups.len();
             let Some(port) = ports.by_guid(guid) else {
-                if !self.gone.contains(guid) {
-                    self.gone.insert(guid, now + self.config.keep);
+                if !self.absent_ports.contains(guid) {
+                    self.absent_ports.insert(guid, now + self.config.keep);
                 }
                 continue;
             };
-            self.gone.remove(guid);
+            self.absent_ports.remove(guid);
             for (&mgid, aliases) in groups {
                 let group = self.groups.get(&mgid);
                 if group.is_some_and(|group| !port.is_in(group.parameters.p_key)) {
@@ -148,7 +149,7 @@ impl GroupRegistry {
     /// Removes the memberships of ports that were absent for too long. Returns those ports.
     pub fn handle_deadline(&mut self, now: Time) -> Vec<Guid> {
         let mut lost = Vec::new();
-        while let Some(guid) = self.gone.take_due(now) {
+        while let Some(guid) = self.absent_ports.take_due(now) {
             lost.push(guid);
             self.remove_memberships(guid);
         }
@@ -157,7 +158,7 @@ impl GroupRegistry {
 
     /// Time at which [`GroupRegistry::handle_deadline`] next has work; `None` if no port is absent.
     pub fn next_deadline(&self) -> Option<Time> {
-        self.gone.next()
+        self.absent_ports.next()
     }
 
     /// Removes all memberships of a port.

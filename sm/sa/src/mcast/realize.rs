@@ -60,7 +60,7 @@ pub(crate) fn is_meaningful(record: &McMemberRecord, mask: ComponentMask) -> boo
     })
 }
 
-/// The MTU of a new group: the highest one that the request accepts and that `port`, the first
+/// The MTU of a new group: the highest MTU that the request accepts and that `port`, the first
 /// member, can carry. `None` if there is no such MTU.
 pub(super) fn mtu(
     record: &McMemberRecord,
@@ -79,7 +79,7 @@ pub(super) fn mtu(
     MTUS.into_iter().rev().find(fits)
 }
 
-/// The rate of a new group: the highest one that the request accepts and that `port`, the first
+/// The rate of a new group: the highest rate that the request accepts and that `port`, the first
 /// member, can carry. `None` if there is no such rate.
 pub(super) fn rate(
     record: &McMemberRecord,
@@ -108,24 +108,27 @@ pub(super) fn rate(
     Some(same.into_iter().find(is_requested).unwrap_or(best))
 }
 
-/// The packet life time of a new group: `usual`, or the nearest value that the request accepts;
-/// `None` if it accepts none.
+/// The packet life time of a new group: `default`, or the nearest value that the request accepts;
+/// `None` if the request accepts no value.
 pub(super) fn packet_life_time(
     record: &McMemberRecord,
     mask: ComponentMask,
-    usual: u8,
+    default: u8,
 ) -> Option<u8> {
     /// Largest value of six bits.
     const LONGEST: u8 = 63;
     let Some(constraint) = life_time_constraint(record, mask) else {
-        return Some(usual);
+        return Some(default);
     };
     match constraint.selector {
         Selector::Exactly => Some(constraint.value),
         Selector::GreaterThan if constraint.value == LONGEST => None,
-        Selector::GreaterThan => Some(usual.max(constraint.value + 1)),
-        Selector::LessThan => constraint.value.checked_sub(1).map(|most| usual.min(most)),
-        Selector::Extreme | Selector::Unknown(_) => Some(usual),
+        Selector::GreaterThan => Some(default.max(constraint.value + 1)),
+        Selector::LessThan => constraint
+            .value
+            .checked_sub(1)
+            .map(|most| default.min(most)),
+        Selector::Extreme | Selector::Unknown(_) => Some(default),
     }
 }
 
@@ -147,8 +150,8 @@ pub(super) fn mismatch(
         return Some(("Rate", value.0, group.rate.0));
     }
     let Constraint { selector, value } = life_time_constraint(record, mask)?;
-    let has = group.packet_life_time;
-    (!selector.accepts(has, value)).then_some(("PacketLifeTime", value, has))
+    let actual = group.packet_life_time;
+    (!selector.accepts(actual, value)).then_some(("PacketLifeTime", value, actual))
 }
 
 /// Whether a port can carry the packets of a group.

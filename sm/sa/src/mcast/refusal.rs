@@ -22,7 +22,7 @@ pub enum JoinRefusal {
         /// P_Key of the group.
         p_key: PKey,
     },
-    /// The link's MTU is smaller than the group's.
+    /// The MTU of the link is smaller than the MTU of the group.
     Mtu {
         /// MTU of the link.
         port: Mtu,
@@ -41,9 +41,9 @@ pub enum JoinRefusal {
         /// Component of MCMemberRecord.
         component: &'static str,
         /// Value in the request.
-        asked: u64,
+        requested: u64,
         /// Value of the group.
-        has: u64,
+        actual: u64,
         /// P_Key of the group.
         p_key: PKey,
     },
@@ -110,10 +110,10 @@ impl fmt::Display for JoinRefusal {
             }
             JoinRefusal::Differs {
                 component,
-                asked,
-                has,
+                requested,
+                actual,
                 ..
-            } => write!(f, "the request has {component} {asked:#x}, and the group {has:#x}"),
+            } => write!(f, "the request has {component} {requested:#x}, and the group {actual:#x}"),
             JoinRefusal::NoGroup { .. } => f.write_str(
                 "there is no such group, and the request does not have all components to create one",
             ),
@@ -150,7 +150,7 @@ pub fn is_broadcast(mgid: Gid) -> bool {
 
 impl GroupRegistry {
     /// Reason why [`GroupRegistry::join`] refuses this request of `port` for itself; `None` if the
-    /// request is wrong regardless of port and group.
+    /// request is invalid regardless of port and group.
     pub fn refusal(
         &self,
         record: &McMemberRecord,
@@ -158,21 +158,21 @@ impl GroupRegistry {
         port: &MemberPort<'_>,
     ) -> Option<JoinRefusal> {
         match self.groups.get(&record.mgid()) {
-            Some(group) => of_group(group, record, self.validated(mask), port),
+            Some(group) => refusal_by_group(group, record, self.validated(mask), port),
             None => {
                 let of_mgid = mgid::ip_partition(record.mgid());
-                let asked = mask.contains(McMemberRecord::P_KEY).then(|| record.p_key());
-                let p_key = of_mgid.or(asked);
+                let requested = mask.contains(McMemberRecord::P_KEY).then(|| record.p_key());
+                let p_key = of_mgid.or(requested);
                 let expects_group =
-                    mgid::is_valid(record.mgid()) && !mask.contains(join::TO_CREATE);
+                    mgid::is_valid(record.mgid()) && !mask.contains(join::REQUIRED_TO_CREATE);
                 expects_group.then_some(JoinRefusal::NoGroup { p_key })
             }
         }
     }
 }
 
-/// Reason why a join of an existing group is refused.
-fn of_group(
+/// Reason why a join of an existing group is refused; `None` if port and request fit the group.
+fn refusal_by_group(
     group: &MulticastGroup,
     record: &McMemberRecord,
     mask: ComponentMask,
@@ -184,8 +184,8 @@ fn of_group(
         return Some(JoinRefusal::NotInPartition { p_key });
     }
     if !realize::can_carry(port, parameters) {
-        let slow = port.rate.tenth_gbps() < parameters.rate.tenth_gbps();
-        return Some(match slow {
+        let is_slow = port.rate.tenth_gbps() < parameters.rate.tenth_gbps();
+        return Some(match is_slow {
             true => JoinRefusal::Rate {
                 port: port.rate,
                 group: parameters.rate,
@@ -201,13 +201,13 @@ fn of_group(
     let mismatch = join::mismatch(record, mask.without(McMemberRecord::MLID), group)?;
     let join::Mismatch {
         component,
-        asked,
-        has,
+        requested,
+        actual,
     } = mismatch;
     Some(JoinRefusal::Differs {
         component,
-        asked,
-        has,
+        requested,
+        actual,
         p_key,
     })
 }

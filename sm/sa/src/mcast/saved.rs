@@ -68,9 +68,9 @@ impl GroupRegistry {
     /// [`GroupRegistry::ports_changed`] finds it. Absent ports keep their memberships until
     /// `until`, because a sweep of a large subnet takes long.
     ///
-    /// Groups and members that are invalid, contradict earlier ones or exceed the limits are
-    /// skipped, because bytes on a disk deserve no more trust than a request. Returns the number of
-    /// skipped groups and members.
+    /// Groups and members that are invalid, contradict earlier groups or members, or exceed the
+    /// limits are skipped, because bytes on a disk deserve no more trust than a request. Returns
+    /// the number of skipped groups and members.
     pub fn restore(&mut self, saved: impl IntoIterator<Item = SavedGroup>, until: Time) -> usize {
         let mut skipped = 0;
         for group in saved {
@@ -96,8 +96,8 @@ impl GroupRegistry {
                     continue;
                 }
                 self.members += 1;
-                self.note_membership(member.port, mgid, member.gid.guid());
-                self.gone.insert(member.port, until);
+                self.index_membership(member.port, mgid, member.gid.guid());
+                self.absent_ports.insert(member.port, until);
                 members.insert(
                     member.gid.guid(),
                     MulticastMember {
@@ -108,7 +108,7 @@ impl GroupRegistry {
                     },
                 );
             }
-            self.stale.insert(group.mlid);
+            self.stale_mlids.insert(group.mlid);
             // The creator is not saved: most groups were created by their first member.
             let creator = members.values().next().map(|member| member.port);
             if let Some(creator) = creator {

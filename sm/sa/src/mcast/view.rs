@@ -74,12 +74,12 @@ impl GroupsView {
     }
 
     /// The next record after `cursor` that matches a Get or GetTable with `record` and `mask`.
-    /// Examines at most `work` groups and members. Returns the record, `None` if no match was found
-    /// among these, and the position to continue from, `None` after the last group.
+    /// Examines at most `work` groups and members. Returns the record, or `None` if none of these
+    /// matches; and the position to continue from, or `None` after the last group.
     ///
-    /// A trusted requester sees all groups, with one record for each member, or one for a group
-    /// without members. Any other requester sees only the groups of its own partitions, with one
-    /// record for each group, in which PortGID, JoinState and ProxyJoin are 0.
+    /// A trusted requester sees all groups, with one record for each member, or one record for a
+    /// group without members. Any other requester sees only the groups of its own partitions, with
+    /// one record for each group, in which PortGID, JoinState and ProxyJoin are 0.
     pub fn query(
         &self,
         record: &McMemberRecord,
@@ -154,8 +154,8 @@ impl GroupsView {
     }
 }
 
-/// The record of the next member of `group` after `after`, `None` if that member does not match,
-/// and the member to continue after, `None` at the end of the group.
+/// The record of the next member of `group` after `after`, or `None` if that member does not match;
+/// and the member to continue after, or `None` at the end of the group.
 fn next_member(
     record: &McMemberRecord,
     mask: ComponentMask,

@@ -100,8 +100,8 @@ pub(super) fn follow_attachments(
 
 impl Links {
     /// The links after a change, if all links between switches had equal limits before the change
-    /// and have the same limits after it; `None` if not, or if the changes are unknown. Both
-    /// topologies must have the same switches.
+    /// and have the same limits after the change. `None` otherwise, or if the changes are unknown.
+    /// Both topologies must have the same switches.
     pub(super) fn follow(
         &self,
         fabric: &Fabric,
@@ -119,8 +119,8 @@ impl Links {
         Some(links)
     }
 
-    /// Reads the limits at a node again; `None` if the limits of a link to a switch differ from the
-    /// others.
+    /// Reads the limits at a node again; `None` if the limits of a link to a switch differ from
+    /// those of the other links.
     fn renew(&mut self, topology: &Topology, node: &Node) -> Option<()> {
         let Some(switch) = topology.switch_by_guid(node.guid) else {
             return Some(());
@@ -149,18 +149,18 @@ impl Links {
             limits: Vec::new(),
             uniform: None,
         };
-        let mut different = false;
+        let mut has_differing = false;
         for (index, switch) in topology.indices().zip(topology.switches()) {
             links.start.push(links.limits.len() as u32);
             let node = fabric.find(switch.guid).map(|ix| fabric.node(ix));
             for (limits, is_link) in at_ports(topology, index, node) {
                 links.limits.push(limits);
                 if is_link {
-                    different |= *links.uniform.get_or_insert(limits) != limits;
+                    has_differing |= *links.uniform.get_or_insert(limits) != limits;
                 }
             }
         }
-        links.uniform = links.uniform.filter(|_| !different);
+        links.uniform = links.uniform.filter(|_| !has_differing);
         links
     }
 
@@ -184,7 +184,7 @@ fn at_ports(
     })
 }
 
-/// The limits of a port and its link; the lowest ones if the PortInfo is unknown.
+/// The limits of a port and its link; the lowest limits if the PortInfo is unknown.
 fn of_port(port: &Port) -> Limits {
     port.info.as_ref().map_or(Limits::LEAST, Limits::of_link)
 }

@@ -5,13 +5,13 @@
 //! all ports. The limits of a path are then those of any link, if both ports are in the same
 //! connected part. In other fabrics, columns are computed.
 //!
-//! A column has the limits of all paths to one switch: from each switch to every LID at that one.
-//! The column is computed in one pass over the entries of these LIDs in the tables; each path then
-//! takes one lookup. The pass takes as long as following a thousand single paths, and therefore
-//! runs after a thousand requests, or ahead of time in [`Minima::prepare`], so that no request
-//! waits for it after a re-route. If the paths of a pair of switches differ by LID (parallel links
-//! of different rates, or tables that do not agree), the column marks the pair, and the path of the
-//! single LID is followed.
+//! A column has the limits of all paths to one switch: from each switch to every LID at that
+//! switch. The column is computed in one pass over the entries of these LIDs in the tables; each
+//! path then takes one lookup. The pass takes as long as following a thousand single paths, and
+//! therefore runs after a thousand requests, or ahead of time in [`Minima::prepare`], so that no
+//! request waits for the pass after a re-route. If the paths of a pair of switches differ by LID
+//! (parallel links of different rates, or tables that do not agree), the column marks the pair, and
+//! the path of the single LID is followed.
 
 pub(super) mod limits;
 mod links;
@@ -48,7 +48,7 @@ pub(crate) struct Minima {
 }
 
 /// Number of paths to a switch that are followed one by one before its column is computed.
-const COLUMN_WORTH: u32 = 1024;
+const PATHS_BEFORE_COLUMN: u32 = 1024;
 
 /// The paths to one switch.
 #[derive(Default, Debug)]
@@ -99,8 +99,8 @@ impl Entry {
 impl Minima {
     /// Computes the limits of paths through the tables of `plan`, over the links of `fabric`. Keeps
     /// the columns of `previous` if neither tables nor links have changed. `is_proved` says whether
-    /// the proof of `plan` is valid for `fabric`. `changed` are the nodes that differ since
-    /// `previous`, if all ends are unchanged; then only links and attachments of these nodes are
+    /// the proof of `plan` is valid for `fabric`. If all ends are unchanged since `previous`,
+    /// `changed` has the nodes that differ, and only links and attachments of these nodes are
     /// computed.
     pub(crate) fn new(
         (fabric, plan): (&Fabric, &Arc<Plan>),
@@ -110,10 +110,10 @@ impl Minima {
         changed: Option<&ChangedNodes<'_>>,
     ) -> Minima {
         let topology = &plan.topology;
-        let step = previous
+        let followed = previous
             .zip(changed)
             .filter(|(previous, _)| has_same_indices(&previous.plan.topology, topology));
-        let links = step.and_then(|(previous, changed)| {
+        let links = followed.and_then(|(previous, changed)| {
             let topologies = (&*previous.plan.topology, &**topology);
             previous.links.follow(fabric, topologies, changed)
         });
@@ -137,7 +137,7 @@ impl Minima {
                 .iter()
                 .map(|end| Attachment::of(fabric, topology, end))
         };
-        let attached = match step {
+        let attached = match followed {
             Some((previous, changed)) => {
                 let mut attached = previous.attached.clone();
                 follow_attachments(&mut attached, (fabric, topology), ends, changed);
@@ -163,13 +163,15 @@ impl Minima {
         [from, to].map(|end| self.attached[end.0 as usize].switch)
     }
 
-    /// The service level that packets between two ports require; `None` if they may have any.
+    /// The service level that packets between two ports require; `None` if packets may have any
+    /// service level.
     pub(crate) fn level(&self, from: EndIx, to: EndIx) -> Option<u8> {
         let [from, to] = self.switches(from, to);
         self.plan.routing.lanes.level(from?, to?)
     }
 
-    /// The limits of packets from `from` to the LID `dlid` of `to`; `None` if they do not arrive.
+    /// The limits of packets from `from` to the LID `dlid` of `to`; `None` if the packets do not
+    /// arrive.
     pub(crate) fn between(&self, from: EndIx, to: EndIx, dlid: Lid) -> Option<Limits> {
         let (a, b) = (
             &self.attached[from.0 as usize],
@@ -201,8 +203,8 @@ impl Minima {
     /// packets arrive wherever cables lead; `None` if the switches are not connected.
     fn uniform(&self, source: SwitchIdx, target: SwitchIdx, link: Limits) -> Option<Limits> {
         let topology = &self.plan.topology;
-        let joined = topology.component_of(source) == topology.component_of(target);
-        joined.then_some(if source == target { Limits::NONE } else { link })
+        let are_connected = topology.component_of(source) == topology.component_of(target);
+        are_connected.then_some(if source == target { Limits::NONE } else { link })
     }
 
     /// Computes all missing columns, in about a millisecond each. Any thread may call this method
@@ -222,7 +224,9 @@ impl Minima {
         let column = &self.columns[target.index()];
         let entries = match column.entries.get() {
             Some(entries) => entries,
-            None if column.followed.fetch_add(1, Ordering::Relaxed) < COLUMN_WORTH => return None,
+            None if column.followed.fetch_add(1, Ordering::Relaxed) < PATHS_BEFORE_COLUMN => {
+                return None;
+            }
             None => column.entries.get_or_init(|| self.column(target)),
         };
         Some(entries[source.index()])
@@ -385,10 +389,10 @@ impl Exits {
     fn ports(&self) -> impl Iterator<Item = PortNum> + use<> {
         let words = self.ports;
         (0u8..4).flat_map(move |word| {
-            let mut rest = words[usize::from(word)];
+            let mut remaining = words[usize::from(word)];
             std::iter::from_fn(move || {
-                let bit = (rest != 0).then(|| rest.trailing_zeros() as u8)?;
-                rest &= rest - 1;
+                let bit = (remaining != 0).then(|| remaining.trailing_zeros() as u8)?;
+                remaining &= remaining - 1;
                 Some(PortNum(word * 64 + bit))
             })
         })

@@ -1,5 +1,5 @@
 //! The paths between two ports that a host would get, for viewers of the subnet, or the reason why
-//! a host would get none.
+//! a host would get no path.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::sa::{PathRecord, TraceRecord};
 
 use super::constraints::PathConstraints;
-use super::pairs::{Ends, Pairs};
+use super::pairs::{EndRange, Pairs};
 use super::trace::trace;
 use super::{Finder, NoPath};
 use crate::directory::Directory;
@@ -56,9 +56,9 @@ pub struct TracedPath {
 
 impl PathEnd {
     /// The single end, with the LID that the path must use.
-    fn ends(self) -> Ends {
+    fn ends(self) -> EndRange {
         let EndIx(ix) = self.port;
-        Ends {
+        EndRange {
             range: ix..ix + 1,
             lid: self.lid,
         }
@@ -75,11 +75,11 @@ impl Directory {
     /// order of the answer.
     ///
     /// # Errors
-    /// Fails with the reason if the port would get none.
+    /// Fails with the reason if the port would get no path.
     ///
     /// # Panics
     /// Panics if a port's index belongs to another directory and is out of range.
-    pub fn paths(self: &Arc<Self>, question: &PathQuery) -> Result<Vec<TracedPath>, NoPath> {
+    pub fn paths(self: &Arc<Self>, query: &PathQuery) -> Result<Vec<TracedPath>, NoPath> {
         let PathQuery {
             from,
             to,
@@ -88,7 +88,7 @@ impl Directory {
             service_id,
             qos_class,
             most,
-        } = *question;
+        } = *query;
         // A host puts its own P_Key of the partition into the query.
         let held = |wanted: PKey| {
             let mut keys = self.p_keys(from.port).iter();

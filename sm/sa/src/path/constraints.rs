@@ -17,7 +17,7 @@ pub(crate) struct PathConstraints {
     pub(super) flow_label: u32,
     pub(super) hop_limit: u8,
     pub(super) t_class: u8,
-    /// Whether the reverse path must exist. If `false`, it may exist.
+    /// Whether the reverse path must exist; otherwise, it may exist.
     pub(super) reversible: bool,
     /// Maximum number of paths between two ports.
     pub(super) numb_path: Option<u8>,
@@ -64,9 +64,9 @@ impl PathConstraints {
             service_id: (!service.is_empty()).then(|| record.service_id()),
             qos_class: has(PathRecord::QOS_CLASS).then(|| record.qos_class()),
             raw_traffic: has(PathRecord::RAW_TRAFFIC) && record.raw_traffic(),
-            flow_label: given(has(PathRecord::FLOW_LABEL), record.flow_label()),
-            hop_limit: given(has(PathRecord::HOP_LIMIT), record.hop_limit()),
-            t_class: given(has(PathRecord::T_CLASS), record.t_class()),
+            flow_label: value_or_default(has(PathRecord::FLOW_LABEL), record.flow_label()),
+            hop_limit: value_or_default(has(PathRecord::HOP_LIMIT), record.hop_limit()),
+            t_class: value_or_default(has(PathRecord::T_CLASS), record.t_class()),
             reversible: has(PathRecord::REVERSIBLE) && record.reversible(),
             numb_path: has(PathRecord::NUMB_PATH).then(|| record.numb_path()),
             p_key: has(PathRecord::P_KEY).then(|| record.p_key()),
@@ -95,21 +95,21 @@ impl PathConstraints {
     }
 
     /// The largest MTU that the query accepts, on a path that carries packets up to `most`; `None`
-    /// if there is none.
+    /// if the query accepts no such MTU.
     pub(super) fn mtu(&self, most: Mtu) -> Option<Mtu> {
         let all = (1..=5).map(Mtu::from_code);
         largest(self.mtu, most, all, |mtu| mtu)
     }
 
-    /// The highest rate that the query accepts, on a path with rates up to `most`; `None` if there
-    /// is none.
+    /// The highest rate that the query accepts, on a path with rates up to `most`; `None` if the
+    /// query accepts no such rate.
     pub(super) fn rate(&self, most: Rate) -> Option<Rate> {
         largest(self.rate, most, Rate::all(), Rate::tenth_gbps)
     }
 
     /// The shortest packet life time that the query accepts, on a path where packets live up to
-    /// `least`; `None` if there is none. The value is an upper bound, so that any value from
-    /// `least` on is valid.
+    /// `least`; `None` if the query accepts no such life time. As the value is an upper bound, any
+    /// value from `least` on is valid.
     pub(super) fn packet_life_time(&self, least: u8) -> Option<u8> {
         match self.packet_life_time {
             None | Some((Selector::Extreme, _)) => Some(least),
@@ -121,12 +121,12 @@ impl PathConstraints {
 }
 
 /// `value` if `is_given` is true; otherwise 0.
-fn given<T: Default>(is_given: bool, value: T) -> T {
+fn value_or_default<T: Default>(is_given: bool, value: T) -> T {
     if is_given { value } else { T::default() }
 }
 
 /// The largest value up to `most` that `constraint` accepts, among `all` values, which must be
-/// ascending by `key`; `None` if there is none.
+/// ascending by `key`; `None` if no value fits.
 fn largest<T: Copy + PartialEq, K: Ord>(
     constraint: Option<(Selector, T)>,
     most: T,

@@ -18,11 +18,11 @@ use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, PathRecord, Rate, SaStatus, Selector};
 
 pub(crate) use self::constraints::PathConstraints;
-use self::pairs::{Ends, Pairs};
+use self::pairs::{EndRange, Pairs};
 use super::answer::{Body, Wanted};
 use super::directory::Directory;
 use super::ends::EndIx;
-use super::path_qos::{Chosen, SlReason};
+use super::path_qos::{ChosenLevel, SlReason};
 use super::query_context::SaQueryContext;
 
 /// Answers Get and GetTable of PathRecord.
@@ -46,8 +46,8 @@ pub(super) fn answer(context: &SaQueryContext<'_>) -> Result<Body, Status> {
     if router.is_some() && !mask.contains(PathRecord::HOP_LIMIT) {
         constraints.hop_limit = u8::MAX;
     }
-    let get = context.header.mad().method() == Method::GET;
-    if get && !(from.is_given && to.is_given) {
+    let is_get = context.header.mad().method() == Method::GET;
+    if is_get && !(from.is_given && to.is_given) {
         return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
     }
     let finder = Finder {
@@ -57,9 +57,13 @@ pub(super) fn answer(context: &SaQueryContext<'_>) -> Result<Body, Status> {
         constraints,
     };
     // A Get returns one path (IBA 15.2.5.16), however many exist.
-    let most = if get { Some(1) } else { constraints.numb_path };
+    let most = if is_get {
+        Some(1)
+    } else {
+        constraints.numb_path
+    };
     let pairs = Pairs::new(finder, from.ends, to.ends, most.map(usize::from));
-    if get {
+    if is_get {
         return Body::search(pairs, Wanted::First);
     }
     Ok(Body::table(pairs))
@@ -83,7 +87,7 @@ const DESTINATION: EndComponents = EndComponents {
 
 /// The ports that may be at one end of a path.
 struct Candidates {
-    ends: Ends,
+    ends: EndRange,
     /// Whether the query names a port.
     is_given: bool,
     /// GID in the query, if it contains an alias GUID.
@@ -106,23 +110,23 @@ fn end(
         .then(|| directory.by_gid(gid).ok_or(SaStatus::REQ_INVALID_GID))
         .transpose()?;
     let by_lid = mask.contains(components.lid).then(|| directory.by_lid(lid));
-    let one = |EndIx(ix): EndIx| -> Range<u32> { ix..ix + 1 };
+    let single = |EndIx(ix): EndIx| -> Range<u32> { ix..ix + 1 };
     let (range, lid) = match (by_gid, by_lid) {
         // A virtual port may share the LID of another end.
         (Some(gid), Some(_)) if directory.end(gid).vport.is_some() => {
             if directory.end(gid).lid != lid {
                 return Err(SaStatus::REQ_INVALID);
             }
-            (one(gid), Some(lid))
+            (single(gid), Some(lid))
         }
         (Some(gid), Some(lid)) if Some(gid) != lid => return Err(SaStatus::REQ_INVALID),
-        (Some(gid), _) => (one(gid), by_lid.map(|_| lid)),
-        (None, Some(Some(holder))) => (one(holder), Some(lid)),
+        (Some(gid), _) => (single(gid), by_lid.map(|_| lid)),
+        (None, Some(Some(holder))) => (single(holder), Some(lid)),
         (None, Some(None)) => (0..0, None),
         (None, None) => (0..directory.len() as u32, None),
     };
     Ok(Candidates {
-        ends: Ends { range, lid },
+        ends: EndRange { range, lid },
         is_given: by_gid.is_some() || by_lid.is_some(),
         alias: by_gid
             .filter(|&end| directory.end(end).guid != gid.guid())
@@ -138,25 +142,25 @@ const GRH_HOP_LIMIT: u8 = 2;
 pub enum NoPath {
     /// The forwarding tables do not lead to this LID.
     #[error("the forwarding tables do not lead to LID {0}")]
-    NoWay(Lid),
+    NotReached(Lid),
     /// The ports share no partition, or share one only as limited members.
     #[error(
-        "there is no partition in which the two ports can talk: both in it, and one of them as a full member"
+        "the two ports cannot communicate in any partition: both must be members, and at least one a full member"
     )]
     NoPartition,
     /// The ports cannot communicate in the requested partition.
-    #[error("the two ports cannot talk in the partition {:#06x}: both have to be in it, and one of them as a full member", .0.0)]
+    #[error("the two ports cannot communicate in partition {:#06x}: both must be members, and at least one a full member", .0.0)]
     NotInPartition(PKey),
     /// No path has the requested MTU.
-    #[error("no path has the MTU that is asked for")]
+    #[error("no path has the requested MTU")]
     Mtu,
     /// No path has the requested rate.
-    #[error("no path has the rate that is asked for")]
+    #[error("no path has the requested rate")]
     Rate,
     /// No path has the requested packet life time.
-    #[error("no path has the packet life time that is asked for")]
+    #[error("no path has the requested packet life time")]
     PacketLifeTime,
-    /// The routes require another service level than the requested one.
+    /// The routes require another service level than the requested level.
     #[error("the routes require service level {needed}, but the query asks for {wanted}")]
     ServiceLevel {
         /// Service level that keeps the routes free of credit loops.
@@ -164,11 +168,11 @@ pub enum NoPath {
         /// Requested service level.
         wanted: u8,
     },
-    /// The policy assigns another service level to the query than the requested one.
-    #[error("the QoS policy requires service level {given}, but the query asks for {wanted}")]
+    /// The policy assigns another service level to the query than the requested level.
+    #[error("the QoS policy requires service level {assigned}, but the query asks for {wanted}")]
     PolicyLevel {
         /// Service level of the policy's level.
-        given: u8,
+        assigned: u8,
         /// Requested service level.
         wanted: u8,
     },
@@ -203,11 +207,11 @@ pub(super) struct Finder {
 impl Finder {
     /// Whether the two ports can be the ends of a path that the viewer may see.
     pub(super) fn may_pair(&self, from: EndIx, to: EndIx) -> bool {
-        let seen = |end| {
+        let is_visible = |end| {
             self.viewer
                 .is_none_or(|viewer| self.directory.may_see(viewer, end))
         };
-        seen(from) && seen(to)
+        is_visible(from) && is_visible(to)
     }
 
     /// The path between one LID of each of two ports.
@@ -223,14 +227,14 @@ impl Finder {
         let directory = &self.directory;
         let constraints = &self.constraints;
         let forth = directory.minima.between(from, to, dlid);
-        let forth = forth.ok_or(NoPath::NoWay(dlid))?;
+        let forth = forth.ok_or(NoPath::NotReached(dlid))?;
         // The limits of a reversible path apply in both directions.
         let back = directory.minima.between(to, from, slid);
         let limits = back.map_or(forth, |back| forth.meet(back));
         let chosen = self.chosen(from, to);
         let level = chosen.map(|chosen| chosen.level);
         if constraints.reversible && back.is_none() {
-            return Err(NoPath::NoWay(slid));
+            return Err(NoPath::NotReached(slid));
         }
         let life_time = if from == to {
             // A packet to the port itself takes no time (IBA 15.2.5.16).
@@ -284,25 +288,29 @@ impl Finder {
             .any(|end| self.directory.needs_grh(end));
         match self.constraints.hop_limit {
             0 if needs_grh => GRH_HOP_LIMIT,
-            asked => asked,
+            requested => requested,
         }
     }
 
     /// The level that the policy assigns to the query; `None` if there is no policy.
-    fn chosen(&self, from: EndIx, to: EndIx) -> Option<Chosen<'_>> {
+    fn chosen(&self, from: EndIx, to: EndIx) -> Option<ChosenLevel<'_>> {
         let criteria = self.constraints.criteria();
         self.directory.level_of(from, to, &criteria)
     }
 
-    /// The service level of a path in the partition `p_key`, and the reason: the level that the
-    /// routes require, else the requested one, else that of the policy's level, else that of the
-    /// partition. Raw packets have no partition, and get the lowest SL that no port drops.
+    /// The service level of a path in the partition `p_key`, and the reason. In descending
+    /// precedence: the level that the routes require, the requested level, the policy's level, and
+    /// the level of the partition. Raw packets have no partition, and get the lowest SL that no
+    /// port drops.
+    ///
+    /// # Errors
+    /// The reason why no service level satisfies the query.
     fn level(
         &self,
         from: EndIx,
         to: EndIx,
         p_key: PKey,
-        chosen: Option<Chosen<'_>>,
+        chosen: Option<ChosenLevel<'_>>,
     ) -> Result<(u8, SlReason), NoPath> {
         let directory = &self.directory;
         let dropped = directory.dropped(from, to);
@@ -313,8 +321,8 @@ impl Finder {
             }
             (Some(needed), ..) => (needed, SlReason::Engine),
             (None, Some(wanted), Some(chosen)) if chosen.level.sl != wanted => {
-                let given = chosen.level.sl;
-                return Err(NoPath::PolicyLevel { given, wanted });
+                let assigned = chosen.level.sl;
+                return Err(NoPath::PolicyLevel { assigned, wanted });
             }
             (None, Some(wanted), _) => (wanted, SlReason::Requested),
             (None, None, Some(chosen)) => (chosen.level.sl, chosen.reason()),
@@ -326,7 +334,7 @@ impl Finder {
             }
             (None, None, None) => (directory.service_level(p_key), SlReason::Partition(p_key)),
         };
-        // A path record has 4 bits for the SL, so that `sl` is at most 15.
+        // A path record has 4 bits for the SL, so `sl` is at most 15.
         match dropped >> sl & 1 {
             0 => Ok((sl, reason)),
             _ => Err(NoPath::Dropped(sl)),
@@ -334,7 +342,10 @@ impl Finder {
     }
 
     /// The partition of the path: the requested partition, or the first partition that contains
-    /// both ends and that the policy's level permits. Raw packets have none.
+    /// both ends and that the policy's level permits. Raw packets have no partition.
+    ///
+    /// # Errors
+    /// The reason why there is no such partition.
     fn p_key(&self, from: EndIx, to: EndIx, level: Option<&QosLevel>) -> Result<PKey, NoPath> {
         let mut common = self.directory.common_p_keys(from, to);
         let permitted = level

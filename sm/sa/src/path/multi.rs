@@ -1,10 +1,10 @@
-//! MultiPathRecord: paths from any of several ports to any of several others.
+//! MultiPathRecord: paths from any of several ports to any of several other ports.
 
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, MultiPathRecord, PathRecord, Record, SaStatus};
 
 use super::constraints::PathConstraints;
-use super::pairs::{Ends, Pairs};
+use super::pairs::{EndRange, Pairs};
 use super::{Body, Finder};
 use crate::ends::EndIx;
 use crate::query_context::SaQueryContext;
@@ -84,7 +84,9 @@ pub(crate) fn answer(context: &SaQueryContext<'_>) -> Result<Body, Status> {
     };
     let mut paths_left = usize::from(constraints.numb_path.unwrap_or(NUMB_PATH_MAX));
     let paths = disjoint_first(sources, destinations)
-        .flat_map(move |(from, to)| Pairs::new(finder.clone(), only(from), only(to), None))
+        .flat_map(move |(from, to)| {
+            Pairs::new(finder.clone(), single_end(from), single_end(to), None)
+        })
         .map_while(move |path: Option<PathRecord>| {
             let is_wanted = paths_left > 0;
             paths_left -= usize::from(is_wanted && path.is_some());
@@ -94,21 +96,21 @@ pub(crate) fn answer(context: &SaQueryContext<'_>) -> Result<Body, Status> {
 }
 
 /// The single end `ix`, with all its LIDs.
-fn only(EndIx(ix): EndIx) -> Ends {
-    Ends {
+fn single_end(EndIx(ix): EndIx) -> EndRange {
+    EndRange {
         range: ix..ix + 1,
         lid: None,
     }
 }
 
 /// Every pair of a source and a destination. The first pairs have no end in common, so that a host
-/// can switch from a failed path to an independent one.
+/// can switch from a failed path to an independent path.
 fn disjoint_first(
     sources: Vec<EndIx>,
     destinations: Vec<EndIx>,
 ) -> impl Iterator<Item = (EndIx, EndIx)> + Send + 'static {
     let (rows, columns) = (sources.len(), destinations.len());
-    // The two numbers of GIDs have eight bits, so that the copies are small.
+    // The two numbers of GIDs have eight bits, so the copies are small.
     (0..rows.max(columns)).flat_map(move |shift| {
         let (sources, destinations) = (sources.clone(), destinations.clone());
         (0..rows.min(columns)).map(move |index| {
@@ -140,8 +142,8 @@ fn as_path(record: &MultiPathRecord, mask: ComponentMask) -> (PathRecord, Compon
         .set_rate(record.rate())
         .set_packet_life_time_selector(record.packet_life_time_selector())
         .set_packet_life_time(record.packet_life_time());
-    let asked = SHARED.iter().filter(|&&(multi, _)| mask.intersects(multi));
-    let path_mask = asked.fold(ComponentMask::NONE, |mask, &(_, path)| mask | path);
+    let present = SHARED.iter().filter(|&&(multi, _)| mask.intersects(multi));
+    let path_mask = present.fold(ComponentMask::NONE, |mask, &(_, path)| mask | path);
     (path, path_mask)
 }
 

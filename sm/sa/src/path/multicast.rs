@@ -28,8 +28,8 @@ pub(super) fn answer(
     }
 }
 
-/// The path to `group`. `None` if it does not match the query, if the source in the query is no
-/// member, or if the requester may not see the group.
+/// The path to `group`. `None` if the group does not match the query, if the source in the query is
+/// not a member, or if the requester may not see the group.
 fn path(
     context: &SaQueryContext<'_>,
     record: &PathRecord,
@@ -65,7 +65,7 @@ fn path(
         }
     }
     let source = source.unwrap_or(context.requester);
-    let wanted = (!has(PathRecord::DLID) || record.dlid() == group.mlid)
+    let is_match = (!has(PathRecord::DLID) || record.dlid() == group.mlid)
         && (!has(PathRecord::P_KEY) || record.p_key().base() == parameters.p_key.base())
         && (!has(PathRecord::SL) || record.sl() == parameters.sl)
         && (!has(PathRecord::FLOW_LABEL) || record.flow_label() == parameters.flow_label)
@@ -77,7 +77,7 @@ fn path(
         && constraints.mtu(parameters.mtu) == Some(parameters.mtu)
         && constraints.rate(parameters.rate) == Some(parameters.rate)
         && constraints.packet_life_time(parameters.packet_life_time) == Some(parameters.packet_life_time);
-    if !wanted {
+    if !is_match {
         return None;
     }
     let mut path = PathRecord::default();

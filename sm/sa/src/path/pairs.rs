@@ -10,13 +10,13 @@ use crate::ends::EndIx;
 
 /// The ports at one end of paths, and their LID if the query states it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Ends {
+pub(super) struct EndRange {
     pub(super) range: Range<u32>,
     /// LID that the paths must use; `None` for all LIDs of each port.
     pub(super) lid: Option<Lid>,
 }
 
-/// Preference of a path that shares no LID with an earlier one.
+/// Preference of a path that shares no LID with an earlier path.
 const FIRST_CHOICE: u8 = 0;
 
 /// Preference of all other paths.
@@ -29,9 +29,9 @@ const OTHER_CHOICE: u8 = 2;
 /// other paths follow. Each step examines one pair of LIDs, and therefore takes a bounded time.
 pub(super) struct Pairs {
     finder: Finder,
-    from: Ends,
-    to: Ends,
-    /// Maximum number of paths between two ports; `None` if there is none.
+    from: EndRange,
+    to: EndRange,
+    /// Maximum number of paths between two ports; `None` if the number is not limited.
     max_paths: Option<usize>,
     /// Pair of ports under examination.
     current: Option<Pair>,
@@ -45,13 +45,13 @@ struct Pair {
     to: EndIx,
     slids: Lids,
     dlids: Lids,
-    /// Number of pairs of LIDs examined so far, with those that were skipped.
-    step: usize,
+    /// Number of pairs of LIDs examined so far, including skipped pairs.
+    examined: usize,
     /// Number of paths found so far.
     found: usize,
 }
 
-/// Consecutive LIDs of a port, beginning with one of them and wrapping around.
+/// Consecutive LIDs of a port, which may begin with any of its LIDs and wrap around.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Lids {
     base: Lid,
@@ -69,7 +69,12 @@ impl Lids {
 }
 
 impl Pairs {
-    pub(super) fn new(finder: Finder, from: Ends, to: Ends, max_paths: Option<usize>) -> Pairs {
+    pub(super) fn new(
+        finder: Finder,
+        from: EndRange,
+        to: EndRange,
+        max_paths: Option<usize>,
+    ) -> Pairs {
         let next = (from.range.start, to.range.start);
         Pairs {
             finder,
@@ -81,7 +86,7 @@ impl Pairs {
         }
     }
 
-    /// Moves to the next pair of ports; `None` after the last one.
+    /// Moves to the next pair of ports; `None` after the last pair.
     fn advance(&mut self) -> Option<(EndIx, EndIx)> {
         let (from, to) = self.next;
         if !self.from.range.contains(&from) || !self.to.range.contains(&to) {
@@ -112,24 +117,24 @@ impl Pairs {
             to,
             slids: lids(from, self.from.lid, to),
             dlids: lids(to, self.to.lid, from),
-            step: 0,
+            examined: 0,
             found: 0,
         }
     }
 }
 
 impl Pair {
-    /// The next pair of LIDs and its preference; `None` after the last one.
+    /// The next pair of LIDs and its preference; `None` after the last pair.
     fn lids(&mut self) -> Option<(Lid, Lid, u8)> {
         loop {
-            let step = self.step;
-            self.step += 1;
-            if let Some(first) = self.slids.get(step).zip(self.dlids.get(step)) {
+            let examined = self.examined;
+            self.examined += 1;
+            if let Some(first) = self.slids.get(examined).zip(self.dlids.get(examined)) {
                 return Some((first.0, first.1, FIRST_CHOICE));
             }
             let columns = self.dlids.count;
-            let rest = step - self.slids.count.min(columns);
-            let (row, column) = (rest / columns, rest % columns);
+            let remaining = examined - self.slids.count.min(columns);
+            let (row, column) = (remaining / columns, remaining % columns);
             let (slid, dlid) = (self.slids.get(row)?, self.dlids.get(column)?);
             if row != column {
                 return Some((slid, dlid, OTHER_CHOICE));
@@ -139,7 +144,7 @@ impl Pair {
 }
 
 impl Iterator for Pairs {
-    /// A path, or `None` for a step that found none.
+    /// A path, or `None` for an examined pair without a path.
     type Item = Option<PathRecord>;
     fn next(&mut self) -> Option<Self::Item> {
         let Some(pair) = &mut self.current else {

@@ -6,13 +6,14 @@ use rsm_mad::wire::sa::{CLASS_VERSION, ClassPortInfo, SaCapabilityMask, SaCapabi
 use crate::directory::Directory;
 
 /// RespTimeValue: answers take at most 4.096 µs × 2^17, which is 0.54 s. At a hundred thousand
-/// answers per second, this is enough even for the last request if all LIDs of the largest subnet
-/// send one at once. OpenSM states 16, the lowest value above its transaction_timeout.
+/// answers per second, this time suffices even for the last request if all LIDs of the largest
+/// subnet send one request at once. OpenSM states 16, the lowest value above its
+/// transaction_timeout.
 const RESP_TIME_VALUE: u8 = 17;
 
 /// Bits of CapabilityMask2, each of which stands for a function of this crate. Clients depend on
-/// them: IPoIB joins as a send-only full member only if the SA knows such members, and drivers
-/// request alias GUIDs only if the SA assigns them.
+/// these bits: IPoIB joins as a send-only full member only if the SA knows such members, and
+/// drivers request alias GUIDs only if the SA assigns alias GUIDs.
 const CAPABILITIES: SaCapabilityMask2 = SaCapabilityMask2(
     SaCapabilityMask2::MULTICAST_FDB_TOP.0
         | SaCapabilityMask2::ALIAS_GUIDS.0

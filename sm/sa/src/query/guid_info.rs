@@ -7,7 +7,7 @@ use rsm_mad::wire::attr::{GuidInfo, PortInfo};
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, GuidInfoRecord, SaHeader, SaStatus};
 
-use super::{Ends, Query, Record as _, of_each_end, vport};
+use super::{EndIndices, Query, Record as _, of_each_end, vport};
 use crate::answer::Body;
 use crate::ends::EndIx;
 use crate::guids::{AliasRegistry, AliasRequester};
@@ -42,9 +42,9 @@ pub(super) fn candidates(
 }
 
 impl Query<GuidInfoRecord> {
-    /// The ends to examine: the ends with the LID of the query, or with its port GUID, which is the
-    /// first GUID of block 0, or all ends if the query has neither.
-    fn ends_to_examine(&self) -> Ends {
+    /// The ends to examine: the ends with the LID of the query, or with its port GUID (the first
+    /// GUID of block 0), or all ends if the query has neither.
+    fn ends_to_examine(&self) -> EndIndices {
         const PORT_GUID: ComponentMask = GuidInfoRecord::BLOCK_NUM.with(GuidInfoRecord::GUID0);
 
         let is_by_guid = !self.mask.contains(GuidInfoRecord::LID)
@@ -67,8 +67,8 @@ impl Query<GuidInfoRecord> {
         capacity.div_ceil(GuidInfo::ENTRIES as u8).max(1)
     }
 
-    /// The record of a block of an end's GUIDs. `None` if it does not match the query, or if the
-    /// adapter of a virtual port did not show the block.
+    /// The record of a block of an end's GUIDs. `None` if the record does not match the query, or
+    /// if the adapter of a virtual port did not show the block.
     fn block(&self, ix: EndIx, block: u8) -> Option<GuidInfoRecord> {
         let end = self.directory.end(ix);
         let guids = match self.directory.vport(ix) {
@@ -82,6 +82,6 @@ impl Query<GuidInfoRecord> {
         let mut record = GuidInfoRecord::default();
         record.set_lid(end.lid).set_block_num(block);
         record.guid_info_mut().set_guids(guids);
-        self.keep(record)
+        self.if_matching(record)
     }
 }

@@ -47,12 +47,12 @@ pub(super) fn read(context: &SaQueryContext<'_>) -> Result<Body, Status> {
     })
 }
 
-/// Examines subscriptions, one in each step: yields a record, or `None` for one that does not match
-/// or that the requester may not see.
+/// Examines subscriptions, one in each step: yields a record, or `None` for a subscription that
+/// does not match or that the requester may not see.
 struct Candidates {
     query: Query<InformInfoRecord>,
     view: SubscriptionsView,
-    /// The last subscription examined; `None` before the first one.
+    /// The last subscription examined; `None` before the first subscription.
     last: Option<SubscriptionId>,
 }
 
@@ -60,27 +60,27 @@ impl Iterator for Candidates {
     type Item = Option<InformInfoRecord>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (id, subscription) = self.view.behind(self.last).next()?;
+        let (id, subscription) = self.view.after(self.last).next()?;
         self.last = Some(id);
         Some(self.query.subscription(id, subscription))
     }
 }
 
 impl Query<InformInfoRecord> {
-    /// The record of a subscription; `None` if it does not match the query, or if the requester may
-    /// not see the subscriber. The subscription of an absent port is shown only to trusted
-    /// requesters.
+    /// The record of a subscription; `None` if the record does not match the query, or if the
+    /// requester may not see the subscriber. The subscription of an absent port is shown only to
+    /// trusted requesters.
     fn subscription(
         &self,
         id: SubscriptionId,
         subscription: &Subscription,
     ) -> Option<InformInfoRecord> {
         let subscriber = self.directory.by_guid(id.port);
-        let visible = match subscriber {
+        let is_visible = match subscriber {
             Some(ix) => self.may_see(ix),
             None => self.trust.is_trusted(),
         };
-        if !visible {
+        if !is_visible {
             return None;
         }
         let mut record = subscription.record(id);
@@ -91,6 +91,6 @@ impl Query<InformInfoRecord> {
             info.set_qpn(0);
             record.set_inform_info(&info);
         }
-        self.keep(record)
+        self.if_matching(record)
     }
 }

@@ -15,47 +15,48 @@ pub(super) fn candidates(
     query: Query<LinearForwardingTableRecord>,
 ) -> impl Iterator<Item = Option<LinearForwardingTableRecord>> + Send + 'static {
     let ends = query.ends(LinearForwardingTableRecord::LID, query.record.lid());
-    let known = Arc::new(KnownLids::new(query.directory.plan.blocks()));
+    let visible = Arc::new(VisibleLids::new(query.directory.plan.blocks()));
     of_each_end(query, ends, move |query, ix| {
-        let (query, known) = (Arc::clone(query), Arc::clone(&known));
-        (0..query.blocks(ix)).map(move |block| query.block(ix, block, &known))
+        let (query, visible) = (Arc::clone(query), Arc::clone(&visible));
+        (0..query.blocks(ix)).map(move |block| query.block(ix, block, &visible))
     })
 }
 
 /// The LIDs whose ports the requester may see: for each block of 64 LIDs, a mask in which bit n
 /// stands for LID n of the block. A mask is computed when the block is first read, and serves the
 /// tables of all switches.
-struct KnownLids(Vec<OnceLock<u64>>);
+struct VisibleLids(Vec<OnceLock<u64>>);
 
-impl KnownLids {
-    fn new(blocks: usize) -> KnownLids {
-        KnownLids((0..blocks).map(|_| OnceLock::new()).collect())
+impl VisibleLids {
+    fn new(blocks: usize) -> VisibleLids {
+        VisibleLids((0..blocks).map(|_| OnceLock::new()).collect())
     }
 
-    /// The mask of a block; 0 for a block beyond the plan's last one.
+    /// The mask of a block; 0 for a block beyond the plan's last block.
     fn of(&self, block: u16, query: &Query<LinearForwardingTableRecord>) -> u64 {
-        let Some(known) = self.0.get(usize::from(block)) else {
+        let Some(visible) = self.0.get(usize::from(block)) else {
             return 0;
         };
-        *known.get_or_init(|| {
+        *visible.get_or_init(|| {
             let first = block * LinearForwardingTable::ENTRIES as u16;
-            let is_known = |&offset: &u16| {
+            let is_visible = |&offset: &u16| {
                 let holder = query.directory.by_lid(Lid(first + offset));
                 holder.is_some_and(|ix| query.may_see(ix))
             };
-            let offsets = (0..LinearForwardingTable::ENTRIES as u16).filter(is_known);
+            let offsets = (0..LinearForwardingTable::ENTRIES as u16).filter(is_visible);
             offsets.fold(0, |bits, offset| bits | 1 << offset)
         })
     }
 }
 
 impl Query<LinearForwardingTableRecord> {
-    /// Number of blocks in the planned table of the node; 0 if the node is no switch or has none.
+    /// Number of blocks in the planned table of the node; 0 if the node is not a switch or has no
+    /// planned table.
     fn blocks(&self, ix: EndIx) -> u16 {
         let (node, _) = self.directory.port(ix);
         let plan = &self.directory.plan;
         let planned = node.is_switch() && plan.table(node.guid).is_some();
-        // LIDs have 16 bits, so that there are at most 1,024 blocks.
+        // LIDs have 16 bits, so there are at most 1,024 blocks.
         if planned { plan.blocks() as u16 } else { 0 }
     }
 
@@ -64,7 +65,7 @@ impl Query<LinearForwardingTableRecord> {
         &self,
         ix: EndIx,
         block: u16,
-        known: &KnownLids,
+        visible: &VisibleLids,
     ) -> Option<LinearForwardingTableRecord> {
         let (node, _) = self.directory.port(ix);
         let table = self.directory.plan.table(node.guid)?;
@@ -75,13 +76,13 @@ impl Query<LinearForwardingTableRecord> {
         let entries: &mut LinearForwardingTable = record.table_mut();
         *entries.ports_mut() = *table.block(block.into());
         if !self.trust.is_trusted() {
-            let known = known.of(block, self);
+            let visible = visible.of(block, self);
             for (offset, port) in entries.ports_mut().iter_mut().enumerate() {
-                if known >> offset & 1 == 0 {
+                if visible >> offset & 1 == 0 {
                     *port = LinearForwardingTable::DROP.0;
                 }
             }
         }
-        self.keep(record)
+        self.if_matching(record)
     }
 }

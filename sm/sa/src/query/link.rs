@@ -11,7 +11,8 @@ use crate::ends::EndIx;
 /// Components that the template does not compare: any LID of a port's range matches.
 pub(super) const NOT_COMPARED: ComponentMask = LinkRecord::FROM_LID.with(LinkRecord::TO_LID);
 
-/// The records of all cables; `None` for a port without one, or for a record that does not match.
+/// The records of all cables; `None` for a port without a cable, or for a record that does not
+/// match.
 pub(super) fn candidates(
     query: Query<LinkRecord>,
 ) -> impl Iterator<Item = Option<LinkRecord>> + Send + 'static {
@@ -40,6 +41,6 @@ impl Query<LinkRecord> {
             .set_from_port(from.port)
             .set_to_port(to.port)
             .set_to_lid(to_lid);
-        self.keep(record)
+        self.if_matching(record)
     }
 }

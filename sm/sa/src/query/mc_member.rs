@@ -63,15 +63,15 @@ pub(super) fn read(context: &SaQueryContext<'_>) -> Result<Body, Status> {
     })
 }
 
-/// Examines groups and members, one in each step: yields a record, or `None` for one that does not
-/// match or that the requester may not see.
+/// Examines groups and members, one in each step: yields a record, or `None` for a group or member
+/// that does not match or that the requester may not see.
 struct Candidates {
     view: GroupsView,
     record: McMemberRecord,
     mask: ComponentMask,
     p_keys: Arc<[PKey]>,
     trusted: bool,
-    /// Where to continue; `None` after the last group.
+    /// Position from which to continue; `None` after the last group.
     cursor: Option<Cursor>,
 }
 

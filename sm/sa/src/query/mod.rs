@@ -206,16 +206,16 @@ struct Query<R> {
 }
 
 /// Indices of the ends that a query examines: a range, followed by single ends.
-type Ends = std::iter::Chain<Range<u32>, std::vec::IntoIter<u32>>;
+type EndIndices = std::iter::Chain<Range<u32>, std::vec::IntoIter<u32>>;
 
 /// The single end, or no end.
-fn only(end: Option<EndIx>) -> Ends {
+fn single_end(end: Option<EndIx>) -> EndIndices {
     let run = end.map_or(0..0, |EndIx(ix)| ix..ix + 1);
     run.chain(Vec::new())
 }
 
-/// The given ends.
-fn these(ends: impl IntoIterator<Item = EndIx>) -> Ends {
+/// The indices of `ends`.
+fn indices_of(ends: impl IntoIterator<Item = EndIx>) -> EndIndices {
     let ends: Vec<u32> = ends.into_iter().map(|EndIx(ix)| ix).collect();
     (0..0).chain(ends)
 }
@@ -239,7 +239,7 @@ impl<R: Record> Query<R> {
     }
 
     /// The physical ports to examine: the port with `lid` in its LID range if the query has
-    /// `component`, otherwise all ports. For records that virtual ports lack.
+    /// `component`, otherwise all ports. Serves records that virtual ports lack.
     fn ends(&self, component: ComponentMask, lid: Lid) -> Range<u32> {
         if !self.mask.contains(component) {
             return 0..self.directory.ports();
@@ -251,23 +251,24 @@ impl<R: Record> Query<R> {
     }
 
     /// The ends to examine: the end with `lid` in its LID range if the query has `component`,
-    /// otherwise the [`listed`](Query::listed) ends. For records that virtual ports have as well.
-    fn ends_and_vports(&self, component: ComponentMask, lid: Lid) -> Ends {
+    /// otherwise the [`listed`](Query::listed) ends. Serves records that virtual ports have as
+    /// well.
+    fn ends_and_vports(&self, component: ComponentMask, lid: Lid) -> EndIndices {
         if self.mask.contains(component) {
             let holder = self.directory.by_lid(lid);
-            return only(holder.filter(|&ix| self.directory.has_records(ix)));
+            return single_end(holder.filter(|&ix| self.directory.has_records(ix)));
         }
         self.listed()
     }
 
-    /// The ends with records and this port GUID; may include further ends. Alias GUIDs are not
-    /// considered.
-    fn ends_with_guid(&self, guid: Guid) -> Ends {
+    /// The ends with records and this port GUID; may include other ends as well. Alias GUIDs are
+    /// not considered.
+    fn ends_with_guid(&self, guid: Guid) -> EndIndices {
         let directory = &self.directory;
         let found = directory.by_guid(guid);
         let found = found.filter(|&ix| directory.has_records(ix));
         if directory.guids_are_unique() {
-            return only(found);
+            return single_end(found);
         }
         let vport = found.filter(|&ix| directory.vport(ix).is_some());
         let vport: Vec<u32> = vport.into_iter().map(|EndIx(ix)| ix).collect();
@@ -276,15 +277,15 @@ impl<R: Record> Query<R> {
 
     /// The ends in a table if the request names no end: all physical ports, and virtual ports if
     /// tables include them.
-    fn listed(&self) -> Ends {
+    fn listed(&self) -> EndIndices {
         let ports = self.directory.ports();
         let all = self.directory.len() as u32;
         let last = if self.lists_vports { all } else { ports };
         (0..last).chain(Vec::new())
     }
 
-    /// `record`, if it matches.
-    fn keep(&self, record: R) -> Option<R> {
+    /// Returns `record` if it matches the query; `None` otherwise.
+    fn if_matching(&self, record: R) -> Option<R> {
         self.template.matches(&record).then_some(record)
     }
 
@@ -359,7 +360,7 @@ where
     ends.map(EndIx).flat_map(move |ix| {
         let is_shown = query.directory.has_records(ix) && query.may_see(ix);
         let shown = is_shown.then(|| of_end(&query, ix));
-        // Each examined end counts as a step, even if it is hidden or has no such record.
+        // Each examined end counts as a step, even if the end is hidden or has no such record.
         std::iter::once(None).chain(shown.into_iter().flatten())
     })
 }

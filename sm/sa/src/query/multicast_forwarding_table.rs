@@ -18,37 +18,39 @@ pub(super) fn candidates(
     groups: GroupsView,
 ) -> impl Iterator<Item = Option<MulticastForwardingTableRecord>> + Send + 'static {
     let ends = query.ends(MulticastForwardingTableRecord::LID, query.record.lid());
-    let known = Arc::new(KnownMlids {
+    let visible = Arc::new(VisibleMlids {
         groups,
         mlids: OnceLock::new(),
     });
     of_each_end(query, ends, move |query, ix| {
-        let (query, known) = (Arc::clone(query), Arc::clone(&known));
-        query.blocks(ix).map(move |at| query.block(ix, at, &known))
+        let (query, visible) = (Arc::clone(query), Arc::clone(&visible));
+        query
+            .blocks(ix)
+            .map(move |at| query.block(ix, at, &visible))
     })
 }
 
 /// The multicast LIDs of groups in the requester's partitions, computed when a block is first read.
-struct KnownMlids {
+struct VisibleMlids {
     groups: GroupsView,
     mlids: OnceLock<BTreeSet<Lid>>,
 }
 
-impl KnownMlids {
+impl VisibleMlids {
     fn has(&self, mlid: Lid, query: &Query<MulticastForwardingTableRecord>) -> bool {
-        let known = self.mlids.get_or_init(|| {
+        let visible = self.mlids.get_or_init(|| {
             let p_keys = query.directory.p_keys(query.requester);
             let is_in = |partition: u16| p_keys.iter().any(|key| key.base() == partition);
             let groups = self.groups.groups();
             let groups = groups.filter(|group| is_in(group.parameters.p_key.base()));
             groups.map(|group| group.mlid).collect()
         });
-        known.contains(&mlid)
+        visible.contains(&mlid)
     }
 }
 
 impl Query<MulticastForwardingTableRecord> {
-    /// The blocks in the table of the node, up to the last one in use; empty if the node is no
+    /// The blocks in the table of the node, up to the last block in use; empty if the node is not a
     /// switch.
     fn blocks(&self, ix: EndIx) -> impl Iterator<Item = MftBlock> + use<> {
         let (node, _) = self.directory.port(ix);
@@ -65,7 +67,7 @@ impl Query<MulticastForwardingTableRecord> {
         &self,
         ix: EndIx,
         at: MftBlock,
-        known: &KnownMlids,
+        visible: &VisibleMlids,
     ) -> Option<MulticastForwardingTableRecord> {
         let (node, _) = self.directory.port(ix);
         let table = self.directory.plan.multicast_table(node.guid)?;
@@ -78,12 +80,12 @@ impl Query<MulticastForwardingTableRecord> {
         if !self.trust.is_trusted() {
             let first = Lid::MULTICAST_FIRST.0 + at.block * masks.len() as u16;
             for (offset, mask) in (0..).zip(&mut masks) {
-                if *mask != 0 && !known.has(Lid(first + offset), self) {
+                if *mask != 0 && !visible.has(Lid(first + offset), self) {
                     *mask = 0;
                 }
             }
         }
         record.table_mut().set_masks(masks);
-        self.keep(record)
+        self.if_matching(record)
     }
 }

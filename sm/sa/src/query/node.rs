@@ -3,26 +3,26 @@
 use rsm_mad::wire::attr::NodeDescription;
 use rsm_mad::wire::sa::NodeRecord;
 
-use super::{Ends, Query, these, vport};
+use super::{EndIndices, Query, indices_of, vport};
 use crate::directory::Directory;
 use crate::ends::EndIx;
 
-/// The records of all ends; `None` for an end that has none, does not match, or is hidden from the
-/// requester.
+/// The records of all ends; `None` for an end without a record, that does not match, or that is
+/// hidden from the requester.
 pub(super) fn candidates(
     query: Query<NodeRecord>,
 ) -> impl Iterator<Item = Option<NodeRecord>> + Send + 'static {
     query.ends_to_examine().map(EndIx).map(move |ix| {
         let is_shown = query.directory.has_records(ix);
         let record = is_shown.then(|| record(&query.directory, ix))?;
-        query.keep(record).filter(|_| query.may_see(ix))
+        query.if_matching(record).filter(|_| query.may_see(ix))
     })
 }
 
 impl Query<NodeRecord> {
     /// The ends to examine: the ends with the LID, port GUID or node GUID of the query, or all ends
     /// if the query has none of these.
-    fn ends_to_examine(&self) -> Ends {
+    fn ends_to_examine(&self) -> EndIndices {
         if self.mask.contains(NodeRecord::LID) {
             return self.ends_and_vports(NodeRecord::LID, self.record.lid());
         }
@@ -31,7 +31,7 @@ impl Query<NodeRecord> {
             return self.ends_with_guid(wanted.port_guid());
         }
         if self.mask.contains(NodeRecord::NODE_GUID) {
-            return these(self.directory.at_node(wanted.node_guid()));
+            return indices_of(self.directory.at_node(wanted.node_guid()));
         }
         self.listed()
     }

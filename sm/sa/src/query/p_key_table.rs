@@ -24,14 +24,14 @@ pub(super) fn candidates(
         query.ports(ix).flat_map(move |at| {
             let query = Arc::clone(&query);
             let blocks = query.table(ix, at).len().div_ceil(PKeyTable::ENTRIES);
-            // PartitionCap has 16 bits, so that there are at most 2,048 blocks.
+            // PartitionCap has 16 bits, so there are at most 2,048 blocks.
             (0..blocks as u16).map(move |block| query.block(ix, at, block))
         })
     })
 }
 
 impl Query<PKeyTableRecord> {
-    /// The P_Keys of `at`, a port of the node of `ix`; empty if no table is planned for it.
+    /// The P_Keys of `at`, a port of the node of `ix`; empty if no table is planned for the port.
     fn table(&self, ix: EndIx, at: PortRef) -> &[PKey] {
         if at == self.directory.end(ix).at {
             self.directory.p_keys(ix)
@@ -61,6 +61,6 @@ impl Query<PKeyTableRecord> {
             .set_block_num(block)
             .set_port_num(port);
         record.table_mut().set_p_keys(entries);
-        self.keep(record)
+        self.if_matching(record)
     }
 }

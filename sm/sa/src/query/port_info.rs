@@ -17,7 +17,7 @@ const CAPABILITIES: ComponentMask =
 /// the form of the answer, and capability masks may have to be compared bit by bit.
 pub(super) fn not_compared(modifier: u32) -> ComponentMask {
     let not_compared = PortInfoRecord::END_PORT_LID | PortInfoRecord::OPTIONS;
-    if by_bits(modifier) {
+    if compares_bits(modifier) {
         not_compared | CAPABILITIES
     } else {
         not_compared
@@ -25,7 +25,7 @@ pub(super) fn not_compared(modifier: u32) -> ComponentMask {
 }
 
 /// Whether the attribute modifier requests that capability masks are compared bit by bit.
-fn by_bits(modifier: u32) -> bool {
+fn compares_bits(modifier: u32) -> bool {
     modifier & PortInfoRecord::CAPABILITY_MASK_MATCH != 0
 }
 
@@ -41,8 +41,8 @@ pub(super) fn candidates(
 }
 
 impl Query<PortInfoRecord> {
-    /// The record of `at`, a port of the node of `ix`; `None` if it does not match the query, or if
-    /// the PortInfo is unknown.
+    /// The record of `at`, a port of the node of `ix`; `None` if the record does not match the
+    /// query, or if the PortInfo is unknown.
     fn port(&self, ix: EndIx, at: PortRef) -> Option<PortInfoRecord> {
         let end = self.directory.end(ix);
         let mut info = self.directory.fabric.port(at).info?;
@@ -51,7 +51,7 @@ impl Query<PortInfoRecord> {
             number = vport::number(vport, at.port);
             info = vport::port_info(&info, vport, end.lid, at.port);
         }
-        if by_bits(self.modifier) && !self.has_capabilities(&info) {
+        if compares_bits(self.modifier) && !self.has_capabilities(&info) {
             return None;
         }
         info.set_local_port_num(number);
@@ -65,20 +65,20 @@ impl Query<PortInfoRecord> {
             .set_port_num(number)
             .set_options(self.options());
         *record.port_info_mut() = info;
-        self.keep(record)
+        self.if_matching(record)
     }
 
     /// The options of the query; 0 if the mask omits them.
     fn options(&self) -> u8 {
-        let given = self.mask.contains(PortInfoRecord::OPTIONS);
-        if given { self.record.options() } else { 0 }
+        let is_given = self.mask.contains(PortInfoRecord::OPTIONS);
+        if is_given { self.record.options() } else { 0 }
     }
 
     fn knows_extended_speeds(&self) -> bool {
         self.options() & PortInfoRecord::EXTENDED_SPEEDS != 0
     }
 
-    /// Whether `info` has every requested capability, possibly among others.
+    /// Whether `info` has every requested capability, possibly among other capabilities.
     fn has_capabilities(&self, info: &PortInfo) -> bool {
         let wanted = self.record.port_info();
         let first = !self.mask.contains(PortInfoRecord::CAPABILITY_MASK)
@@ -92,9 +92,9 @@ impl Query<PortInfoRecord> {
 /// Shows a link at an extended speed as QDR, for requesters that do not know extended speeds.
 /// Otherwise, the original speed fields would be empty (IBA 15.2.5.3).
 fn show_as_qdr(info: &mut PortInfo) {
-    let extended =
+    let is_extended =
         !info.link_speed_ext_active().is_empty() || !info.link_speed_ext_active2().is_empty();
-    if extended {
+    if is_extended {
         let (supported, enabled, active) = (
             info.link_speed_supported(),
             info.link_speed_enabled(),

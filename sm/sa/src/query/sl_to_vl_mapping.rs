@@ -56,7 +56,7 @@ impl Query<SlToVlMappingTableRecord> {
         Some(tables.row())
     }
 
-    /// The record of a table; `None` if it does not match the query.
+    /// The record of a table; `None` if the record does not match the query.
     fn table(
         &self,
         ix: EndIx,

@@ -20,7 +20,7 @@ pub(super) fn candidates(
     let others = (0..fabric.managers.len()).map(move |index| fabric.managers[index]);
     let own = own.into_iter().map(|_| None);
     own.chain(others.map(Some)).map(move |other| match other {
-        None => query.keep(query.own()),
+        None => query.if_matching(query.own()),
         Some((port, info)) => query.other(port, info),
     })
 }
@@ -56,6 +56,6 @@ impl Query<SmInfoRecord> {
         info.set_sm_key(0);
         let mut record = SmInfoRecord::default();
         record.set_lid(lid).set_sm_info(&info);
-        self.keep(record)
+        self.if_matching(record)
     }
 }

@@ -5,8 +5,8 @@ use rsm_mad::wire::sa::SwitchInfoRecord;
 use super::Query;
 use crate::ends::EndIx;
 
-/// The records of all switches; `None` for a port that has none, does not match, or is hidden from
-/// the requester.
+/// The records of all switches; `None` for a port that belongs to no switch, does not match, or is
+/// hidden from the requester.
 pub(super) fn candidates(
     query: Query<SwitchInfoRecord>,
 ) -> impl Iterator<Item = Option<SwitchInfoRecord>> + Send + 'static {
@@ -17,6 +17,6 @@ pub(super) fn candidates(
         record
             .set_lid(query.directory.end(ix).lid)
             .set_switch_info(node.switch.as_ref()?);
-        query.keep(record).filter(|_| query.may_see(ix))
+        query.if_matching(record).filter(|_| query.may_see(ix))
     })
 }

@@ -36,7 +36,7 @@ pub(super) fn candidates(
 }
 
 impl Query<VlArbitrationTableRecord> {
-    /// The record of a block of a port; `None` if it does not match the query.
+    /// The record of a block of a port; `None` if the record does not match the query.
     fn block(&self, ix: EndIx, port: PortNum, block: u8) -> Option<VlArbitrationTableRecord> {
         let by_port = self.is_switch(ix)
             && self
@@ -53,10 +53,10 @@ impl Query<VlArbitrationTableRecord> {
         if let Some(table) = self.planned(ix, port, block) {
             *record.table_mut() = table;
         }
-        self.keep(record)
+        self.if_matching(record)
     }
 
-    /// The planned block of a port; `None` if none is planned.
+    /// The planned block of a port; `None` if the block is not planned.
     fn planned(&self, ix: EndIx, port: PortNum, block: u8) -> Option<VlArbitration> {
         let block = VlArbitration::modifier_block(u32::from(block) << 16)?;
         let tables = self.tables_of(ix, port)?;

@@ -26,8 +26,8 @@ const ABOUT_LINK2: [CapabilityMask2; 5] = [
     CapabilityMask2::IS_LINK_SPEED_XDR_SUPPORTED,
 ];
 
-/// Number of a virtual port at its virtual node; the number of the physical port if VNodeInfo has
-/// none.
+/// Number of a virtual port at its virtual node; the number of the physical port if VNodeInfo
+/// states no number.
 pub(super) fn number(vport: &VPort, port: PortNum) -> PortNum {
     match vport.node.local_port {
         PortNum::ZERO => port,

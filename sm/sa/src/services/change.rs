@@ -78,13 +78,13 @@ impl ServiceRegistry {
             until,
         };
         let id = service.id();
-        let known = self.get(&id).filter(|known| !known.has_expired(now));
-        if let Some(known) = known {
-            if !may_change(known, &record, mask, requester) {
+        let existing = self.get(&id).filter(|existing| !existing.has_expired(now));
+        if let Some(existing) = existing {
+            if !may_change(existing, &record, mask, requester) {
                 return Err(SaStatus::REQ_DENIED);
             }
             // The port that registered the service remains its owner.
-            service.owner = known.owner;
+            service.owner = existing.owner;
         } else if !self.make_room(service.owner) {
             return Err(SaStatus::NO_RESOURCES);
         }
@@ -114,19 +114,21 @@ impl ServiceRegistry {
             gid,
             p_key,
         };
-        let known = self.get(&id(record.service_p_key())).or_else(|| {
+        let existing = self.get(&id(record.service_p_key())).or_else(|| {
             // A service registered without a P_Key has P_Key 0. The request may have another value
             // in this field, because its mask omits the field.
-            let open = !mask.contains(ServiceRecord::SERVICE_P_KEY);
-            open.then(|| self.get(&id(PKey::INVALID))).flatten()
+            let without_p_key = !mask.contains(ServiceRecord::SERVICE_P_KEY);
+            without_p_key
+                .then(|| self.get(&id(PKey::INVALID)))
+                .flatten()
         });
-        let known = known
-            .filter(|known| !known.has_expired(now) && template.matches(&known.record))
+        let existing = existing
+            .filter(|existing| !existing.has_expired(now) && template.matches(&existing.record))
             .ok_or(SaStatus::NO_RECORDS)?;
-        if !may_change(known, record, mask, requester) {
+        if !may_change(existing, record, mask, requester) {
             return Err(SaStatus::REQ_DENIED);
         }
-        let id = known.id();
+        let id = existing.id();
         let removed = self.remove(&id).ok_or(SaStatus::NO_RECORDS)?;
         Ok(removed.shown(now))
     }
@@ -154,7 +156,7 @@ fn offering_port(
         let gid = normalized_gid(directory, record.service_gid());
         record.set_service_gid(gid);
         directory
-            .by_name(gid.guid())
+            .by_guid_or_alias(gid.guid())
             .filter(|&port| acts_for_all || directory.may_see(requester.port, port))
             .ok_or(SaStatus::REQ_INVALID_GID)?
     };
@@ -168,14 +170,14 @@ fn offering_port(
 /// service, the port that registered it, a trusted requester, or a requester that shows the
 /// service's key. A service whose key is 0 has no key.
 fn may_change(
-    known: &Service,
+    existing: &Service,
     record: &ServiceRecord,
     mask: ComponentMask,
     requester: &ServiceRequester<'_>,
 ) -> bool {
     let guid = requester.guid();
-    let key = known.record.service_key();
+    let key = existing.record.service_key();
     let shows_key =
         mask.contains(ServiceRecord::SERVICE_KEY) && *key != [0; 16] && key == record.service_key();
-    requester.trust.acts_for_all() || guid == known.port || guid == known.owner || shows_key
+    requester.trust.acts_for_all() || guid == existing.port || guid == existing.owner || shows_key
 }

@@ -6,8 +6,8 @@
 //!
 //! ServiceID, ServiceGID and ServiceP_Key together identify a service; any number of services may
 //! share a ServiceName. A service stays while its lease runs, even if its port is absent, so that
-//! permanent registrations survive a reboot of the host. Only if the registry is full are services
-//! of the ports that have been absent longest removed.
+//! permanent registrations survive a reboot of the host. Services of the ports that have been
+//! absent longest are removed only if the registry is full.
 
 mod change;
 pub mod limits;
@@ -105,7 +105,7 @@ fn seconds(left: Duration) -> u32 {
 /// All registered services.
 #[derive(Debug, Default)]
 pub struct ServiceRegistry {
-    /// Services, shared with views; a change copies them while a view holds them.
+    /// Services, shared with views; a change copies the index while a view holds it.
     index: Arc<Index>,
     /// Number of services, by the port that registered them.
     owned: BTreeMap<Guid, usize>,
@@ -114,7 +114,7 @@ pub struct ServiceRegistry {
     /// Ends of the leases, each with the service.
     leases: BTreeSet<(Time, Id)>,
     /// Absent ports that offer services, each with the time at which it was first found absent.
-    away: BTreeMap<Guid, Time>,
+    absent_since: BTreeMap<Guid, Time>,
     /// Whether anything has changed since the last [`ServiceRegistry::take_unsaved`].
     unsaved: bool,
     displaced: u64,
@@ -161,9 +161,9 @@ impl ServiceRegistry {
     pub fn ports_changed(&mut self, directory: &Directory, now: Time) {
         for &guid in self.by_port.keys() {
             if directory.by_guid(guid).is_some() {
-                self.away.remove(&guid);
+                self.absent_since.remove(&guid);
             } else {
-                self.away.entry(guid).or_insert(now);
+                self.absent_since.entry(guid).or_insert(now);
             }
         }
     }
@@ -211,7 +211,7 @@ impl ServiceRegistry {
             ids.remove(id);
             if ids.is_empty() {
                 self.by_port.remove(&service.port);
-                self.away.remove(&service.port);
+                self.absent_since.remove(&service.port);
             }
         }
         if let Some(until) = service.until {
@@ -222,21 +222,21 @@ impl ServiceRegistry {
     }
 
     /// Whether the port with this GUID has registered its maximum number of services.
-    pub(crate) fn is_used_up(&self, owner: Guid) -> bool {
+    pub(crate) fn is_at_limit(&self, owner: Guid) -> bool {
         self.owned.get(&owner).copied().unwrap_or(0) >= limits::MAX_SERVICES_PER_PORT
     }
 
     /// Makes room for one more service of `owner`. If the registry is full, removes a service of
     /// the port that has been absent longest. Returns whether there is room.
     fn make_room(&mut self, owner: Guid) -> bool {
-        if self.is_used_up(owner) {
+        if self.is_at_limit(owner) {
             return false;
         }
         if self.len() < limits::MAX_SERVICES {
             return true;
         }
         let longest = self
-            .away
+            .absent_since
             .iter()
             .min_by_key(|&(&guid, &since)| (since, guid));
         let removable = longest

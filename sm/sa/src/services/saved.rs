@@ -26,9 +26,9 @@ impl ServiceRegistry {
     /// Restores saved services at the start of the daemon. Every port counts as absent until
     /// [`ServiceRegistry::ports_changed`] finds it.
     ///
-    /// Services that are invalid, contradict earlier ones or exceed the limits are skipped, because
-    /// bytes on a disk deserve no more trust than a request. Services whose lease has ended in the
-    /// meantime are dropped. Returns the number of skipped services.
+    /// Services that are invalid, contradict earlier services or exceed the limits are skipped,
+    /// because bytes on a disk deserve no more trust than a request. Services whose lease has ended
+    /// in the meantime are dropped. Returns the number of skipped services.
     pub fn restore(&mut self, saved: impl IntoIterator<Item = SavedService>, now: Time) -> usize {
         let mut skipped = 0;
         for saved in saved {
@@ -49,7 +49,7 @@ impl ServiceRegistry {
             if !is_valid {
                 skipped += 1;
             } else if !service.has_expired(now) {
-                self.away.insert(service.port, now);
+                self.absent_since.insert(service.port, now);
                 self.insert(service);
             }
         }
@@ -120,7 +120,7 @@ mod tests {
             owner: Guid(ports),
             until: None,
         });
-        registry.away.clear();
+        registry.absent_since.clear();
         assert!(!registry.make_room(Guid(ports + 1)));
     }
 }

@@ -122,7 +122,7 @@ pub(crate) struct ServiceQuery {
     service: Option<u64>,
     /// ServiceName that candidates must have; `None` for any ServiceName.
     name: Option<Name>,
-    /// Where the next step begins.
+    /// Position at which the next step begins.
     after: Bound<Id>,
 }
 
@@ -158,19 +158,20 @@ impl ServiceQuery {
         })
     }
 
-    /// The record of a service; `None` if it does not match, if the requester may not see it, or if
-    /// its lease has ended.
+    /// The record of a service; `None` if the service does not match, if the requester may not see
+    /// it, or if its lease has ended.
     fn shown(&self, service: &Service) -> Option<ServiceRecord> {
         if service.has_expired(self.now) || !self.access.allows(service) {
             return None;
         }
         let mut record = service.shown(self.now);
-        // A requester that knows the key may search for it; an untrusted requester never learns it.
-        let found = self.template.matches(&record);
+        // A requester that knows the key may search for it; an untrusted requester never learns the
+        // key.
+        let is_match = self.template.matches(&record);
         if !self.access.trust.is_trusted() {
             record.set_service_key([0; 16]);
         }
-        found.then_some(record)
+        is_match.then_some(record)
     }
 }
 

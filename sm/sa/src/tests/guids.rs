@@ -202,11 +202,14 @@ fn alias_guid_in_a_group_cannot_be_released_and_ends_with_its_port() {
     assign(&mut world, host, &[(1, FIRST)]).unwrap();
     world.take_away(host);
     world.sa.handle_deadline(Time::ZERO);
-    assert!(!world.sa.guids().names().is_empty(), "it may come back");
+    assert!(
+        !world.sa.guids().alias_index().is_empty(),
+        "it may come back"
+    );
     world
         .sa
         .handle_deadline(Time::ZERO + Duration::from_secs(10));
-    assert!(world.sa.guids().names().is_empty());
+    assert!(world.sa.guids().alias_index().is_empty());
     assert_eq!(
         *world.sa.poll_guids(Time::MAX).unwrap(),
         AliasGuids::default()
@@ -268,7 +271,7 @@ fn saved_alias_guids_are_restored_unless_invalid() {
         ..SavedSaState::default()
     };
     assert_eq!(sa.restore(saved_state, Time::ZERO), 5);
-    let names = sa.guids().names();
+    let names = sa.guids().alias_index();
     assert_eq!(names.owner(Guid(11)), Some(Guid(1)));
     assert_eq!(names.owner(Guid(14)), Some(Guid(2)));
     assert_eq!(names.owner(Guid(13)), None);

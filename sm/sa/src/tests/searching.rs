@@ -20,10 +20,10 @@ fn search<R: Record>(world: &mut World, mask: ComponentMask, record: &R) -> (Sta
     while answer.is_open() {
         assert!(answer.datagram().is_none());
         assert_eq!(counted(world), before);
-        world.sa.go_on(&mut answer);
+        world.sa.continue_search(&mut answer);
         turns += 1;
     }
-    assert!(world.sa.go_on(&mut answer) && answer.datagram().is_some());
+    assert!(world.sa.continue_search(&mut answer) && answer.datagram().is_some());
     if turns > 0 {
         assert_eq!(counted(world), before + 1);
     }

@@ -155,7 +155,7 @@ fn ask<R: Record>(
     let bytes = mad.as_bytes();
     let answer = world.sa.handle(SaRequest { bytes, requester }, world.now);
     let mut answer = answer?;
-    while !world.sa.go_on(&mut answer) {}
+    while !world.sa.continue_search(&mut answer) {}
     Some(records::<R>(answer).map(|_| ()))
 }
 
@@ -482,7 +482,9 @@ fn first_256_ports_have_findings_of_their_own_and_one_finding_counts_the_others(
     let mut world = World::new("pgft:2;17,16;1,2;1,1");
     let hosts = world.hosts();
     for &host in &hosts[1..] {
-        world.sa.note_share(host, Offence::Requests, 1, world.now);
+        world
+            .sa
+            .record_excess(host, Offence::Requests, 1, world.now);
     }
     let found = findings(&mut world);
     assert!(found.iter().all(|one| one.kind == FindingKind::SaShare));
@@ -500,7 +502,7 @@ fn first_256_ports_have_findings_of_their_own_and_one_finding_counts_the_others(
     // A port without a finding of its own does not displace another port, however often it offends.
     world
         .sa
-        .note_share(hosts[hosts.len() - 1], Offence::Requests, 1000, world.now);
+        .record_excess(hosts[hosts.len() - 1], Offence::Requests, 1000, world.now);
     world.now += Duration::from_secs(2);
     let later = findings(&mut world);
     assert_eq!(later[..256], found[..256]);
@@ -511,12 +513,14 @@ fn offences_of_ports_beyond_2048_are_counted_together() {
     let mut world = World::new("pgft:2;46,46;1,2;1,1");
     let hosts = world.hosts();
     for &host in &hosts[1..=2048] {
-        world.sa.note_share(host, Offence::Services, 1, world.now);
+        world
+            .sa
+            .record_excess(host, Offence::Services, 1, world.now);
     }
     for (&host, groups) in hosts[2049..].iter().zip([3, 4]) {
         world
             .sa
-            .note_share(host, Offence::Groups, groups, world.now);
+            .record_excess(host, Offence::Groups, groups, world.now);
     }
     let texts: Vec<String> = findings(&mut world)
         .into_iter()
@@ -653,7 +657,8 @@ fn ip_over_infiniband_group_cannot_be_created_from_another_partition() {
 #[test]
 fn mode_decides_whether_an_alias_guid_of_another_partition_is_assigned_counted_or_refused() {
     assert_eq!(ALIAS, Guid(0x1111));
-    let holds = |world: &World, port: Guid| world.sa.guids().names().owner(ALIAS) == Some(port);
+    let holds =
+        |world: &World, port: Guid| world.sa.guids().alias_index().owner(ALIAS) == Some(port);
     for (mode, obeyed) in [
         (TrustMode::Off, DONE),
         (TrustMode::Report, DONE),
@@ -685,7 +690,7 @@ fn alias_guid_chosen_by_the_sa_belongs_to_no_partition() {
         ask(&mut world, (OTHER, None), Method::SET, (mask, &record)),
         DONE
     );
-    let names = world.sa.guids().names();
+    let names = world.sa.guids().alias_index();
     assert_eq!(names.owner(Guid(0x0252_534D_0000_0001)), None);
     assert_eq!(names.owner(Guid(0x0252_534D_0000_0002)), Some(OTHER));
 }

@@ -218,7 +218,7 @@ impl World {
         let mut answer = self
             .handle(mad.as_bytes())
             .expect("every request is answered");
-        while !self.sa.go_on(&mut answer) {}
+        while !self.sa.continue_search(&mut answer) {}
         assert_eq!(answer.header().mad().tid(), Tid(77));
         assert!(answer.header().mad().method().is_response());
         records(answer)

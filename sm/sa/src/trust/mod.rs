@@ -89,8 +89,8 @@ impl Trust {
 }
 
 impl TrustRules {
-    /// The treatment of requests about a port: the strictest one that its partitions have of their
-    /// own, or [`TrustRules::mode`] if they have none.
+    /// The treatment of requests about a port: the strictest treatment that any of its partitions
+    /// states, or [`TrustRules::mode`] if no partition states one.
     pub(crate) fn of_port(&self, directory: &Directory, port: EndIx) -> TrustMode {
         let protections = &directory.plan.policy.partitions.protections;
         let keys = directory.p_keys(port).iter();
@@ -100,7 +100,7 @@ impl TrustRules {
 }
 
 /// Whether a request from `requester` shows a GID in its global route header that another port or
-/// no port has. Always `false` for a router, which forwards requests from other subnets.
+/// no port has. Always false for a router, which forwards requests from other subnets.
 pub(crate) fn shows_foreign_gid(
     directory: &Directory,
     requester: EndIx,
@@ -116,7 +116,7 @@ pub(crate) fn shows_foreign_gid(
 }
 
 /// The offence of a request to change a record of a port for which the requester may not act, and
-/// that port; `None` if the requester may act for it, or if the request names no port of the
+/// that port. `None` if the requester may act for the port, or if the request names no port of the
 /// subnet.
 pub(crate) fn offence(
     directory: &Directory,
@@ -136,7 +136,8 @@ pub(crate) fn offence(
         ServiceRecord::ID => {
             let gid = ServiceRecord::from_prefix(data)?.service_gid();
             // A service of a multicast group belongs to no port.
-            let subject = (!gid.is_multicast()).then(|| directory.by_name(gid.guid()))??;
+            let subject =
+                (!gid.is_multicast()).then(|| directory.by_guid_or_alias(gid.guid()))??;
             (subject, Offence::Service)
         }
         GuidInfoRecord::ID => {

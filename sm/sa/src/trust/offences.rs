@@ -19,13 +19,13 @@ use crate::pace::Pace;
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
 /// Maximum number of ports with separate counts: the ports of a large partition, for which some
-/// hundred kilobytes are needed. Requests of further ports are counted together.
+/// hundred kilobytes are needed. Requests of all other ports are counted together.
 const MAX_PORTS: usize = 2048;
 
 /// Maximum number of ports with separate findings of one kind, in the order of their first offence.
 /// If more ports offend, the cause is a program that the site runs everywhere. One finding counts
 /// all other ports, including ports that have vanished.
-const MAX_NAMED: usize = 256;
+const MAX_FINDINGS_PER_KIND: usize = 256;
 
 /// A kind of request that violates trust rules, or exceeds a port's share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -54,7 +54,7 @@ pub enum Offence {
     Subscriptions,
     /// More tables at once, or more bytes of tables, than a port may get.
     Tables,
-    /// More requests per second than a port may send while others wait.
+    /// More requests per second than a port may send while other ports wait.
     Requests,
 }
 
@@ -107,17 +107,17 @@ impl Offender {
         self.counts.iter().sum()
     }
 
-    /// Number of the port's requests against trust rules, and how many of them were refused.
-    fn treated(&self) -> Treated {
+    /// Number of the port's requests against trust rules, and the number of refused ones.
+    fn violations(&self) -> Violations {
         let counts = Offence::OF_TRUST.map(|(offence, _)| self.counts[offence as usize]);
-        Treated {
+        Violations {
             all: counts.iter().sum(),
             refused: self.refused,
         }
     }
 
     /// The counts of `offences`, in words; `None` if all are zero.
-    fn described(&self, offences: &[(Offence, &str)]) -> Option<String> {
+    fn counts_in_words(&self, offences: &[(Offence, &str)]) -> Option<String> {
         let counts = offences.iter().filter_map(|&(offence, name)| {
             let count = self.counts[offence as usize];
             (count > 0).then(|| format!("{count} {name}"))
@@ -129,18 +129,18 @@ impl Offender {
 
 /// Numbers of requests against trust rules.
 #[derive(Clone, Copy, Default, Debug)]
-struct Treated {
+struct Violations {
     all: u64,
     /// Number of requests that the SA refused.
     refused: u64,
 }
 
-impl Treated {
+impl Violations {
     /// The effect on other ports, and what the operator should do.
     fn in_words(self) -> String {
-        let Treated { all, refused } = self;
+        let Violations { all, refused } = self;
         let obeyed = "ports get or lose groups, services or GUIDs that their hosts did not ask for";
-        let manager = "managers of others belong in `sa.trust_proxies`";
+        let manager = "ports that manage other ports belong in `sa.trust_proxies`";
         let enforce = "set `sa.trust_mode = \"enforce\"`, or `trust=enforce` for the partition";
         match refused {
             0 => format!(
@@ -150,7 +150,7 @@ impl Treated {
                 "the SA refuses them, and nothing of other ports changes; see what runs on these hosts; {manager}"
             ),
             _ => format!(
-                "the SA refused {refused} of them and obeyed the others, by which {obeyed}; see what runs on these \
+                "the SA refused {refused} of them and obeyed the others, so that {obeyed}; see what runs on these \
                  hosts; {manager}; {enforce}"
             ),
         }
@@ -161,42 +161,48 @@ impl Treated {
 #[derive(Default, Debug)]
 pub(crate) struct Offences {
     ports: BTreeMap<Guid, Offender>,
-    /// The offences of ports beyond [`MAX_PORTS`], as those of one offender.
-    beyond: Option<Offender>,
+    /// The offences of all ports beyond [`MAX_PORTS`], counted as one offender.
+    overflow: Option<Offender>,
     /// Number of ports that have offended so far, including ports that have vanished.
-    seen: u64,
+    offender_count: u64,
     /// Limits how often the findings are listed.
     pace: Pace,
 }
 
 impl Offences {
     /// Counts `requests` of this kind that the port with this GUID made beyond its share.
-    pub(crate) fn note(&mut self, port: Guid, offence: Offence, requests: u64, now: Time) {
+    pub(crate) fn record_excess(&mut self, port: Guid, offence: Offence, requests: u64, now: Time) {
         self.count(port, (offence, requests), 0, now);
     }
 
     /// Counts a request of this kind that the port with this GUID made against trust rules.
-    pub(crate) fn note_trust(&mut self, port: Guid, offence: Offence, is_refused: bool, now: Time) {
+    pub(crate) fn record_violation(
+        &mut self,
+        port: Guid,
+        offence: Offence,
+        is_refused: bool,
+        now: Time,
+    ) {
         self.count(port, (offence, 1), u64::from(is_refused), now);
     }
 
     /// Counts requests of one kind, `refused` of which count as refused for lack of trust.
     fn count(&mut self, port: Guid, (offence, requests): (Offence, u64), refused: u64, now: Time) {
-        let is_beyond = self.ports.len() >= MAX_PORTS && !self.ports.contains_key(&port);
-        let seen = &mut self.seen;
-        let fresh = || {
-            *seen += 1;
+        let is_overflow = self.ports.len() >= MAX_PORTS && !self.ports.contains_key(&port);
+        let offender_count = &mut self.offender_count;
+        let new_offender = || {
+            *offender_count += 1;
             Offender {
-                order: *seen,
+                order: *offender_count,
                 counts: [0; Offence::COUNT],
                 refused: 0,
                 listed: 0,
                 until: now,
             }
         };
-        let offender = match is_beyond {
-            true => self.beyond.get_or_insert_with(fresh),
-            false => self.ports.entry(port).or_insert_with(fresh),
+        let offender = match is_overflow {
+            true => self.overflow.get_or_insert_with(new_offender),
+            false => self.ports.entry(port).or_insert_with(new_offender),
         };
         let count = &mut offender.counts[offence as usize];
         let is_first = *count == 0;
@@ -204,34 +210,34 @@ impl Offences {
         offender.refused = offender.refused.saturating_add(refused);
         offender.until = now + KEPT_FOR;
         self.pace
-            .note(is_first || offender.sum() >= offender.listed.saturating_mul(2));
+            .record_change(is_first || offender.sum() >= offender.listed.saturating_mul(2));
     }
 
     /// Forgets the ports whose last offence is [`KEPT_FOR`] ago.
     pub(crate) fn handle_deadline(&mut self, now: Time) {
         let before = self.ports.len();
         self.ports.retain(|_, offender| offender.until > now);
-        let ended = self.beyond.take_if(|offender| offender.until <= now);
+        let ended = self.overflow.take_if(|offender| offender.until <= now);
         self.pace
-            .note(self.ports.len() != before || ended.is_some());
+            .record_change(self.ports.len() != before || ended.is_some());
     }
 
     /// Forgets all ports.
     pub(crate) fn clear(&mut self) {
-        self.pace.note(!self.ports.is_empty());
+        self.pace.record_change(!self.ports.is_empty());
         self.ports.clear();
-        self.beyond = None;
+        self.overflow = None;
     }
 
     /// Time of the next [`Offences::handle_deadline`] or [`Offences::poll`].
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        let all = self.ports.values().chain(&self.beyond);
+        let all = self.ports.values().chain(&self.overflow);
         let ends = all.map(|offender| offender.until).min();
         [self.pace.deadline(), ends].into_iter().flatten().min()
     }
 
-    /// The findings; `None` if they cannot differ from those of the last call. Empty if there is no
-    /// directory.
+    /// The findings; an empty list if there is no directory. `None` if the findings cannot differ
+    /// from those of the last call.
     pub(crate) fn poll(
         &mut self,
         directory: Option<&Directory>,
@@ -240,40 +246,40 @@ impl Offences {
         if !self.pace.is_due(now) {
             return None;
         }
-        for offender in self.ports.values_mut().chain(&mut self.beyond) {
+        for offender in self.ports.values_mut().chain(&mut self.overflow) {
             offender.listed = offender.sum();
         }
         let Some(directory) = directory else {
             return Some(Vec::new());
         };
-        let of_trust = self.findings(directory, FindingKind::SaTrust, &Offence::OF_TRUST, |named, treated| {
+        let of_trust = self.findings(directory, FindingKind::SaTrust, &Offence::OF_TRUST, |named, violations| {
             format!(
                 "{named}: these requests to the SA are in the name of other ports, or for names of other \
                  partitions; {}",
-                treated.in_words()
+                violations.in_words()
             )
         });
         let of_share = self.findings(directory, FindingKind::SaShare, &Offence::OF_SHARE, |named, _| {
             format!(
-                "{named}: the SA refused these requests, beyond the share of one port; other hosts are \
-                 served as before, and programs on these miss what was refused; see what runs there"
+                "{named}: the SA refused these requests, which exceed the share of one port; other hosts are \
+                 served as before, but programs on these hosts lack what was refused; see what runs there"
             )
         });
         Some([of_trust, of_share].concat())
     }
 
-    /// The findings of `kind` about the ports with `offences`. `worded` makes the text from the
+    /// The findings of `kind` about the ports with `offences`. `text_of` makes the text from the
     /// name of the port with the counts in words, and from its requests against trust rules.
     fn findings(
         &self,
         directory: &Directory,
         kind: FindingKind,
         offences: &[(Offence, &str)],
-        worded: impl Fn(String, Treated) -> String,
+        text_of: impl Fn(String, Violations) -> String,
     ) -> Vec<Finding> {
         let ports = self.ports.iter();
         let all = ports.filter_map(|(&port, offender)| {
-            Some((offender.order, port, offender.described(offences)?))
+            Some((offender.order, port, offender.counts_in_words(offences)?))
         });
         let mut all: Vec<(u64, Guid, String)> = all.collect();
         all.sort_unstable();
@@ -281,30 +287,33 @@ impl Offences {
             let end = directory.end(directory.by_guid(*port)?);
             let subject = Subject::Port(directory.fabric.key(end.at));
             let named = format!("{}: {counts}", port_name(directory, end));
-            let text = worded(named, self.ports.get(port)?.treated());
+            let text = text_of(named, self.ports.get(port)?.violations());
             Some((*port, Finding::new(kind, subject, Severity::Warning, text)))
         });
-        let (with_own, mut findings): (BTreeSet<Guid>, Vec<Finding>) =
-            named.take(MAX_NAMED).unzip();
+        let (with_findings, mut findings): (BTreeSet<Guid>, Vec<Finding>) =
+            named.take(MAX_FINDINGS_PER_KIND).unzip();
         let more = all.len() - findings.len();
         if more > 0 {
             let ports = if more == 1 { "port" } else { "ports" };
-            let rest = all.iter().filter(|(_, port, _)| !with_own.contains(port));
-            let rest = rest.filter_map(|(_, port, _)| Some(self.ports.get(port)?.treated()));
-            let treated = rest.fold(Treated::default(), |sum, one| Treated {
+            let unnamed = all
+                .iter()
+                .filter(|(_, port, _)| !with_findings.contains(port));
+            let unnamed =
+                unnamed.filter_map(|(_, port, _)| Some(self.ports.get(port)?.violations()));
+            let violations = unnamed.fold(Violations::default(), |sum, one| Violations {
                 all: sum.all + one.all,
                 refused: sum.refused + one.refused,
             });
-            let text = worded(format!("{more} more {ports}"), treated);
+            let text = text_of(format!("{more} more {ports}"), violations);
             let subject = Subject::Subnet;
             findings.push(Finding::new(kind, subject, Severity::Warning, text));
         }
-        let beyond = self.beyond.iter();
-        findings.extend(beyond.filter_map(|offender| {
-            let counts = offender.described(offences)?;
+        let overflow = self.overflow.iter();
+        findings.extend(overflow.filter_map(|offender| {
+            let counts = offender.counts_in_words(offences)?;
             let named =
-                format!("all ports beyond {MAX_PORTS} that are counted one by one: {counts}");
-            let text = worded(named, offender.treated());
+                format!("all other ports, after {MAX_PORTS} ports with their own counts: {counts}");
+            let text = text_of(named, offender.violations());
             Some(Finding::new(kind, Subject::Subnet, Severity::Warning, text))
         }));
         findings

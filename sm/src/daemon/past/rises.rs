@@ -7,7 +7,7 @@ use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_model::fabric::Fabric;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_monitor::correction::{CorrectionTrend, Hour, LASTS, WINDOW};
+use rsm_monitor::correction::{CorrectionTrend, HOLD_TIME, Hour, WINDOW};
 use rsm_monitor::counters::CountersSnapshot;
 use rsm_past::{CorrectedStep, PastReader, Span};
 use rsm_store::StoreError;
@@ -124,7 +124,7 @@ impl Rises {
             ..
         } = watched;
         let Some(rise) = CorrectionTrend::of(&hours, mendable_per_s, now_unix_ms, is_full) else {
-            let lasts_ms = LASTS.as_millis() as u64;
+            let lasts_ms = HOLD_TIME.as_millis() as u64;
             let down = hours.iter().rfind(|hour| hour.went_down);
             let down_unix_ms = down.map_or(0, |hour| hour.start_unix_ms + EVERY_MS);
             if let Some(reported) = self.reported.get(&port)

@@ -293,7 +293,7 @@ impl Acknowledged {
                 groups::rows(&sa.multicast().view(), *mgid, *member)
             }
             Touched::Service(id) => services::row(&sa.services().view(), id, &self.clock),
-            Touched::AliasGuids(port) => guids::rows(sa.guids().names().aliases(), *port),
+            Touched::AliasGuids(port) => guids::rows(sa.guids().alias_index().aliases(), *port),
             Touched::Subscriptions(port) => subscriptions::rows(&sa.events().view(), *port),
         }
     }

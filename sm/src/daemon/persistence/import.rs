@@ -90,7 +90,7 @@ fn register(persisted: &Persisted, saved: SavedSaState, changes: &mut ChangeSet)
     services::changes(persisted, &offered.view(), &clock, changes);
     let mut aliases = AliasRegistry::default();
     left_out += aliases.restore(&saved.guids, never);
-    guids::changes(persisted, aliases.names().aliases(), changes);
+    guids::changes(persisted, aliases.alias_index().aliases(), changes);
     let mut events = Events::default();
     left_out += events.restore(saved.subscriptions, never);
     subscriptions::changes(persisted, &events.view(), changes);

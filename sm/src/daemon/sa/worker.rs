@@ -116,7 +116,7 @@ impl Worker {
             self.messenger.handle_deadline(now);
             self.deliver(now, now);
             self.release(now, now);
-            if let Some((answer, at)) = self.searches.go_on(&mut self.sa) {
+            if let Some((answer, at)) = self.searches.continue_search(&mut self.sa) {
                 self.send(answer, at, now);
             }
             self.pass_on_changes(now);
@@ -304,7 +304,7 @@ impl Worker {
             Call::Arrival(arrival) => arrival,
             Call::Notice(notice) => return self.sa.notice(&notice, now),
             Call::Refused(lid, refused) => {
-                return self.sa.note_share(lid, Offence::Requests, refused, now);
+                return self.sa.record_excess(lid, Offence::Requests, refused, now);
             }
             Call::Wake => return,
         };
@@ -342,8 +342,8 @@ impl Worker {
         if !answer.is_open() {
             return self.hold(answer, at, now);
         }
-        match self.searches.take(answer, at) {
-            SearchAdmission::InTurn | SearchAdmission::Again => {}
+        match self.searches.admit(answer, at) {
+            SearchAdmission::Queued | SearchAdmission::Repeated => {}
             SearchAdmission::Refused(answer) => {
                 self.statistics.busy();
                 self.refuse(Some(*answer.header()), answer.remote, Status::BUSY, now);
@@ -398,7 +398,7 @@ impl Worker {
             Err(NotSent::Refused(Refused::UnderWay)) => {}
             Err(NotSent::Refused(refused)) => {
                 if refused == Refused::ClientFull {
-                    self.sa.note_share(remote.lid, Offence::Tables, 1, now);
+                    self.sa.record_excess(remote.lid, Offence::Tables, 1, now);
                 }
                 self.statistics.busy();
                 self.refuse(Some(header), remote, Status::BUSY, now);

@@ -53,12 +53,12 @@ pub(super) fn between(
                 .collect(),
             String::new(),
         ),
-        Err(NoPath::NoWay(lid)) => {
+        Err(NoPath::NotReached(lid)) => {
             let ends = match published.index().port_of_lid(lid) {
                 Some(holder) if holder == source_port => (destination_port, source_port),
                 _ => (source_port, destination_port),
             };
-            let reason = NoPath::NoWay(lid).to_string();
+            let reason = NoPath::NotReached(lid).to_string();
             let dropped = dropped(published, ends.0, ends.1, lid);
             let dropped = dropped.map_or_else(String::new, |dropped| format!(": {dropped}"));
             (Vec::new(), reason + &dropped)

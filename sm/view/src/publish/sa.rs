@@ -98,7 +98,7 @@ impl SaQueries for PublishedSa {
         port: Option<PortId>,
     ) -> BoxFuture<'_, Result<Page<Keyed<AliasGuidKey, v1::AliasGuid>>, SaError>> {
         Box::pin(async move {
-            let names = self.state_source.holdings().await?.names;
+            let names = self.state_source.holdings().await?.alias_guids;
             let published = self.view.published();
             Ok(aliases::aliases(&published, &names, after, limit, port))
         })

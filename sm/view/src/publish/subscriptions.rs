@@ -21,7 +21,7 @@ pub(super) fn subscriptions(
     });
     let owner = port.map(|port| published.guid_of(port));
     let wanted = view
-        .behind(after)
+        .after(after)
         .filter(|(id, _)| owner.is_none_or(|owner| owner == Some(id.port)));
     let shown = wanted.map(|(id, subscription)| shown(published, id, subscription));
     page(published, shown, limit)

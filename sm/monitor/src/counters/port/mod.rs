@@ -59,9 +59,9 @@ const HOUR_S: f64 = 3600.0;
 
 /// A set of counters: one bit for each, in the order of [`Counter::ALL`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct Mask(u32);
+pub(super) struct CounterMask(u32);
 
-impl Mask {
+impl CounterMask {
     /// Whether the set contains this counter.
     pub(super) fn has(self, counter: Counter) -> bool {
         self.0 >> (counter as u32) & 1 != 0
@@ -78,9 +78,9 @@ impl Mask {
     }
 }
 
-impl FromIterator<Counter> for Mask {
-    fn from_iter<I: IntoIterator<Item = Counter>>(counters: I) -> Mask {
-        let mut mask = Mask::default();
+impl FromIterator<Counter> for CounterMask {
+    fn from_iter<I: IntoIterator<Item = Counter>>(counters: I) -> CounterMask {
+        let mut mask = CounterMask::default();
         counters.into_iter().for_each(|one| mask.set(one, true));
         mask
     }
@@ -91,9 +91,9 @@ impl FromIterator<Counter> for Mask {
 pub(super) struct Sample {
     pub(super) values: CounterSet,
     /// Counters that the device has and the answers show.
-    pub(super) present: Mask,
+    pub(super) present: CounterMask,
     /// Counters that stay at, or wrap from, the highest value in PortCounters.
-    pub(super) narrow: Mask,
+    pub(super) narrow: CounterMask,
 }
 
 impl Sample {
@@ -103,8 +103,8 @@ impl Sample {
     }
 }
 
-/// Behaviour of a device's narrow counters at their highest value. IBA 16.1.3.5 requires them to
-/// stay there; some wrap.
+/// Behaviour of a device's narrow counters at their highest value. IBA 16.1.3.5 requires counters
+/// to stay at that value; counters of some devices wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum NarrowEnd {
     /// No reading has shown the behaviour so far.
@@ -166,7 +166,7 @@ impl ErrorRates {
         counters.map(|&counter| self.per_hour(counter)).sum()
     }
 
-    /// Errors of one counter per hour, if all of them were counted within `span`; zero for an empty
+    /// Errors of one counter per hour, if all errors were counted within `span`; zero for an empty
     /// span.
     fn rate_over(&self, counter: Counter, span: Duration) -> f64 {
         let index = error_index(counter).filter(|_| !span.is_zero());
@@ -191,46 +191,47 @@ impl RecentErrors {
     }
 }
 
-/// The counters of a port as last read: 144 bytes, and some 400 more once the port has counted an
-/// error.
+/// The counters of a port as last read: 144 bytes, and some 400 bytes more once the port has
+/// counted an error.
 ///
 /// A total begins with the hardware's value at the first reading. It grows by everything counted
 /// since, even if the hardware's counter is reset or wraps.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PortReading {
-    /// Time of the last reading; [`Time::MAX`] before the first one.
+    /// Time of the last reading; [`Time::MAX`] before the first reading.
     at: Time,
     /// Totals of the traffic counters, in the order of [`TRAFFIC`].
     totals: [u64; TRAFFIC.len()],
     rates: Option<Rates>,
     /// Bytes per second that the link carries in one direction; zero if its rate is unknown.
     link_bytes: f32,
-    /// Symbols per second that error correction can mend; zero if not known, or the link has none.
+    /// Symbols per second that error correction can correct; zero if not known, or the link has no
+    /// error correction.
     mendable_per_s: f32,
     corrected: Option<Box<Corrected>>,
     /// Counters that were in any reading so far.
-    present: Mask,
+    present: CounterMask,
     /// Counters at their highest value, which count no more until another program resets them.
-    full: Mask,
+    full: CounterMask,
     /// Whether the last reading showed a reset.
     reset: bool,
-    rest: Option<Box<Rest>>,
+    error_state: Option<Box<ErrorState>>,
 }
 
 /// The part of a reading that most ports do not need.
 #[derive(Clone, PartialEq, Default, Debug)]
-struct Rest {
-    /// Totals of the error counters, by index among them.
+struct ErrorState {
+    /// Totals of the error counters, by index among the error counters.
     errors: [u64; ERRORS],
     /// Total minus the hardware's value of each counter, in the order of [`Counter::ALL`]. `None`
-    /// if all are equal.
+    /// if each total equals the hardware's value.
     offsets: Option<Box<[u64; Counter::ALL.len()]>>,
     window: Window,
     causes: Option<Box<Causes>>,
 }
 
-/// Errors since two points in time. Both are the start of the count at first; once [`WINDOW`] has
-/// passed, they are at least [`WINDOW`] apart.
+/// Errors since two points in time. At first, both points are the start of the count; once
+/// [`WINDOW`] has passed, the points are at least [`WINDOW`] apart.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 struct Window {
     early: Time,
@@ -305,7 +306,7 @@ fn error_index(counter: Counter) -> Option<usize> {
 
 /// Results of one reading, in addition to the totals.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Taken {
+pub(super) struct ReadingResult {
     /// Whether a counter was lower than before, and did not wrap.
     pub(super) reset: bool,
     /// Behaviour of narrow counters; `None` if this reading does not show it.
@@ -327,10 +328,10 @@ impl Default for PortReading {
             link_bytes: 0.0,
             mendable_per_s: 0.0,
             corrected: None,
-            present: Mask::default(),
-            full: Mask::default(),
+            present: CounterMask::default(),
+            full: CounterMask::default(),
             reset: false,
-            rest: None,
+            error_state: None,
         }
     }
 }
@@ -359,7 +360,7 @@ impl PortReading {
     }
 
     /// Traffic between the last two readings. `None` before the second reading, if a counter was
-    /// reset or is new since the first of them, or if 32-bit data counters are at their highest
+    /// reset or appeared between these readings, or if 32-bit data counters are at their highest
     /// value or may have wrapped more than once.
     pub fn rates(&self) -> Option<Rates> {
         self.rates
@@ -370,8 +371,8 @@ impl PortReading {
         (self.link_bytes > 0.0).then_some(self.link_bytes)
     }
 
-    /// Traffic in the busier direction of the link, as a share of the link's rate; `None` if either
-    /// is unknown.
+    /// Traffic in the busier direction of the link, as a share of the link's rate; `None` if
+    /// traffic or rate is unknown.
     pub fn use_share(&self) -> Option<f32> {
         let rates = self.rates?;
         Some(rates.xmit_bytes.max(rates.rcv_bytes) / self.link_bytes_per_s()?)
@@ -379,14 +380,14 @@ impl PortReading {
 
     /// Rates of errors; `None` if no error was counted since the first reading.
     pub fn errors(&self) -> Option<ErrorRates> {
-        let rest = self.rest.as_ref()?;
-        Some(rest.window.rates(self.at))
+        let error_state = self.error_state.as_ref()?;
+        Some(error_state.window.rates(self.at))
     }
 
     /// Errors counted since `since`, or since the nearest earlier time for which they are known, at
     /// most ten to twenty minutes ago. `None` if no error was counted since the first reading.
     pub fn errors_since(&self, since: Time) -> Option<RecentErrors> {
-        let window = &self.rest.as_ref()?.window;
+        let window = &self.error_state.as_ref()?.window;
         let is_late = window.late >= since && window.since_late != [0; ERRORS];
         let (from, counts) = match is_late {
             true => (window.late, window.since_late),
@@ -403,7 +404,7 @@ impl PortReading {
 
     /// The causes of received errors and of discards; `None` if they were not read.
     pub fn causes(&self) -> Option<&Causes> {
-        self.rest.as_ref()?.causes.as_deref()
+        self.error_state.as_ref()?.causes.as_deref()
     }
 
     /// Whether a counter is at its highest value and counts no further until another program resets
@@ -422,34 +423,40 @@ impl PortReading {
     fn sum(&self, counter: Counter) -> u64 {
         match (traffic_index(counter), error_index(counter)) {
             (Some(index), _) => self.totals[index],
-            (_, Some(index)) => self.rest.as_ref().map_or(0, |rest| rest.errors[index]),
+            (_, Some(index)) => self
+                .error_state
+                .as_ref()
+                .map_or(0, |error_state| error_state.errors[index]),
             (None, None) => 0,
         }
     }
 
     /// The total of a counter minus the hardware's value.
     fn offset(&self, counter: Counter) -> u64 {
-        let offsets = self.rest.as_ref().and_then(|rest| rest.offsets.as_ref());
+        let offsets = self
+            .error_state
+            .as_ref()
+            .and_then(|error_state| error_state.offsets.as_ref());
         offsets.map_or(0, |offsets| offsets[counter as usize])
     }
 
-    /// The rest, which is created if there is none.
-    fn rest(&mut self) -> &mut Rest {
+    /// The error state, which is created if it does not exist.
+    fn error_state(&mut self) -> &mut ErrorState {
         let at = self.at;
-        self.rest.get_or_insert_with(|| {
-            Box::new(Rest {
+        self.error_state.get_or_insert_with(|| {
+            Box::new(ErrorState {
                 window: Window::new(at),
-                ..Rest::default()
+                ..ErrorState::default()
             })
         })
     }
 
     /// Sets the total that belongs to the hardware's value `raw`.
-    fn put(&mut self, counter: Counter, total: u64, raw: u64) {
+    fn set_total(&mut self, counter: Counter, total: u64, raw: u64) {
         let offset = total.wrapping_sub(raw);
         if offset != self.offset(counter) {
             let all = self
-                .rest()
+                .error_state()
                 .offsets
                 .get_or_insert_with(|| Box::new([0; Counter::ALL.len()]));
             all[counter as usize] = offset;
@@ -459,12 +466,12 @@ impl PortReading {
         } else if let Some(index) = error_index(counter)
             && total != self.sum(counter)
         {
-            self.rest().errors[index] = total;
+            self.error_state().errors[index] = total;
         }
     }
 
     /// Sets the rate of the link in bytes per second, and the symbols per second that its error
-    /// correction can mend; zero if they are not known.
+    /// correction can correct; zero if unknown.
     pub(super) fn set_link(&mut self, bytes_per_s: f32, mendable_per_s: f32) {
         (self.link_bytes, self.mendable_per_s) = (bytes_per_s, mendable_per_s);
     }
@@ -476,40 +483,40 @@ impl PortReading {
     }
 
     /// Adds a reading of the counters of error correction.
-    pub(super) fn take_corrections(&mut self, counters: Corrections, now: Time) {
+    pub(super) fn record_corrections(&mut self, counters: Corrections, now: Time) {
         let before = self.corrected.as_deref();
-        let corrected = Corrected::next(before, counters, self.mendable_per_s, now);
+        let corrected = Corrected::after_reading(before, counters, self.mendable_per_s, now);
         self.corrected = Some(Box::new(corrected));
     }
 
-    /// Starts again after the port got another cable: its former errors say nothing about the new
-    /// cable.
-    pub(super) fn begin_anew(&mut self) {
+    /// Forgets rates and recent errors after the port got another cable: errors of the former cable
+    /// say nothing about the new cable.
+    pub(super) fn forget_former_cable(&mut self) {
         self.rates = None;
         self.corrected = None;
         let at = self.at;
-        if let Some(rest) = &mut self.rest {
-            rest.window = Window::new(at);
+        if let Some(error_state) = &mut self.error_state {
+            error_state.window = Window::new(at);
         }
     }
 
     /// Changes the causes of errors, which are empty at first.
     pub(super) fn set_causes(&mut self, set: impl FnOnce(&mut Causes)) {
-        set(self.rest().causes.get_or_insert_default());
+        set(self.error_state().causes.get_or_insert_default());
     }
 
     /// Adds a reading made at `now`. `end` is the behaviour of the device's narrow counters as
     /// known so far.
-    pub(super) fn take(&mut self, sample: &Sample, end: NarrowEnd, now: Time) -> Taken {
+    pub(super) fn record(&mut self, sample: &Sample, end: NarrowEnd, now: Time) -> ReadingResult {
         let is_first = self.at == Time::MAX;
         if is_first {
             self.at = now;
         }
-        let fresh: Mask = Counter::ALL
+        let new_counters: CounterMask = Counter::ALL
             .into_iter()
             .filter(|&counter| sample.present.has(counter) && !self.present.has(counter))
             .collect();
-        let step = Step::between(self, sample, fresh, end);
+        let delta = ReadingDelta::between(self, sample, new_counters, end);
         let elapsed = now.since(self.at);
         let mut moved = CounterSet::default();
         for counter in Counter::ALL {
@@ -517,44 +524,44 @@ impl PortReading {
                 continue;
             }
             let raw = sample.values[counter];
-            if fresh.has(counter) {
-                self.put(counter, raw, raw);
+            if new_counters.has(counter) {
+                self.set_total(counter, raw, raw);
             } else {
-                moved[counter] = step.moved[counter];
+                moved[counter] = delta.moved[counter];
                 let total = self.sum(counter).saturating_add(moved[counter]);
-                self.put(counter, total, raw);
+                self.set_total(counter, total, raw);
             }
             self.full
                 .set(counter, sample.is_full(counter) && end != NarrowEnd::Wraps);
             self.present.set(counter, true);
         }
         self.count_errors(&moved, now);
-        let has_rates = !elapsed.is_zero() && !step.reset && fresh.is_empty();
-        let end = step.narrow_end.unwrap_or(end);
+        let has_rates = !elapsed.is_zero() && !delta.reset && new_counters.is_empty();
+        let end = delta.narrow_end.unwrap_or(end);
         self.rates = (has_rates && self.shows_data(sample, end, elapsed))
             .then(|| self.rates_of(&moved, elapsed));
-        self.reset = step.reset;
+        self.reset = delta.reset;
         self.at = now;
-        Taken {
-            reset: step.reset,
-            narrow_end: step.narrow_end,
+        ReadingResult {
+            reset: delta.reset,
+            narrow_end: delta.narrow_end,
             rcv_moved: moved[Counter::RcvErrors] + moved[Counter::RcvSwitchRelayErrors] > 0,
             xmit_moved: moved[Counter::XmitDiscards] > 0,
             link_moved: OF_LINK.iter().any(|&counter| moved[counter] > 0),
         }
     }
 
-    /// Adds the errors counted since the former reading to the window.
+    /// Adds the errors counted since the previous reading to the window.
     fn count_errors(&mut self, moved: &CounterSet, now: Time) {
         for counter in Counter::ALL {
             if let Some(index) = error_index(counter)
                 && moved[counter] > 0
             {
-                self.rest().window.add(index, moved[counter]);
+                self.error_state().window.add(index, moved[counter]);
             }
         }
-        if let Some(rest) = &mut self.rest {
-            rest.window.advance(now);
+        if let Some(error_state) = &mut self.error_state {
+            error_state.window.advance(now);
         }
     }
 
@@ -594,8 +601,8 @@ impl PortReading {
     }
 }
 
-/// The difference between a reading and the former one.
-struct Step {
+/// The difference between a reading and the previous reading.
+struct ReadingDelta {
     /// Counts made between the readings.
     moved: CounterSet,
     /// Whether a counter was lower than before, and did not wrap.
@@ -604,13 +611,18 @@ struct Step {
     narrow_end: Option<NarrowEnd>,
 }
 
-impl Step {
-    /// The difference between `before` and `sample`, without the counters `fresh`, which `before`
-    /// lacks.
-    fn between(before: &PortReading, sample: &Sample, fresh: Mask, end: NarrowEnd) -> Step {
-        let known = |counter: &Counter| sample.present.has(*counter) && !fresh.has(*counter);
+impl ReadingDelta {
+    /// The difference between `before` and `sample`, without the counters `new_counters`, which
+    /// `before` lacks.
+    fn between(
+        before: &PortReading,
+        sample: &Sample,
+        new_counters: CounterMask,
+        end: NarrowEnd,
+    ) -> ReadingDelta {
+        let known = |counter: &Counter| sample.present.has(*counter) && !new_counters.has(*counter);
         let raw_before = |counter| before.sum(counter).wrapping_sub(before.offset(counter));
-        let mut step = Step {
+        let mut delta = ReadingDelta {
             moved: CounterSet::default(),
             reset: false,
             narrow_end: None,
@@ -620,11 +632,11 @@ impl Step {
         for counter in Counter::ALL.into_iter().filter(known) {
             let (earlier, raw) = (raw_before(counter), sample.values[counter]);
             if sample.is_full(counter) && earlier == raw && end == NarrowEnd::Unknown {
-                step.narrow_end = Some(NarrowEnd::Stays);
+                delta.narrow_end = Some(NarrowEnd::Stays);
             }
             match raw.checked_sub(earlier) {
                 Some(more) => {
-                    step.moved[counter] = more;
+                    delta.moved[counter] = more;
                     others_continue |= earlier > 0;
                 }
                 None => back.push((counter, earlier, raw)),
@@ -639,16 +651,16 @@ impl Step {
         };
         let wrapped = end != NarrowEnd::Stays && others_continue && back.iter().all(wraps);
         for (counter, earlier, raw) in back {
-            step.moved[counter] = if wrapped {
+            delta.moved[counter] = if wrapped {
                 NARROW_SPAN - earlier + raw
             } else {
                 raw
             };
-            step.reset |= !wrapped;
+            delta.reset |= !wrapped;
             if wrapped {
-                step.narrow_end = Some(NarrowEnd::Wraps);
+                delta.narrow_end = Some(NarrowEnd::Wraps);
             }
         }
-        step
+        delta
     }
 }

@@ -191,7 +191,7 @@ fn first_error_rates_refer_to_the_time_observed() {
         assert_eq!(rates.observed(), Duration::from_secs(second));
     }
     let mut anew = port.clone();
-    anew.begin_anew();
+    anew.forget_former_cable();
     let rates = anew.errors().unwrap();
     assert_eq!((rates.sum(), rates.observed()), (0.0, Duration::ZERO));
 }
@@ -230,7 +230,7 @@ fn error_rate_is_zero_after_the_cable_is_replaced() {
     port.take(&values(0), NarrowEnd::Unknown, at(0));
     port.take(&values(9), NarrowEnd::Unknown, at(60));
     assert!(port.errors().unwrap().sum() > 0.0);
-    port.begin_anew();
+    port.forget_former_cable();
     assert_eq!(port.errors().unwrap().sum(), 0.0);
     assert_eq!(port.total(Counter::LinkDowned), Some(9));
 }
