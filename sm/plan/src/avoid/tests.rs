@@ -34,14 +34,14 @@ fn drained(since_unix_ms: u64) -> Reason {
     })
 }
 
-fn parts(parts: impl IntoIterator<Item = NodeOrCable>) -> BTreeMap<NodeOrCable, Reason> {
+fn drained_parts(parts: impl IntoIterator<Item = NodeOrCable>) -> BTreeMap<NodeOrCable, Reason> {
     let parts = parts.into_iter().zip(1..);
     parts.map(|(part, since)| (part, drained(since))).collect()
 }
 
 fn avoid(wanted: impl IntoIterator<Item = NodeOrCable>) -> Arc<Avoid> {
     let mut avoid = Avoid::default();
-    avoid.add(&parts(wanted)).unwrap();
+    avoid.add(&drained_parts(wanted)).unwrap();
     Arc::new(avoid)
 }
 
@@ -57,7 +57,7 @@ fn tiers(fabric: &Fabric) -> (Vec<Guid>, Vec<Guid>) {
     switches.partition(|&guid| has_hosts(fabric, guid))
 }
 
-/// The cables between switches, by their lower ends.
+/// The cables between switches, each by its lower end.
 fn cables(fabric: &Fabric) -> Vec<PortKey> {
     let links = fabric
         .links()
@@ -65,10 +65,10 @@ fn cables(fabric: &Fabric) -> Vec<PortKey> {
     links.map(|(a, _)| fabric.key(a)).collect()
 }
 
-/// Number of LIDs to which switches lead packets over a part.
-fn leads_over(plan: &Plan, part: NodeOrCable) -> usize {
+/// The number of LIDs to which switches send packets over a part.
+fn lids_over_count(plan: &Plan, part: NodeOrCable) -> usize {
     let found = plan.lids_over(part, |guid| plan.table(guid));
-    found.expect("it is there").over.len()
+    found.expect("the fabric has the part").over.len()
 }
 
 fn assert_all_reachable(plan: &Plan) {
@@ -84,18 +84,18 @@ fn only_entries_to_its_own_lid_lead_to_a_drained_spine() {
     let fabric = fabric(TREE);
     let (_, spines) = tiers(&fabric);
     let first = planned(&PlanJob::first(fabric.clone(), Arc::default()));
-    assert!(leads_over(&first, NodeOrCable::Node(spines[0])) > 0);
+    assert!(lids_over_count(&first, NodeOrCable::Node(spines[0])) > 0);
     let job = PlanJob {
         avoid: avoid([NodeOrCable::Node(spines[0])]),
         ..PlanJob::after(&first, fabric)
     };
     let plan = planned(&job);
     assert_all_reachable(&plan);
-    assert_eq!(leads_over(&plan, NodeOrCable::Node(spines[0])), 0);
+    assert_eq!(lids_over_count(&plan, NodeOrCable::Node(spines[0])), 0);
     assert!(plan.avoided.in_use.is_empty());
     assert!(
         plan.table(spines[0]).is_some(),
-        "it stays a switch with a table"
+        "a drained switch keeps its table"
     );
     let back = planned(&PlanJob {
         avoid: Arc::default(),
@@ -104,8 +104,8 @@ fn only_entries_to_its_own_lid_lead_to_a_drained_spine() {
     assert_eq!(back.routing.tables, first.routing.tables);
 }
 
-/// Both ends of each cable between a switch and another switch.
-fn exits(fabric: &Fabric, guid: Guid) -> Vec<NodeOrCable> {
+/// Both ends of each cable between this switch and another switch.
+fn cable_ends(fabric: &Fabric, guid: Guid) -> Vec<NodeOrCable> {
     let cables = fabric.node_of(guid).unwrap().cables();
     let cables = cables.filter(|(_, there)| fabric.is_switch(there.node));
     cables
@@ -115,7 +115,7 @@ fn exits(fabric: &Fabric, guid: Guid) -> Vec<NodeOrCable> {
 }
 
 #[test]
-fn cables_of_a_drained_spine_carry_nothing_and_those_of_a_drained_leaf_only_its_hosts() {
+fn cables_of_a_drained_spine_carry_nothing_and_cables_of_a_drained_leaf_only_its_hosts() {
     let netlist = crate::aggregated::with_aggregation_nodes(generate(TREE).unwrap());
     let fabric = Arc::new(Fabric::of_netlist(&netlist));
     let spine = fabric.switches().map(|(_, node)| node);
@@ -129,11 +129,11 @@ fn cables_of_a_drained_spine_carry_nothing_and_those_of_a_drained_leaf_only_its_
         })
     };
     let plan = drained(NodeOrCable::Node(spine));
-    for part in exits(&fabric, spine) {
-        assert!(leads_over(&first, part) > 0, "{part:?}");
-        assert_eq!(leads_over(&plan, part), 0, "{part:?}");
+    for part in cable_ends(&fabric, spine) {
+        assert!(lids_over_count(&first, part) > 0, "{part:?}");
+        assert_eq!(lids_over_count(&plan, part), 0, "{part:?}");
     }
-    assert_eq!(leads_over(&plan, NodeOrCable::Node(spine)), 0);
+    assert_eq!(lids_over_count(&plan, NodeOrCable::Node(spine)), 0);
 
     let local = fabric.local.unwrap();
     let own = fabric.port(local).peer.unwrap().node;
@@ -141,15 +141,15 @@ fn cables_of_a_drained_spine_carry_nothing_and_those_of_a_drained_leaf_only_its_
     let leaf = leaf.filter(|node| node.reported().contains("leaf-") && node.guid != own);
     let leaf = leaf.map(|node| node.guid).next().unwrap();
     let plan = drained(NodeOrCable::Node(leaf));
-    let over = |part: &NodeOrCable| leads_over(&plan, *part);
+    let over = |part: &NodeOrCable| lids_over_count(&plan, *part);
     assert_eq!(over(&NodeOrCable::Node(leaf)), 4, "its hosts");
-    let carrying = exits(&fabric, leaf);
+    let carrying = cable_ends(&fabric, leaf);
     let carrying = carrying.iter().filter(|part| over(part) > 0);
     assert_eq!(carrying.count(), 2, "both ends of the cable that is left");
 }
 
 #[test]
-fn a_drained_cable_carries_nothing_and_others_take_over() {
+fn drained_cable_carries_nothing_and_other_cables_take_over() {
     let fabric = fabric(TREE);
     let cable = NodeOrCable::Port(cables(&fabric)[0]);
     let plan = planned(&PlanJob {
@@ -157,7 +157,7 @@ fn a_drained_cable_carries_nothing_and_others_take_over() {
         ..PlanJob::first(fabric, Arc::default())
     });
     assert_all_reachable(&plan);
-    assert_eq!(leads_over(&plan, cable), 0);
+    assert_eq!(lids_over_count(&plan, cable), 0);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn draining_a_leaf_is_refused_unless_its_hosts_are_drained_too() {
     let leaf = *leaves.iter().find(|&&leaf| leaf != own_leaf).unwrap();
     let mut avoid = Avoid::default();
     let none = BTreeSet::new();
-    let wanted = parts([NodeOrCable::Node(leaf)]);
+    let wanted = drained_parts([NodeOrCable::Node(leaf)]);
     let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&wanted, &fabric, &none) else {
         panic!("its hosts have no other cable");
     };
@@ -178,11 +178,11 @@ fn draining_a_leaf_is_refused_unless_its_hosts_are_drained_too() {
     let node = fabric.node_of(leaf).unwrap();
     let hosts = node.cables().map(|(_, there)| there.node);
     let hosts = hosts.filter(|&guid| !fabric.node_of(guid).unwrap().is_switch());
-    let all = parts(hosts.chain([leaf]).map(NodeOrCable::Node));
+    let all = drained_parts(hosts.chain([leaf]).map(NodeOrCable::Node));
     assert_eq!(avoid.try_add(&all, &fabric, &none), Ok(()));
-    let own = parts([NodeOrCable::Node(own_leaf)]);
+    let own = drained_parts([NodeOrCable::Node(own_leaf)]);
     let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&own, &fabric, &none) else {
-        panic!("the subnet manager hangs there");
+        panic!("the switch connects the subnet manager");
     };
     assert!(cut_off.includes_manager && cut_off.to_string().contains("subnet manager itself"));
 }
@@ -196,15 +196,15 @@ fn a_spine_with_an_aggregation_node_may_be_drained() {
     let spines: Vec<Guid> = spines.map(|node| node.guid).collect();
     assert_eq!(spines.len(), 2);
     let (mut avoid, none) = (Avoid::default(), BTreeSet::new());
-    let one = parts([NodeOrCable::Node(spines[0])]);
+    let one = drained_parts([NodeOrCable::Node(spines[0])]);
     assert_eq!(avoid.try_add(&one, &fabric, &none), Ok(()));
-    let other = parts([NodeOrCable::Node(spines[1])]);
+    let other = drained_parts([NodeOrCable::Node(spines[1])]);
     let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&other, &fabric, &none) else {
         panic!("the leaves have no other spine");
     };
     let is_inside = |name: &String| name.starts_with("Mellanox");
     let inside = cut_off.names.iter().filter(|name| is_inside(name)).count();
-    assert_eq!(inside, 3, "those of the leaves: {:?}", cut_off.names);
+    assert_eq!(inside, 3, "the nodes of the leaves: {:?}", cut_off.names);
 }
 
 #[test]
@@ -219,26 +219,33 @@ fn a_host_may_be_drained_and_its_switch_port_may_not() {
     let none = BTreeSet::new();
     let exit = fabric.port(host).peer.unwrap();
     let mut avoid = Avoid::default();
-    let from_switch = parts([NodeOrCable::Port(exit)]);
+    let from_switch = drained_parts([NodeOrCable::Port(exit)]);
     let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&from_switch, &fabric, &none) else {
         panic!("the host has no other cable");
     };
     assert_eq!(cut_off.ports, [key]);
     for part in [NodeOrCable::Node(key.node), NodeOrCable::Port(key)] {
-        assert_eq!(avoid.try_add(&parts([part]), &fabric, &none), Ok(()));
+        assert_eq!(
+            avoid.try_add(&drained_parts([part]), &fabric, &none),
+            Ok(())
+        );
     }
     assert_eq!(avoid.resolve(&fabric, &none).out, none, "its routes stay");
 }
 
 #[test]
-fn last_spine_cannot_be_drained_and_a_drained_spine_is_used_when_the_other_dies() {
+fn last_spine_cannot_be_drained_and_a_drained_spine_is_used_when_the_other_vanishes() {
     let fabric = fabric(TREE);
     let (_, spines) = tiers(&fabric);
     let none = BTreeSet::new();
     let mut both = Avoid::default();
-    both.try_add(&parts([NodeOrCable::Node(spines[0])]), &fabric, &none)
-        .unwrap();
-    let second = parts([NodeOrCable::Node(spines[1])]);
+    both.try_add(
+        &drained_parts([NodeOrCable::Node(spines[0])]),
+        &fabric,
+        &none,
+    )
+    .unwrap();
+    let second = drained_parts([NodeOrCable::Node(spines[1])]);
     assert!(matches!(
         both.try_add(&second, &fabric, &none),
         Err(AvoidError::CutOff(_))
@@ -248,8 +255,8 @@ fn last_spine_cannot_be_drained_and_a_drained_spine_is_used_when_the_other_dies(
         avoid: Arc::new(both),
         ..PlanJob::first(fabric.clone(), Arc::default())
     });
-    let dead = fabric.node_of(spines[1]).unwrap();
-    let cut = dead.cables().map(|(here, _)| here).collect();
+    let vanished = fabric.node_of(spines[1]).unwrap();
+    let cut = vanished.cables().map(|(here, _)| here).collect();
     let left = Arc::new(fabric.without(&cut));
     let plan = planned(&PlanJob::after(&first, left));
     assert_eq!(
@@ -257,7 +264,7 @@ fn last_spine_cannot_be_drained_and_a_drained_spine_is_used_when_the_other_dies(
         BTreeSet::from([NodeOrCable::Node(spines[0])])
     );
     assert_eq!(plan.report.unreachable_pairs, 0);
-    assert!(leads_over(&plan, NodeOrCable::Node(spines[0])) > 0);
+    assert!(lids_over_count(&plan, NodeOrCable::Node(spines[0])) > 0);
     let in_use = plan
         .findings
         .iter()
@@ -311,7 +318,7 @@ impl Dice {
     }
 }
 
-/// One to four random switches and cables. Ports may be cut off without them.
+/// One to four random switches and cables. Without them, ports may be cut off.
 fn some_parts(fabric: &Fabric, dice: &mut Dice) -> Vec<NodeOrCable> {
     let switches: Vec<Guid> = fabric.switches().map(|(_, node)| node.guid).collect();
     let cables = cables(fabric);
@@ -333,11 +340,11 @@ fn lids_at_drained(plan: &Plan) -> BTreeSet<u16> {
             continue;
         };
         let fabric = &plan.fabric;
-        let near = fabric
+        let cables = fabric
             .node_of(guid)
             .into_iter()
             .flat_map(|node| node.cables());
-        let hosts = near.map(|(_, there)| there.node);
+        let hosts = cables.map(|(_, there)| there.node);
         let hosts = hosts.filter(|&guid| !fabric.node_of(guid).unwrap().is_switch());
         for node in hosts.chain([guid]) {
             let ends = fabric.node_of(node).unwrap().end_ports();
@@ -395,13 +402,15 @@ fn random_drains_leave_all_ports_reachable_and_no_transit_over_parts_not_in_use(
 #[test]
 fn drained_switch_of_the_manager_excuses_no_other_cut_off() {
     let fabric = fabric(TREE);
-    let local = fabric.local.expect("it has a port");
-    let own_leaf = fabric.port(local).peer.expect("it is cabled").node;
+    let local = fabric.local.expect("the manager has a port");
+    let own_leaf = fabric.port(local).peer.expect("the port has a cable").node;
     let leaves = tiers(&fabric).0;
     let other = leaves.into_iter().find(|&leaf| leaf != own_leaf).unwrap();
     let (mut avoid, none) = (Avoid::default(), BTreeSet::new());
-    avoid.add(&parts([NodeOrCable::Node(own_leaf)])).unwrap();
-    let wanted = parts([NodeOrCable::Node(other)]);
+    avoid
+        .add(&drained_parts([NodeOrCable::Node(own_leaf)]))
+        .unwrap();
+    let wanted = drained_parts([NodeOrCable::Node(other)]);
     let refused = avoid.try_add(&wanted, &fabric, &none);
     let Err(AvoidError::CutOff(cut_off)) = refused else {
         panic!("{refused:?}");
@@ -415,7 +424,7 @@ fn second_drain_of_a_part_keeps_the_record_of_the_first_until_the_port_is_disabl
     let part = NodeOrCable::Node(Guid(7));
     let record = |since_unix_ms: u64, disabled: bool| {
         let Reason::Drained(one) = drained(since_unix_ms) else {
-            unreachable!("it is drained");
+            unreachable!("the part is drained");
         };
         BTreeMap::from([(part, Reason::Drained(Drained { disabled, ..one }))])
     };
@@ -425,7 +434,7 @@ fn second_drain_of_a_part_keeps_the_record_of_the_first_until_the_port_is_disabl
     avoid.add(&record(2, false)).unwrap();
     assert_eq!(since(&avoid), Some(1));
     avoid.add(&record(3, true)).unwrap();
-    assert_eq!(since(&avoid), Some(3), "who disabled it counts");
+    assert_eq!(since(&avoid), Some(3), "the port is disabled since then");
     avoid.add(&record(4, false)).unwrap();
     avoid.add(&record(5, true)).unwrap();
     assert_eq!(since(&avoid), Some(3));

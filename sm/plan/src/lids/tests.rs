@@ -8,10 +8,11 @@ use rsm_routing::netlist::{Netlist, NodeKind, PortSpec};
 
 use super::*;
 
-/// Ports of the fabrics below: ten hosts and five switches.
+/// The number of ports of the fabrics below, which have ten hosts and five switches.
 const PORTS: usize = 15;
 
-/// A ring of five switches with two hosts each, whose ports hold `held`, in the order of the nodes.
+/// A ring of five switches with two hosts each. `held` are the LIDs and LMCs of the ports, in the
+/// order of the nodes.
 fn fabric(held: &[Option<(u16, u8)>]) -> Fabric {
     let (mut nodes, cables) = generate("ring:5,hosts=2").unwrap().into_parts();
     for (node, held) in nodes.iter_mut().zip(held) {
@@ -37,8 +38,8 @@ fn policy(lmc: u8) -> Policy {
     }
 }
 
-/// Planned LIDs, keyed by port GUID.
-fn result(fabric: &Fabric, plan: &LidPlan) -> BTreeMap<Guid, Claim> {
+/// The planned LIDs by port GUID.
+fn lids_by_guid(fabric: &Fabric, plan: &LidPlan) -> BTreeMap<Guid, Claim> {
     plan.lids
         .iter()
         .map(|(&port, &claim)| {
@@ -83,11 +84,11 @@ fn remembered(fabric: &Fabric, claims: &[Option<(u16, u8)>]) -> Claims {
 
 proptest! {
     #[test]
-    fn one_holder_of_each_lid_keeps_it(held in held(), claims in claims(), lmc in 0..4u8) {
+    fn one_holder_of_each_lid_keeps_that_lid(held in held(), claims in claims(), lmc in 0..4u8) {
         let fabric = fabric(&held);
         let claims = remembered(&fabric, &claims);
         let plan = assign(&fabric, &claims, &policy(lmc));
-        let given = result(&fabric, &plan);
+        let given = lids_by_guid(&fabric, &plan);
         let mut holders: BTreeMap<Lid, Vec<Guid>> = BTreeMap::new();
         for (_, port) in fabric.end_ports() {
             if port.lid().is_unicast() {
@@ -129,7 +130,7 @@ proptest! {
     fn assignment_is_stable_once_ports_hold_it(held in held(), lmc in 0..4u8) {
         let before = fabric(&held);
         let plan = assign(&before, &Claims::new(), &policy(lmc));
-        let given = result(&before, &plan);
+        let given = lids_by_guid(&before, &plan);
         // The fabric after every port got its LIDs.
         let (nodes, _) = generate("ring:5,hosts=2").unwrap().into_parts();
         let now: Vec<Option<(u16, u8)>> = nodes
@@ -137,7 +138,7 @@ proptest! {
             .map(|node| given.get(&node.guid).map(|claim| (claim.base.0, claim.lmc.get())))
             .collect();
         let after = fabric(&now);
-        prop_assert_eq!(result(&after, &assign(&after, &Claims::new(), &policy(lmc))), given);
+        prop_assert_eq!(lids_by_guid(&after, &assign(&after, &Claims::new(), &policy(lmc))), given);
     }
 }
 
@@ -152,7 +153,7 @@ fn lmc_range_does_not_displace_a_held_lid() {
     held[hosts[1]] = Some((9, 0));
     let fabric = fabric(&held);
     let plan = assign(&fabric, &Claims::new(), &policy(2));
-    let given = result(&fabric, &plan);
+    let given = lids_by_guid(&fabric, &plan);
     for (host, lid) in [(hosts[0], 8), (hosts[1], 9)] {
         let claim = given[&nodes[host].guid];
         assert_eq!((claim.base, claim.lmc), (Lid(lid), Lmc::ZERO));
@@ -202,24 +203,24 @@ fn floating_lid_moves_to_the_managers_port_and_its_former_holder_gets_that_ports
         ..policy(0)
     };
     assert_eq!(assign(&fabric, &claims, &floating), unmoved);
-    // The LID of a port that has the claim to it does not float.
+    // A LID does not float away from a port that has the claim to it.
     claims.insert(guid(own), at_lid(lid(before)));
     assert_eq!(assign(&fabric, &claims, &floating), unmoved);
 
     claims.insert(guid(before), at_lid(lid(own)));
     let plan = assign(&fabric, &claims, &floating);
     assert_eq!(plan.findings, []);
-    let mut expected = result(&fabric, &unmoved);
+    let mut expected = lids_by_guid(&fabric, &unmoved);
     expected.insert(guid(own), at_lid(lid(before)));
     expected.insert(guid(before), at_lid(lid(own)));
-    assert_eq!(result(&fabric, &plan), expected);
-    // Without the policy `floating_lid`, held LIDs win over claims.
+    assert_eq!(lids_by_guid(&fabric, &plan), expected);
+    // Without the policy `floating_lid`, held LIDs have precedence over claims.
     assert_eq!(assign(&fabric, &claims, &policy(0)), unmoved);
 }
 
-/// Gives the port of the host `number` of [`fabric`] a virtual port at index 1 with `guid` and
-/// `lid`. Returns its key.
-fn give_vport(fabric: &mut Fabric, number: usize, guid: Guid, lid: Option<Lid>) -> VPortKey {
+/// Adds a virtual port at index 1 with `guid` and `lid` to the port of the host `number` of
+/// [`fabric`]. Returns the key of the virtual port.
+fn add_vport(fabric: &mut Fabric, number: usize, guid: Guid, lid: Option<Lid>) -> VPortKey {
     let hosts = fabric.end_ports().map(|(at, _)| at);
     let hosts: Vec<PortRef> = hosts
         .filter(|at| fabric.node(at.node).kind() != NodeType::Switch)
@@ -245,30 +246,30 @@ fn give_vport(fabric: &mut Fabric, number: usize, guid: Guid, lid: Option<Lid>) 
 
 #[test]
 fn vport_keeps_the_lid_of_its_guid_wherever_it_is() {
-    const MOVES: Guid = Guid(0x00AA_0001);
+    const MOVING: Guid = Guid(0x00AA_0001);
     let mut first = fabric(&[None; PORTS]);
-    let here = give_vport(&mut first, 0, MOVES, None);
+    let first_key = add_vport(&mut first, 0, MOVING, None);
     let plan = assign(&first, &Claims::new(), &policy(0));
-    let lid = plan.vports[&here];
-    assert_eq!(usize::from(lid.0), PORTS + 1, "ports come first");
+    let lid = plan.vports[&first_key];
+    assert_eq!(usize::from(lid.0), PORTS + 1, "ports get their LIDs first");
     let mut claims: Claims = vport_claims(&plan, &first).collect();
-    claims.extend(result(&first, &plan));
+    claims.extend(lids_by_guid(&first, &plan));
 
     let mut moved = fabric(&[None; PORTS]);
-    let there = give_vport(&mut moved, 7, MOVES, None);
+    let moved_key = add_vport(&mut moved, 7, MOVING, None);
     let plan = assign(&moved, &claims, &policy(0));
-    assert_eq!(plan.vports[&there], lid);
+    assert_eq!(plan.vports[&moved_key], lid);
     // A new virtual port takes the LID of an absent virtual port only if no other LID is free.
     let mut other = fabric(&[None; PORTS]);
-    let new = give_vport(&mut other, 3, Guid(0x00AA_0002), None);
+    let new = add_vport(&mut other, 3, Guid(0x00AA_0002), None);
     let plan = assign(&other, &claims, &policy(0));
     assert_eq!(plan.vports[&new], Lid(lid.0 + 1));
 }
 
 #[test]
-fn port_with_indices_beyond_the_last_one_is_named() {
+fn port_with_vport_indices_beyond_the_maximum_has_a_finding() {
     let mut beyond = fabric(&[None; PORTS]);
-    let key = give_vport(&mut beyond, 0, Guid(0x00AA_0001), None);
+    let key = add_vport(&mut beyond, 0, Guid(0x00AA_0001), None);
     let mut with_top = |top: u16| {
         let at = beyond.find_port(key.port).unwrap();
         let vports = beyond.port_mut(at).vports.as_mut().unwrap();
@@ -292,7 +293,7 @@ fn port_keeps_a_lid_that_a_vport_also_holds() {
     let mut held = [None; PORTS];
     held[2] = Some((7, 0));
     let mut contested = fabric(&held);
-    let key = give_vport(&mut contested, 4, Guid(0x00AA_0001), Some(Lid(7)));
+    let key = add_vport(&mut contested, 4, Guid(0x00AA_0001), Some(Lid(7)));
     let plan = assign(&contested, &Claims::new(), &policy(0));
     assert_ne!(plan.vports[&key], Lid(7));
     assert!(plan.lids.values().any(|claim| claim.base == Lid(7)));
@@ -304,13 +305,13 @@ fn port_keeps_a_lid_that_a_vport_also_holds() {
 }
 
 #[test]
-fn of_two_vports_with_a_guid_the_first_is_served() {
+fn of_two_vports_with_one_guid_only_the_first_gets_a_lid() {
     let mut twice = fabric(&[None; PORTS]);
-    let first = give_vport(&mut twice, 2, Guid(0x00AA_0001), None);
-    let second = give_vport(&mut twice, 5, Guid(0x00AA_0001), None);
+    let first = add_vport(&mut twice, 2, Guid(0x00AA_0001), None);
+    let second = add_vport(&mut twice, 5, Guid(0x00AA_0001), None);
     let plan = assign(&twice, &Claims::new(), &policy(0));
-    let (served, left) = (first.min(second), first.max(second));
-    assert!(plan.vports.contains_key(&served) && !plan.vports.contains_key(&left));
+    let (served, unserved) = (first.min(second), first.max(second));
+    assert!(plan.vports.contains_key(&served) && !plan.vports.contains_key(&unserved));
     let kinds: Vec<FindingKind> = plan.findings.iter().map(|finding| finding.kind).collect();
     assert_eq!(kinds, [FindingKind::DuplicateGuid]);
 }
@@ -351,7 +352,7 @@ fn a_switch_with_a_small_table_moves_no_lid_in_use() {
 }
 
 #[test]
-fn lids_that_are_given_anew_fit_the_smallest_table() {
+fn lids_assigned_anew_fit_the_smallest_table() {
     let (fabric, _) = with_small_table(50);
     let plan = assign_anew(&fabric, &Policy::default());
     assert_eq!(plan.findings, []);
@@ -387,16 +388,17 @@ fn a_lid_beyond_all_tables_disables_no_switch() {
     assert_eq!(kinds, [FindingKind::LidConflict]);
 }
 
-/// A switch with a small table comes while a host is away, whose claim lies beyond the table.
+/// The host is absent when a switch with a small table appears. The claim of the host lies beyond
+/// that table.
 #[test]
-fn claim_beyond_a_table_is_not_followed_when_its_port_returns() {
+fn following_the_return_of_a_port_with_a_claim_beyond_a_table_equals_a_full_assignment() {
     let held: Vec<Option<(u16, u8)>> = (1..=PORTS as u16).map(|lid| Some((lid, 0))).collect();
     let mut whole = fabric(&held);
     let (at, port) = whole
         .end_ports()
         .max_by_key(|(_, port)| port.lid())
         .unwrap();
-    let (gone, last) = (whole.key(at), port.lid());
+    let (absent, last) = (whole.key(at), port.lid());
     let claims: Claims = whole
         .end_ports()
         .map(|(_, port)| {
@@ -411,10 +413,15 @@ fn claim_beyond_a_table_is_not_followed_when_its_port_returns() {
     let small = whole.nodes_mut().find(|node| node.guid == switch).unwrap();
     small.switch.as_mut().unwrap().set_linear_fdb_cap(last.0);
     whole.local = None;
-    let away = whole.without(&BTreeSet::from([gone]));
+    let without_host = whole.without(&BTreeSet::from([absent]));
     let rights = LidRights::default();
-    let before = Arc::new(assign_with_rights(&away, &claims, &policy(0), &rights));
+    let before = Arc::new(assign_with_rights(
+        &without_host,
+        &claims,
+        &policy(0),
+        &rights,
+    ));
     let after = assign_with_rights(&whole, &claims, &policy(0), &rights);
-    let followed = follow(&before, &away, &whole, (&claims, None), &policy(0));
+    let followed = follow(&before, &without_host, &whole, (&claims, None), &policy(0));
     assert!(followed.is_none_or(|followed| *followed == after));
 }

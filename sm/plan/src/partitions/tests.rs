@@ -178,13 +178,14 @@ fn too_small_table_is_a_finding_at_its_port() {
     let fabric = fabric();
     let hosts = hosts(&fabric);
     let a = guid(&fabric, hosts[1]);
-    let some = |count: u16| -> String {
+    let memberships = |count: u16| -> String {
         (1..=count)
             .map(|key| format!("P=0x{key:x} : {a}=full ;"))
             .collect()
     };
-    // The switch port's table is too small: the port enforces nothing, lest the host is cut off.
-    let plan = assign(&fabric, &policy(&some(4)));
+    // The switch port's table is too small: the port enforces nothing, so that it does not cut off
+    // the host.
+    let plan = assign(&fabric, &policy(&memberships(4)));
     assert_eq!(codes(&plan), ["partition-table-too-small"]);
     let facing = fabric.peer(hosts[1]).unwrap();
     assert_eq!(plan.findings[0].subject, Subject::Port(fabric.key(facing)));
@@ -192,7 +193,7 @@ fn too_small_table_is_a_finding_at_its_port() {
     assert!(plan.table(fabric.key(facing)).is_none());
     assert_eq!(plan.enforced.len(), hosts.len() - 1);
     // The host's table is too small, too.
-    let plan = assign(&fabric, &policy(&some(20)));
+    let plan = assign(&fabric, &policy(&memberships(20)));
     let own: Vec<_> = plan
         .findings
         .iter()
@@ -233,7 +234,7 @@ fn absent_table_is_no_finding_for_default_membership() {
     assert_eq!((plan.tables().count(), plan.findings.len()), (0, 0));
     let plan = assign(&fabric, &policy("One=0x1 : SELF=full ;"));
     assert_eq!(plan.tables().count(), 0);
-    assert_eq!(plan.findings.len(), 9, "none but the default is to be held");
+    assert_eq!(plan.findings.len(), 9, "no port can hold its keys");
 }
 
 #[test]
@@ -291,7 +292,10 @@ fn changed_members_are_followed_and_other_changes_are_not() {
             let changed = after.changed_members(before).expect("only named members");
             let of_before = (&fabric, before);
             let followed = follow(&previous, of_before, &fabric, after, &changed);
-            assert_eq!(*followed.expect("nothing is found"), assign(&fabric, after));
+            assert_eq!(
+                *followed.expect("there are no findings"),
+                assign(&fabric, after)
+            );
         }
     }
     let first = &policies[0];
@@ -361,7 +365,7 @@ fn ports_that_share_another_partition_are_not_isolated() {
 }
 
 /// The pairs of hosts' ports that can communicate in the partition with this P_Key base: one port
-/// holds the full key, and the other one holds any key of the partition.
+/// holds the full key, and the other port holds any key of the partition.
 fn communicating_pairs(
     fabric: &Fabric,
     plan: &PartitionPlan,
@@ -369,7 +373,7 @@ fn communicating_pairs(
 ) -> BTreeSet<(PortRef, PortRef)> {
     let hosts = hosts(fabric);
     let holds = |at: PortRef, full: bool| {
-        let table = plan.table(fabric.key(at)).expect("it has a table");
+        let table = plan.table(fabric.key(at)).expect("each host has a table");
         let mut keys = table.iter().filter(|key| key.base() == base);
         keys.any(|key| key.is_full() || !full)
     };
@@ -384,7 +388,7 @@ fn communicating_pairs(
 
 proptest::proptest! {
     #[test]
-    fn lost_pairs_equal_those_that_planned_tables_no_longer_connect(
+    fn lost_pairs_equal_the_pairs_that_planned_tables_no_longer_connect(
         before in proptest::collection::vec(0usize..4, 5),
         after in proptest::collection::vec(0usize..4, 5),
     ) {
@@ -400,13 +404,13 @@ proptest::proptest! {
         let (before, after) = (text(&before), text(&after));
         let lost = loss(&fabric, 1, &before, &after);
         let pairs = |text: &str| communicating_pairs(&fabric, &assign(&fabric, &policy(text)), 1);
-        let gone: BTreeSet<_> = pairs(&before).difference(&pairs(&after)).copied().collect();
-        let ports: BTreeSet<PortRef> = gone.iter().flat_map(|&(a, b)| [a, b]).collect();
-        proptest::prop_assert_eq!((lost.pairs, lost.ports), (gone.len() as u64, ports.len()));
+        let pairs_lost: BTreeSet<_> = pairs(&before).difference(&pairs(&after)).copied().collect();
+        let ports: BTreeSet<PortRef> = pairs_lost.iter().flat_map(|&(a, b)| [a, b]).collect();
+        proptest::prop_assert_eq!((lost.pairs, lost.ports), (pairs_lost.len() as u64, ports.len()));
     }
 }
 
-fn foreseen_by(fabric: &Fabric, text: &str) -> Vec<(&'static str, String)> {
+fn foreseen_findings(fabric: &Fabric, text: &str) -> Vec<(&'static str, String)> {
     let policy = policy(text);
     let plan = assign(fabric, &policy);
     let found = foreseen(fabric, &policy.partitions, &plan).into_iter();
@@ -421,10 +425,10 @@ fn hosts_slower_than_their_broadcast_group_are_reported() {
     let hosts = hosts(&fabric);
     let [a, b] = [1, 2].map(|host| guid(&fabric, hosts[host]));
     let all = "Default=0x7fff, ipoib : ALL=full ;";
-    assert_eq!(foreseen_by(&fabric, all), []);
+    assert_eq!(foreseen_findings(&fabric, all), []);
     let text = format!("{all} fast=0x10, ipoib, rate=24, mtu=5 : {a}=full, {b}=full ;");
-    let [(code, text)] = &foreseen_by(&fabric, &text)[..] else {
-        panic!("there is one");
+    let [(code, text)] = &foreseen_findings(&fabric, &text)[..] else {
+        panic!("there is one finding");
     };
     assert_eq!(*code, "partition-too-fast");
     let names = [1, 2].map(|host| fabric.node(hosts[host].node).name());
@@ -439,15 +443,15 @@ fn hosts_slower_than_their_broadcast_group_are_reported() {
     }
     // Without `ipoib`, the partition has no broadcast group.
     let text = format!("{all} fast=0x10, rate=24 : {a}=full, {b}=full ;");
-    assert_eq!(foreseen_by(&fabric, &text), []);
+    assert_eq!(foreseen_findings(&fabric, &text), []);
 }
 
 #[test]
 fn partition_with_only_limited_members_is_reported() {
     let fabric = fabric();
     let [a, b] = [1, 2].map(|host| guid(&fabric, hosts(&fabric)[host]));
-    let [(code, text)] = &foreseen_by(&fabric, &format!("blue=0x10 : {a}, {b} ;"))[..] else {
-        panic!("there is one");
+    let [(code, text)] = &foreseen_findings(&fabric, &format!("blue=0x10 : {a}, {b} ;"))[..] else {
+        panic!("there is one finding");
     };
     assert_eq!(*code, "partition-limited-only");
     assert!(
@@ -461,7 +465,7 @@ fn partition_with_only_limited_members_is_reported() {
         format!("{a}=full, {b}"),
     ] {
         assert_eq!(
-            foreseen_by(&fabric, &format!("blue=0x10 : {members} ;")),
+            foreseen_findings(&fabric, &format!("blue=0x10 : {members} ;")),
             []
         );
     }
@@ -477,7 +481,7 @@ fn hosts_that_can_reach_no_other_host_are_reported() {
         None
     );
     let limited = "Default=0x7fff : ALL, SELF=full ;";
-    let all = found(limited).expect("limited members do not talk with each other");
+    let all = found(limited).expect("limited members cannot communicate with each other");
     assert_eq!(
         (all.kind.code(), all.severity),
         ("partition-apart", Severity::Error)
@@ -489,12 +493,12 @@ fn hosts_that_can_reach_no_other_host_are_reported() {
         all.text
     );
     let pair = format!("{limited} blue=0x10 : {a}=full, {b} ;");
-    assert_eq!(found(&pair), None, "three of five wait for a partition");
+    assert_eq!(found(&pair), None, "two of five ports reach each other");
     let all_but_one =
         format!("{limited} blue=0x10 : ALL_CAS=full, {a}=limited ; red=0x11 : {a}=full ;");
     assert_eq!(found(&all_but_one), None);
     let both = format!("{limited} blue=0x10 : ALL_CAS=full ; red=0x11 : {a}=both ;");
-    assert_eq!(found(&both), None, "it is in blue as well");
+    assert_eq!(found(&both), None, "the port is also in blue");
 }
 
 #[test]
@@ -505,11 +509,13 @@ fn node_guid_in_place_of_a_port_guid_is_reported_with_the_port_guid() {
     fabric.port_mut(at).guid = Guid(0x7702);
     let (port, node) = (guid(&fabric, at), fabric.key(at).node);
     let mut nodes = fabric.nodes_mut();
-    let host = nodes.find(|one| one.guid == node).expect("it is there");
+    let host = nodes
+        .find(|one| one.guid == node)
+        .expect("the fabric has the node");
     host.info.set_system_image_guid(system);
     drop(nodes);
     for (wrong, kind) in [(node, "node GUID"), (system, "system image GUID")] {
-        let found = foreseen_by(&fabric, &format!("st=0x30 : {wrong}=full ;"));
+        let found = foreseen_findings(&fabric, &format!("st=0x30 : {wrong}=full ;"));
         let [(code, text)] = &found[..] else {
             panic!("{kind}: {found:?}");
         };
@@ -520,7 +526,7 @@ fn node_guid_in_place_of_a_port_guid_is_reported_with_the_port_guid() {
     }
     // No finding: the port GUID, and a GUID that no device has.
     assert_eq!(
-        foreseen_by(&fabric, &format!("st=0x30 : {port}=full, {absent}=full ;")),
+        foreseen_findings(&fabric, &format!("st=0x30 : {port}=full, {absent}=full ;")),
         []
     );
 }

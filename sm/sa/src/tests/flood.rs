@@ -16,8 +16,8 @@ use super::world::{SM_KEY, SMALL, World};
 use crate::SaRequest;
 use crate::mcast::limits::{MAX_CREATED_PER_PORT, MAX_VERSIONS};
 
-/// Number of groups to create: twice the bound of one port, and more than the multicast LIDs of
-/// usual switches.
+/// The number of groups to create: twice the limit of one port, and more than the number of
+/// multicast LIDs of usual switches.
 const MANY: u32 = 10_000;
 
 /// The components of a request that creates a group.
@@ -32,8 +32,8 @@ const COMPLETE: ComponentMask = ComponentMask(
         | McMemberRecord::FLOW_LABEL.0,
 );
 
-/// MGID of a transient group that the SA did not assign.
-fn group_name(number: u32) -> Gid {
+/// The MGID of a transient group that the SA did not assign.
+fn group_mgid(number: u32) -> Gid {
     Gid(0xFF12_A01D_0000_0000_0000_0000_0000_0000 | u128::from(number))
 }
 
@@ -79,7 +79,7 @@ fn port_that_creates_thousands_of_groups_is_refused_beyond_its_share() {
     let greedy = hosts[0];
     let (mut created, mut refused) = (0, 0);
     for number in 0..MANY {
-        match join(&mut world, greedy, group_name(number), PKey(0x8001)) {
+        match join(&mut world, greedy, group_mgid(number), PKey(0x8001)) {
             Ok(_) => created += 1,
             Err(status) => {
                 assert_eq!(status, SaStatus::NO_RESOURCES);
@@ -105,10 +105,10 @@ fn port_that_creates_thousands_of_groups_is_refused_beyond_its_share() {
         assert!(finding.text.contains(part), "{part}: {}", finding.text);
     }
     // A port that has used up its share may join its own groups again.
-    assert!(join(&mut world, greedy, group_name(0), PKey(0x8001)).is_ok());
+    assert!(join(&mut world, greedy, group_mgid(0), PKey(0x8001)).is_ok());
     // Other ports, in this partition and the other, create their groups.
     for (host, p_key) in [(hosts[1], 0x8001), (hosts[2], 0x8002), (hosts[3], 0x8002)] {
-        let own = group_name(MANY + u32::from(host.0));
+        let own = group_mgid(MANY + u32::from(host.0));
         let answer = join(&mut world, host, own, PKey(p_key)).unwrap();
         // No group gets a multicast LID of the other partition.
         let sharing = world.sa.multicast().groups();
@@ -122,11 +122,11 @@ fn port_that_creates_thousands_of_groups_is_refused_beyond_its_share() {
     let seen = super::world::records::<McMemberRecord>(table).unwrap();
     assert!(seen.iter().all(|group| group.p_key().base() == 0x0002));
     assert_eq!(seen.len(), 2);
-    wanted.set_mgid(group_name(7));
+    wanted.set_mgid(group_mgid(7));
     let one = SaMad::request(Method::GET, Tid(3), McMemberRecord::MGID, &wanted);
     let refused = answer_to(&mut world, hosts[2], &one).unwrap();
     assert_eq!(refused.status(), SaStatus::NO_RECORDS);
-    let taken = join(&mut world, hosts[2], group_name(7), PKey(0x8002));
+    let taken = join(&mut world, hosts[2], group_mgid(7), PKey(0x8002));
     assert_eq!(taken.unwrap_err(), SaStatus::REQ_INVALID);
 }
 
@@ -136,10 +136,10 @@ fn thousands_of_memberships_end_after_their_port_vanished() {
     let hosts = world.hosts();
     world.sa.handle_deadline(Time::ZERO);
     for number in 0..MANY {
-        let _ = join(&mut world, hosts[2], group_name(number), PKey::DEFAULT_FULL);
+        let _ = join(&mut world, hosts[2], group_mgid(number), PKey::DEFAULT_FULL);
     }
     assert_eq!(world.sa.multicast().members(), MAX_CREATED_PER_PORT);
-    world.take_away(hosts[2]);
+    world.remove_host(hosts[2]);
     world
         .sa
         .handle_deadline(Time::ZERO + Duration::from_secs(1));
@@ -157,7 +157,7 @@ fn requests_with_guessed_keys_get_no_answer_and_change_nothing() {
     let hosts = world.hosts();
     let mut record = McMemberRecord::default();
     record
-        .set_mgid(group_name(1))
+        .set_mgid(group_mgid(1))
         .set_port_gid(world.gid(hosts[0]))
         .set_p_key(PKey::DEFAULT_FULL)
         .set_join_state(JoinState::FULL_MEMBER);
@@ -199,7 +199,7 @@ fn unfetched_tables_keep_at_most_max_versions_of_the_groups() {
     );
     let mut unfetched = Vec::new();
     for number in 0..MAX_VERSIONS as u32 {
-        join(&mut world, hosts[1], group_name(number), PKey::DEFAULT_FULL).unwrap();
+        join(&mut world, hosts[1], group_mgid(number), PKey::DEFAULT_FULL).unwrap();
         // Two tables of the same version count as one.
         for _ in 0..2 {
             let table = answer_to(&mut world, hosts[0], &all).unwrap();
@@ -207,7 +207,7 @@ fn unfetched_tables_keep_at_most_max_versions_of_the_groups() {
             unfetched.push(table);
         }
     }
-    join(&mut world, hosts[1], group_name(1000), PKey::DEFAULT_FULL).unwrap();
+    join(&mut world, hosts[1], group_mgid(1000), PKey::DEFAULT_FULL).unwrap();
     let refused = answer_to(&mut world, hosts[0], &all).unwrap();
     assert_eq!(refused.status(), Status::BUSY);
     // Other queries are answered meanwhile. A new table is possible as soon as both tables of one
@@ -224,7 +224,7 @@ fn unfetched_tables_keep_at_most_max_versions_of_the_groups() {
     let groups = super::world::records::<McMemberRecord>(table).unwrap();
     let created = groups
         .iter()
-        .filter(|group| group.mgid().0 >= group_name(0).0);
+        .filter(|group| group.mgid().0 >= group_mgid(0).0);
     assert!(created.count() > MAX_VERSIONS);
     // The first remaining table shows the groups at the time of its request.
     let first = super::world::records::<McMemberRecord>(unfetched.remove(0)).unwrap();

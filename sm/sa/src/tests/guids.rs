@@ -14,9 +14,9 @@ use super::world::{PREFIX, SM_KEY, SMALL, World, planned};
 use crate::{Sa, SaConfig, SavedSaState};
 
 /// The components of every request to assign or release alias GUIDs.
-const NAMED: ComponentMask = GuidInfoRecord::LID.with(GuidInfoRecord::BLOCK_NUM);
-const FIRST: Guid = Guid(0x1111);
-const SECOND: Guid = Guid(0x2222);
+const REQUIRED: ComponentMask = GuidInfoRecord::LID.with(GuidInfoRecord::BLOCK_NUM);
+const FIRST_ALIAS: Guid = Guid(0x1111);
+const SECOND_ALIAS: Guid = Guid(0x2222);
 
 /// A world whose hosts have room for 12 GUIDs, including their own.
 fn world() -> World {
@@ -34,7 +34,7 @@ fn components(indices: &[usize]) -> ComponentMask {
     let indices = indices
         .iter()
         .map(|&index| GuidInfoRecord::guid_component(index));
-    indices.fold(NAMED, |mask, component| mask | component.unwrap())
+    indices.fold(REQUIRED, |mask, component| mask | component.unwrap())
 }
 
 /// A block of the GUID table of the port with this LID: each GUID with its index in the block.
@@ -49,7 +49,7 @@ fn block(lid: Lid, block: u8, aliases: &[(usize, Guid)]) -> GuidInfoRecord {
     record
 }
 
-/// The GUIDs of the block in the answer to a request, or its status.
+/// The GUIDs of the block in the answer to a request, or the status of the answer.
 fn ask(
     world: &mut World,
     host: Lid,
@@ -86,15 +86,15 @@ fn alias_guids_can_be_assigned_found_and_released() {
         panic!("there are hosts");
     };
     let own = world.guid(a);
-    let given = assign(&mut world, a, &[(1, FIRST), (3, Guid::ZERO)]).unwrap();
-    let generated = given[3];
-    assert_eq!(given[..3], [own, FIRST, Guid::ZERO]);
+    let assigned = assign(&mut world, a, &[(1, FIRST_ALIAS), (3, Guid::ZERO)]).unwrap();
+    let generated = assigned[3];
+    assert_eq!(assigned[..3], [own, FIRST_ALIAS, Guid::ZERO]);
     assert!(!generated.is_zero());
     // A generated GUID stays when the host repeats the request.
     let again = assign(&mut world, a, &[(3, Guid::ZERO)]).unwrap();
-    assert_eq!(again, given);
+    assert_eq!(again, assigned);
     let polled = world.sa.poll_guids(Time::MAX).unwrap();
-    assert_eq!(polled.block(own, 0), given);
+    assert_eq!(polled.block(own, 0), assigned);
     assert_eq!(world.sa.poll_guids(Time::MAX), None);
     let saved = world.sa.poll_save(Time::MAX).unwrap();
     assert_eq!(saved.guids.as_ref(), Some(&polled));
@@ -103,7 +103,7 @@ fn alias_guids_can_be_assigned_found_and_released() {
     of_a.set_lid(a);
     let seen = world.table(GuidInfoRecord::LID, &of_a);
     assert_eq!(seen.len(), 2);
-    assert_eq!(seen[0].guid_info().guids(), given);
+    assert_eq!(seen[0].guid_info().guids(), assigned);
     let mut path = PathRecord::default();
     path.set_sgid(world.gid(b)).set_dgid(gid(generated));
     let mask = PathRecord::SGID | PathRecord::DGID;
@@ -111,9 +111,9 @@ fn alias_guids_can_be_assigned_found_and_released() {
     assert_eq!((found.dlid(), found.dgid()), (a, gid(generated)));
     assert_eq!(found.sgid(), world.gid(b));
     // GUIDCap permits indices 0 to 3 of the second block.
-    let record = block(a, 1, &[(3, SECOND)]);
+    let record = block(a, 1, &[(3, SECOND_ALIAS)]);
     let second = ask(&mut world, a, 0, Method::SET, components(&[3]), &record);
-    assert_eq!(second.unwrap()[3], SECOND);
+    assert_eq!(second.unwrap()[3], SECOND_ALIAS);
     assert_eq!(
         world.sa.poll_guids(Time::MAX).unwrap().blocks(own),
         [0, 1].into()
@@ -121,8 +121,8 @@ fn alias_guids_can_be_assigned_found_and_released() {
 
     let left = release(&mut world, a, &[1, 2, 3]).unwrap();
     assert_eq!(left[..4], [own, Guid::ZERO, Guid::ZERO, Guid::ZERO]);
-    let gone = world.get(mask, &path);
-    assert_eq!(gone.unwrap_err(), SaStatus::REQ_INVALID_GID);
+    let refused = world.get(mask, &path);
+    assert_eq!(refused.unwrap_err(), SaStatus::REQ_INVALID_GID);
 }
 
 #[test]
@@ -131,39 +131,43 @@ fn invalid_alias_guid_requests_are_refused() {
     let [a, b, ..] = world.hosts()[..] else {
         panic!("there are hosts");
     };
-    assign(&mut world, a, &[(1, FIRST)]).unwrap();
+    assign(&mut world, a, &[(1, FIRST_ALIAS)]).unwrap();
     // If the requested GUID belongs to another port, or is the port's own GUID, the answer shows
     // the present entry instead.
-    for taken in [FIRST, world.guid(a), world.guid(b)] {
-        let answer = assign(&mut world, b, &[(2, taken), (4, SECOND)]).unwrap();
-        assert_eq!((answer[2], answer[4]), (Guid::ZERO, SECOND), "{taken}");
+    for taken in [FIRST_ALIAS, world.guid(a), world.guid(b)] {
+        let answer = assign(&mut world, b, &[(2, taken), (4, SECOND_ALIAS)]).unwrap();
+        assert_eq!(
+            (answer[2], answer[4]),
+            (Guid::ZERO, SECOND_ALIAS),
+            "{taken}"
+        );
     }
-    let answer = assign(&mut world, a, &[(2, FIRST)]).unwrap();
-    assert_eq!(answer[1..3], [FIRST, Guid::ZERO]);
+    let answer = assign(&mut world, a, &[(2, FIRST_ALIAS)]).unwrap();
+    assert_eq!(answer[1..3], [FIRST_ALIAS, Guid::ZERO]);
     // Index 0 is the port's own GUID, which cannot be changed.
     let invalid = Err(SaStatus::REQ_INVALID);
-    assert_eq!(assign(&mut world, a, &[(0, SECOND)]), invalid);
+    assert_eq!(assign(&mut world, a, &[(0, SECOND_ALIAS)]), invalid);
     assert_eq!(release(&mut world, a, &[0, 1]), invalid);
     // Missing components, unknown ports, and blocks and indices beyond GUIDCap.
     let set = Method::SET;
-    let record = block(a, 0, &[(2, SECOND)]);
+    let record = block(a, 0, &[(2, SECOND_ALIAS)]);
     let only_lid = GuidInfoRecord::LID;
     let refused = ask(&mut world, a, 0, set, only_lid, &record);
     assert_eq!(refused, Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS));
-    let nobody = block(Lid(0xBFF0), 0, &[(2, SECOND)]);
-    let refused = ask(&mut world, a, 0, set, components(&[2]), &nobody);
+    let of_absent_port = block(Lid(0xBFF0), 0, &[(2, SECOND_ALIAS)]);
+    let refused = ask(&mut world, a, 0, set, components(&[2]), &of_absent_port);
     assert_eq!(refused, Err(SaStatus::NO_RECORDS));
-    let beyond = block(a, 2, &[(0, SECOND)]);
+    let beyond = block(a, 2, &[(0, SECOND_ALIAS)]);
     let refused = ask(&mut world, a, 0, set, components(&[0]), &beyond);
     assert_eq!(refused, Err(SaStatus::NO_RECORDS));
-    let beyond = block(a, 1, &[(4, SECOND)]);
+    let beyond = block(a, 1, &[(4, SECOND_ALIAS)]);
     assert_eq!(
         ask(&mut world, a, 0, set, components(&[4]), &beyond),
         invalid
     );
     let unknown = ComponentMask(1 << 12);
     assert_eq!(
-        ask(&mut world, a, 0, set, NAMED | unknown, &record),
+        ask(&mut world, a, 0, set, REQUIRED | unknown, &record),
         invalid
     );
     // Only trusted ports assign GUIDs to other ports.
@@ -179,17 +183,17 @@ fn alias_guid_in_a_group_cannot_be_released_and_ends_with_its_port() {
     let mut world = world();
     let host = world.hosts()[2];
     let own = world.guid(host);
-    assign(&mut world, host, &[(1, FIRST), (2, SECOND)]).unwrap();
+    assign(&mut world, host, &[(1, FIRST_ALIAS), (2, SECOND_ALIAS)]).unwrap();
     let mut member = McMemberRecord::default();
     member
         .set_mgid(Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF))
-        .set_port_gid(gid(FIRST))
+        .set_port_gid(gid(FIRST_ALIAS))
         .set_p_key(PKey::DEFAULT_FULL)
         .set_join_state(JoinState::FULL_MEMBER);
     let mask = McMemberRecord::MGID | McMemberRecord::PORT_GID | McMemberRecord::JOIN_STATE;
     let change =
         |world: &mut World, method| world.ask_from((host, 0), method, mask, &member).unwrap()[0];
-    assert_eq!(change(&mut world, Method::SET).port_gid(), gid(FIRST));
+    assert_eq!(change(&mut world, Method::SET).port_gid(), gid(FIRST_ALIAS));
     let groups = world.sa.poll_groups(Time::MAX).unwrap();
     assert!(groups.by_mlid[&Lid(0xC000)].ports.contains_key(&own));
     let denied = Err(SaStatus::REQ_DENIED);
@@ -199,12 +203,12 @@ fn alias_guid_in_a_group_cannot_be_released_and_ends_with_its_port() {
     change(&mut world, Method::DELETE);
     release(&mut world, host, &[1]).unwrap();
 
-    assign(&mut world, host, &[(1, FIRST)]).unwrap();
-    world.take_away(host);
+    assign(&mut world, host, &[(1, FIRST_ALIAS)]).unwrap();
+    world.remove_host(host);
     world.sa.handle_deadline(Time::ZERO);
     assert!(
         !world.sa.guids().alias_index().is_empty(),
-        "it may come back"
+        "the port may return"
     );
     world
         .sa
@@ -214,9 +218,12 @@ fn alias_guid_in_a_group_cannot_be_released_and_ends_with_its_port() {
         *world.sa.poll_guids(Time::MAX).unwrap(),
         AliasGuids::default()
     );
-    // Another port may have the released GUID now.
+    // Another port may get the released GUID now.
     let other = world.hosts()[0];
-    assert_eq!(assign(&mut world, other, &[(5, FIRST)]).unwrap()[5], FIRST);
+    assert_eq!(
+        assign(&mut world, other, &[(5, FIRST_ALIAS)]).unwrap()[5],
+        FIRST_ALIAS
+    );
 }
 
 #[test]
@@ -228,7 +235,7 @@ fn repeated_changes_of_alias_guids_reach_the_core_at_a_limited_pace() {
     let mut passed = Vec::new();
     for turn in 0..100 {
         match turn % 2 {
-            0 => assign(&mut world, host, &[(1, FIRST)]).unwrap(),
+            0 => assign(&mut world, host, &[(1, FIRST_ALIAS)]).unwrap(),
             _ => release(&mut world, host, &[1]).unwrap(),
         };
         passed.extend(world.sa.poll_guids(ms(turn)).map(|_| turn));
@@ -239,7 +246,7 @@ fn repeated_changes_of_alias_guids_reach_the_core_at_a_limited_pace() {
     world.sa.handle_deadline(ms(99));
     let due = world.sa.next_deadline().expect("the core lacks a change");
     assert!(due > ms(99), "{due:?}");
-    let last = world.sa.poll_guids(ms(200)).expect("its turn has come");
+    let last = world.sa.poll_guids(ms(200)).expect("the delay has ended");
     assert!(last.blocks(own).is_empty());
     assert_eq!(world.sa.poll_guids(ms(300)), None);
 }
@@ -271,9 +278,9 @@ fn saved_alias_guids_are_restored_unless_invalid() {
         ..SavedSaState::default()
     };
     assert_eq!(sa.restore(saved_state, Time::ZERO), 5);
-    let names = sa.guids().alias_index();
-    assert_eq!(names.owner(Guid(11)), Some(Guid(1)));
-    assert_eq!(names.owner(Guid(14)), Some(Guid(2)));
-    assert_eq!(names.owner(Guid(13)), None);
+    let alias_index = sa.guids().alias_index();
+    assert_eq!(alias_index.owner(Guid(11)), Some(Guid(1)));
+    assert_eq!(alias_index.owner(Guid(14)), Some(Guid(2)));
+    assert_eq!(alias_index.owner(Guid(13)), None);
     assert!(sa.poll_guids(Time::MAX).is_some());
 }

@@ -12,6 +12,7 @@ use rsm_plan::policy::Policy;
 
 use super::world::{SM_KEY, SMALL, World, planned_as};
 
+/// The mask of a query that all records match.
 const ALL: ComponentMask = ComponentMask::NONE;
 
 /// A world of two partitions, and its hosts. One partition contains the first and the third host,
@@ -43,12 +44,12 @@ fn trusted<R: Record>(world: &mut World) -> Vec<R> {
 /// Checks that the requester gets records but no record about the ports `hidden`, and that a
 /// trusted requester gets records about them. `lids` returns the LIDs of a record's ports.
 fn check<R: Record>(world: &mut World, hidden: &[Lid], lids: impl Fn(&R) -> Vec<Lid>) {
-    let names_hidden = |record: &R| lids(record).iter().any(|lid| hidden.contains(lid));
+    let shows_hidden = |record: &R| lids(record).iter().any(|lid| hidden.contains(lid));
     let shown = world.table(ALL, &R::default());
     assert!(!shown.is_empty(), "{}", R::NAME);
-    assert!(!shown.iter().any(names_hidden), "{}", R::NAME);
+    assert!(!shown.iter().any(shows_hidden), "{}", R::NAME);
     let all = trusted::<R>(world);
-    assert!(all.iter().any(names_hidden), "{}", R::NAME);
+    assert!(all.iter().any(shows_hidden), "{}", R::NAME);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tests the answer to every pair of a method and an attribute, and that the pairs which IBA leaves
+//! Tests of the answer to every pair of a method and an attribute. The pairs that IBA leaves
 //! without an answer get none.
 
 use rsm_mad::ids::Tid;
@@ -104,5 +104,5 @@ fn each_method_of_each_attribute_is_answered_as_specified() {
     let holdings = world.sa.holdings();
     assert_eq!(holdings.services.services().len(), 0);
     assert_eq!(holdings.subscriptions.iter().len(), 0);
-    assert!(holdings.names.by_port.is_empty());
+    assert!(holdings.alias_guids.by_port.is_empty());
 }

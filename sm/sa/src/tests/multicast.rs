@@ -14,7 +14,7 @@ use crate::SavedSaState;
 use crate::mcast::SavedGroup;
 
 /// The components of every request to join or leave.
-const NAMED: ComponentMask = McMemberRecord::MGID
+const REQUIRED: ComponentMask = McMemberRecord::MGID
     .with(McMemberRecord::PORT_GID)
     .with(McMemberRecord::JOIN_STATE);
 
@@ -22,7 +22,7 @@ const NAMED: ComponentMask = McMemberRecord::MGID
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 
 /// A request of `host` to join or leave a group as a full member.
-fn member(world: &World, host: Lid, mgid: Gid) -> McMemberRecord {
+fn membership(world: &World, host: Lid, mgid: Gid) -> McMemberRecord {
     let mut record = McMemberRecord::default();
     record
         .set_mgid(mgid)
@@ -32,7 +32,7 @@ fn member(world: &World, host: Lid, mgid: Gid) -> McMemberRecord {
     record
 }
 
-/// The record in the answer to a request of the first host, or its status.
+/// The record in the answer to a request of the first host, or the status of the answer.
 fn change(
     world: &mut World,
     method: Method,
@@ -54,13 +54,13 @@ fn after_findings(world: &mut World) -> Time {
 }
 
 #[test]
-fn joins_of_the_broadcast_group_reach_the_core_and_the_save_together() {
+fn joins_in_quick_succession_reach_the_core_together_and_the_save_later() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let start = Time::ZERO + Duration::from_secs(1);
-    assert_eq!(world.sa.poll_groups(start), None, "nobody takes part");
-    let record = member(&world, hosts[0], BROADCAST);
-    let answer = change(&mut world, Method::SET, &record, NAMED).unwrap();
+    assert_eq!(world.sa.poll_groups(start), None, "no port is a member");
+    let record = membership(&world, hosts[0], BROADCAST);
+    let answer = change(&mut world, Method::SET, &record, REQUIRED).unwrap();
     assert_eq!(answer.mlid(), Lid(0xC000));
     assert_eq!(answer.q_key(), 0x0B1B);
     assert_eq!(answer.join_state(), JoinState::FULL_MEMBER);
@@ -71,9 +71,9 @@ fn joins_of_the_broadcast_group_reach_the_core_and_the_save_together() {
     // Joins in quick succession reach the core together, after a short delay; the save follows
     // later.
     for &host in &hosts[1..3] {
-        let mut record = member(&world, host, BROADCAST);
+        let mut record = membership(&world, host, BROADCAST);
         record.set_port_gid(world.gid(host));
-        change(&mut world, Method::SET, &record, NAMED).unwrap();
+        change(&mut world, Method::SET, &record, REQUIRED).unwrap();
     }
     assert_eq!(world.sa.poll_groups(start), None);
     let due = after_findings(&mut world);
@@ -88,9 +88,9 @@ fn joins_of_the_broadcast_group_reach_the_core_and_the_save_together() {
         world.sa.next_deadline(),
         Some(Time::ZERO + Duration::from_secs(300))
     );
-    let record = member(&world, hosts[0], BROADCAST);
-    change(&mut world, Method::DELETE, &record, NAMED).unwrap();
-    let refused = change(&mut world, Method::DELETE, &record, NAMED);
+    let record = membership(&world, hosts[0], BROADCAST);
+    change(&mut world, Method::DELETE, &record, REQUIRED).unwrap();
+    let refused = change(&mut world, Method::DELETE, &record, REQUIRED);
     assert_eq!(refused, Err(SaStatus::REQ_INVALID));
 }
 
@@ -99,8 +99,8 @@ fn queries_show_groups_to_all_and_members_only_to_trusted_requesters() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     for &host in &hosts {
-        let record = member(&world, host, BROADCAST);
-        change(&mut world, Method::SET, &record, NAMED).unwrap();
+        let record = membership(&world, host, BROADCAST);
+        change(&mut world, Method::SET, &record, REQUIRED).unwrap();
     }
     let wanted = McMemberRecord::default();
     let groups = world.table(ComponentMask::NONE, &wanted);
@@ -137,11 +137,11 @@ fn absent_ports_lose_their_memberships() {
     let hosts = world.hosts();
     let start = Time::ZERO;
     world.sa.handle_deadline(start);
-    let record = member(&world, hosts[2], BROADCAST);
-    change(&mut world, Method::SET, &record, NAMED).unwrap();
+    let record = membership(&world, hosts[2], BROADCAST);
+    change(&mut world, Method::SET, &record, REQUIRED).unwrap();
     world.sa.poll_groups(start).unwrap();
     world.sa.poll_save(start).unwrap();
-    world.take_away(hosts[2]);
+    world.remove_host(hosts[2]);
     world.sa.handle_deadline(start + Duration::from_secs(1));
     assert_eq!(world.sa.multicast().members(), 1);
     let due = after_findings(&mut world);
@@ -158,13 +158,13 @@ fn absent_ports_lose_their_memberships() {
 fn port_that_joins_and_vanishes_between_two_comparisons_loses_its_membership() {
     let mut world = World::new(SMALL);
     let host = world.hosts()[2];
-    let record = member(&world, host, BROADCAST);
+    let record = membership(&world, host, BROADCAST);
     let with_host = world.snapshot.clone();
-    world.take_away(host);
+    world.remove_host(host);
     let without_host = world.snapshot.clone();
     world.sa.handle_deadline(Time::ZERO);
     world.sa.replace(&with_host);
-    change(&mut world, Method::SET, &record, NAMED).unwrap();
+    change(&mut world, Method::SET, &record, REQUIRED).unwrap();
     world.sa.replace(&without_host);
     world.sa.handle_deadline(Time::ZERO);
     assert_eq!(world.sa.multicast().members(), 1);
@@ -178,8 +178,8 @@ fn membership_restored_after_its_port_was_examined_stays() {
     let mut world = World::new(SMALL);
     let host = world.hosts()[2];
     world.sa.handle_deadline(Time::ZERO);
-    let record = member(&world, host, BROADCAST);
-    change(&mut world, Method::SET, &record, NAMED).unwrap();
+    let record = membership(&world, host, BROADCAST);
+    change(&mut world, Method::SET, &record, REQUIRED).unwrap();
     let mut groups: Vec<SavedGroup> = world.sa.multicast().save().collect();
     // The broadcast group exists already in the new world, so that the saved group gets another
     // MGID.

@@ -20,7 +20,7 @@ use super::world::{PREFIX, SMALL, World, planned_as, records};
 use crate::SaRequest;
 use crate::mcast::Parameters;
 
-const PAIR: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
+const LIDS: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
 const GIDS: ComponentMask = PathRecord::SGID.with(PathRecord::DGID);
 
 /// The query for paths between two LIDs.
@@ -48,13 +48,13 @@ fn path_record_contains_all_parameters_of_a_connection() {
     assert_eq!((path.numb_path(), path.preference()), (0, 0));
     assert_eq!((path.hop_limit(), path.sl(), path.t_class()), (0, 0, 0));
     // A query by LIDs finds the same path.
-    assert_eq!(world.get(PAIR, &between(from, to)).unwrap(), path);
+    assert_eq!(world.get(LIDS, &between(from, to)).unwrap(), path);
 
-    let own = world.get(PAIR, &between(from, from)).unwrap();
+    let own = world.get(LIDS, &between(from, from)).unwrap();
     assert_eq!(own.packet_life_time(), 0);
     // Switches are destinations as well.
     let switch = world.switches()[0];
-    let path = world.get(PAIR, &between(from, switch)).unwrap();
+    let path = world.get(LIDS, &between(from, switch)).unwrap();
     assert_eq!(path.dgid(), world.gid(switch));
 }
 
@@ -86,8 +86,8 @@ fn unknown_lids_have_no_records_and_unknown_gids_are_invalid() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let mut wanted = between(hosts[0], Lid(0x1000));
-    assert_eq!(world.get(PAIR, &wanted).unwrap_err(), SaStatus::NO_RECORDS);
-    assert!(world.table(PAIR, &wanted).is_empty());
+    assert_eq!(world.get(LIDS, &wanted).unwrap_err(), SaStatus::NO_RECORDS);
+    assert!(world.table(LIDS, &wanted).is_empty());
     wanted
         .set_sgid(world.gid(hosts[0]))
         .set_dgid(Gid::new(PREFIX, Guid(0xDEAD)));
@@ -178,7 +178,7 @@ fn each_pair_of_lids_gives_a_path_and_a_get_returns_the_first() {
     assert_eq!(lids(&one), (0, 1));
 }
 
-/// The base LID of an adapter.
+/// The base LID of the adapter with this name.
 fn adapter(world: &World, name: &str) -> Lid {
     let fabric = world.fabric();
     let (_, node) = fabric
@@ -193,7 +193,7 @@ fn rails_of_the_ends_determine_the_first_lids() {
     let mut world = World::with_lmc("superpod:su=1", 2);
     let bases = ["host-001 mlx5_1", "host-002 mlx5_1", "host-002 mlx5_4"];
     let [own, same, other] = bases.map(|name| adapter(&world, name));
-    let bits = |world: &mut World, from: Lid, to: Lid| {
+    let first_offsets = |world: &mut World, from: Lid, to: Lid| {
         let mut wanted = PathRecord::default();
         wanted.set_sgid(world.gid(from)).set_dgid(world.gid(to));
         let all = world.table(GIDS, &wanted);
@@ -207,9 +207,9 @@ fn rails_of_the_ends_determine_the_first_lids() {
     };
     // On one rail, paths use base LIDs. From rail 1 to rail 4, with four LIDs, paths use the LID
     // with the number 1 - 4 = 1 (modulo 4); in the other direction, 4 - 1 = 3.
-    assert_eq!(bits(&mut world, own, same), (0, 0));
-    assert_eq!(bits(&mut world, own, other), (3, 1));
-    assert_eq!(bits(&mut world, other, own), (1, 3));
+    assert_eq!(first_offsets(&mut world, own, same), (0, 0));
+    assert_eq!(first_offsets(&mut world, own, other), (3, 1));
+    assert_eq!(first_offsets(&mut world, other, own), (1, 3));
     // A query that names a LID gets a path to that LID.
     let mut wanted = PathRecord::default();
     wanted
@@ -229,7 +229,7 @@ fn rails_of_the_ends_determine_the_first_lids() {
     };
     let (fabric, plan) = planned_as("superpod:su=1", |_| policy);
     let mut world = World::of(fabric, plan);
-    assert_eq!(bits(&mut world, own, other), (0, 0));
+    assert_eq!(first_offsets(&mut world, own, other), (0, 0));
 }
 
 #[test]
@@ -238,13 +238,13 @@ fn path_has_a_p_key_of_both_ends_or_none_for_raw_traffic() {
     let hosts = world.hosts();
     let mut wanted = between(hosts[0], hosts[1]);
     wanted.set_p_key(PKey::DEFAULT_LIMITED);
-    let mask = PAIR | PathRecord::P_KEY;
+    let mask = LIDS | PathRecord::P_KEY;
     let path = world.get(mask, &wanted).unwrap();
     assert_eq!(path.p_key(), PKey::DEFAULT_LIMITED);
     wanted.set_p_key(PKey(0x8001));
     assert_eq!(world.get(mask, &wanted).unwrap_err(), SaStatus::NO_RECORDS);
     wanted.set_raw_traffic(true);
-    let path = world.get(PAIR | PathRecord::RAW_TRAFFIC, &wanted).unwrap();
+    let path = world.get(LIDS | PathRecord::RAW_TRAFFIC, &wanted).unwrap();
     assert_eq!((path.p_key(), path.raw_traffic()), (PKey::INVALID, true));
 }
 
@@ -294,7 +294,7 @@ fn trace_lists_the_nodes_that_packets_pass() {
             let (slid, dlid) = (fabric.port(from).lid(), fabric.port(to).lid());
             let walked = walk(&fabric, &plan, from, to, dlid).filter(|_| from != to);
             let traced: Vec<TraceRecord> = world
-                .ask(Method::GET_TRACE_TABLE, PAIR, &between(slid, dlid))
+                .ask(Method::GET_TRACE_TABLE, LIDS, &between(slid, dlid))
                 .unwrap();
             let nodes: Vec<Guid> = traced.iter().map(TraceRecord::node_id).collect();
             let walked = walked.iter().flat_map(|route| &route.nodes);
@@ -314,7 +314,7 @@ fn trace_lists_the_nodes_that_packets_pass() {
     }
     assert_eq!(unconnected, 2, "two spines have no path to each other");
     let far: Vec<TraceRecord> = world
-        .ask(Method::GET_TRACE_TABLE, PAIR, &between(hosts[0], hosts[3]))
+        .ask(Method::GET_TRACE_TABLE, LIDS, &between(hosts[0], hosts[3]))
         .unwrap();
     let kinds: Vec<_> = far.iter().map(TraceRecord::node_type).collect();
     use NodeType::{Ca, Switch};
@@ -387,12 +387,12 @@ fn paths_follow_slower_links_and_stay_if_nothing_changed() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     world.prepare();
-    let before = world.get(PAIR, &between(hosts[0], hosts[3])).unwrap();
+    let before = world.get(LIDS, &between(hosts[0], hosts[3])).unwrap();
     // The manager has read the same subnet again.
     world.snapshot.fabric = Arc::new(Fabric::clone(&world.snapshot.fabric));
     world.sa.replace(&world.snapshot);
     assert_eq!(
-        world.get(PAIR, &between(hosts[0], hosts[3])).unwrap(),
+        world.get(LIDS, &between(hosts[0], hosts[3])).unwrap(),
         before
     );
     // Links between switches become slower.
@@ -404,7 +404,7 @@ fn paths_follow_slower_links_and_stay_if_nothing_changed() {
     }
     world.snapshot.fabric = Arc::new(fabric);
     world.sa.replace(&world.snapshot);
-    let after = world.get(PAIR, &between(hosts[0], hosts[3])).unwrap();
+    let after = world.get(LIDS, &between(hosts[0], hosts[3])).unwrap();
     assert_eq!(after.mtu(), Mtu::Bytes1024);
 }
 
@@ -412,7 +412,7 @@ fn paths_follow_slower_links_and_stay_if_nothing_changed() {
 fn answers_go_to_the_address_of_the_request() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
-    let mad = SaMad::request(Method::GET, Tid(1), PAIR, &between(hosts[0], hosts[1]));
+    let mad = SaMad::request(Method::GET, Tid(1), LIDS, &between(hosts[0], hosts[1]));
     let requester = RemoteAddress::gsi(hosts[2], 3);
     let answer = world.sa.handle(
         SaRequest {
@@ -442,17 +442,17 @@ fn path_has_the_service_level_that_its_route_requires() {
         .flat_map(|from| hosts.iter().map(move |to| (from, to)))
     {
         let needed = lanes.level(switch(from), switch(to)).unwrap();
-        let path = world.get(PAIR, &between(from, to)).unwrap();
+        let path = world.get(LIDS, &between(from, to)).unwrap();
         assert_eq!(path.sl(), needed);
         assert!(path.reversible());
         // No path has another service level.
         let mut wanted = between(from, to);
         wanted.set_sl(needed ^ 1);
-        let refused = world.get(PAIR | PathRecord::SL, &wanted);
+        let refused = world.get(LIDS | PathRecord::SL, &wanted);
         assert_eq!(refused, Err(SaStatus::NO_RECORDS));
         wanted.set_sl(needed);
         assert_eq!(
-            world.get(PAIR | PathRecord::SL, &wanted).unwrap().sl(),
+            world.get(LIDS | PathRecord::SL, &wanted).unwrap().sl(),
             needed
         );
         seen[usize::from(needed)] = true;

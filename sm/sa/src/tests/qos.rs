@@ -17,7 +17,7 @@ use super::world::{SMALL, World, planned_as, records};
 use crate::EndIx;
 use crate::path::{Finder, PathConstraints};
 
-const PAIR: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
+const LIDS: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
 
 /// A QoS policy whose rules assign different SLs, so that the SL shows which rule applied.
 const RULES: &str = "
@@ -147,7 +147,7 @@ fn first_matching_rule_determines_the_sl_of_a_path() {
     let mut sl =
         |from: Lid, to: Lid, service_id: Option<u64>, class: Option<u16>, key: Option<u16>| {
             let mut wanted = between(from, to);
-            let mut mask = PAIR;
+            let mut mask = LIDS;
             if let Some(id) = service_id {
                 wanted.set_service_id(id);
                 mask = mask | PathRecord::SERVICE_ID;
@@ -183,7 +183,7 @@ fn first_matching_rule_determines_the_sl_of_a_path() {
     assert_eq!(sl(from, other, None, Some(8), None), (1, 0xffff));
     assert_eq!(sl(from, other, None, None, Some(0x8010)), (4, 0x8010));
     let switch = world.switches()[0];
-    assert_eq!(world.get(PAIR, &between(from, switch)).unwrap().sl(), 4);
+    assert_eq!(world.get(LIDS, &between(from, switch)).unwrap().sl(), 4);
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn paths_keep_the_mtu_rate_and_lifetime_limits_of_their_level() {
     let hosts = world.hosts();
     let mut wanted = between(hosts[0], hosts[1]);
     wanted.set_service_id(0x100);
-    let mask = PAIR | PathRecord::SERVICE_ID;
+    let mask = LIDS | PathRecord::SERVICE_ID;
     let path = world.get(mask, &wanted).unwrap();
     assert_eq!((path.mtu(), path.rate()), (Mtu::Bytes1024, Rate::GBPS_100));
     assert_eq!(path.packet_life_time(), 10);
@@ -214,11 +214,11 @@ fn paths_keep_the_mtu_rate_and_lifetime_limits_of_their_level() {
         .set_qos_class(7)
         .set_p_key(PKey(0xffff))
         .set_service_id(1);
-    let class = PAIR | PathRecord::QOS_CLASS | PathRecord::P_KEY;
+    let class = LIDS | PathRecord::QOS_CLASS | PathRecord::P_KEY;
     assert_eq!(world.get(class, &wanted).unwrap_err(), SaStatus::NO_RECORDS);
     // A packet that does not leave its port takes no time.
     wanted.set_dlid(hosts[0]);
-    assert_eq!(world.get(PAIR, &wanted).unwrap().packet_life_time(), 0);
+    assert_eq!(world.get(LIDS, &wanted).unwrap().packet_life_time(), 0);
 }
 
 #[test]
@@ -268,18 +268,18 @@ fn no_path_has_an_sl_that_a_port_on_it_drops() {
     );
     let hosts = world.hosts();
     let (near, far) = ((hosts[0], hosts[1]), (hosts[0], hosts[3]));
-    assert_eq!(world.get(PAIR, &between(near.0, near.1)).unwrap().sl(), 1);
-    let refused = world.get(PAIR, &between(far.0, far.1));
+    assert_eq!(world.get(LIDS, &between(near.0, near.1)).unwrap().sl(), 1);
+    let refused = world.get(LIDS, &between(far.0, far.1));
     assert_eq!(refused.unwrap_err(), SaStatus::NO_RECORDS);
     let mut wanted = between(near.0, near.1);
     wanted.set_p_key(PKey(0x8010));
-    let refused = world.get(PAIR | PathRecord::P_KEY, &wanted);
+    let refused = world.get(LIDS | PathRecord::P_KEY, &wanted);
     assert_eq!(refused.unwrap_err(), SaStatus::NO_RECORDS);
     // Raw packets are in no partition; the policy's level still applies.
     wanted.set_raw_traffic(true);
     assert_eq!(
         world
-            .get(PAIR | PathRecord::RAW_TRAFFIC, &wanted)
+            .get(LIDS | PathRecord::RAW_TRAFFIC, &wanted)
             .unwrap()
             .sl(),
         1
@@ -346,7 +346,7 @@ fn service_levels_that_the_routes_need_override_rules() {
     let hosts = world.hosts();
     let levels: Vec<u8> = hosts[1..]
         .iter()
-        .map(|&to| world.get(PAIR, &between(hosts[0], to)).unwrap().sl())
+        .map(|&to| world.get(LIDS, &between(hosts[0], to)).unwrap().sl())
         .collect();
     assert!(levels.iter().all(|&sl| sl < 7), "{levels:?}");
 }

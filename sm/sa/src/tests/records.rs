@@ -12,6 +12,7 @@ use rsm_state::{Other, Role};
 use super::world::{SM_KEY, SMALL, World, planned};
 use crate::{Sa, SaConfig, SaCounters, SaRequest, WORK_PER_PULL};
 
+/// The mask of a query that all records match.
 const ALL: ComponentMask = ComponentMask::NONE;
 
 #[test]
@@ -88,15 +89,15 @@ fn capability_masks_match_as_a_whole_or_bit_by_bit() {
         .port_info_mut()
         .set_capability_mask(CapabilityMask::IS_SM);
     assert!(world.table(mask, &wanted).is_empty());
-    let by_bit: Vec<PortInfoRecord> = world
+    let bitwise: Vec<PortInfoRecord> = world
         .ask_with(Method::GET_TABLE, mask, &wanted, |header| {
             let modifier = PortInfoRecord::CAPABILITY_MASK_MATCH;
             header.mad_mut().set_modifier(modifier);
         })
         .unwrap();
-    assert_eq!(by_bit.len(), 1);
+    assert_eq!(bitwise.len(), 1);
     wanted.port_info_mut().set_capability_mask(both);
-    assert_eq!(world.table(mask, &wanted), by_bit);
+    assert_eq!(world.table(mask, &wanted), bitwise);
 }
 
 #[test]
@@ -290,19 +291,19 @@ fn subnet_managers_and_capabilities_have_records() {
     standby.set_sm_key(0);
     assert_eq!((other.lid(), other.sm_info()), (lid, standby));
 
-    let can = world.get(ALL, &ClassPortInfo::default()).unwrap();
-    assert_eq!(can.class_version(), CLASS_VERSION);
+    let class_port_info = world.get(ALL, &ClassPortInfo::default()).unwrap();
+    assert_eq!(class_port_info.class_version(), CLASS_VERSION);
     // The value 17 is 4.096 µs × 2^17, half a second: the longest wait if the inbox is full.
-    assert_eq!(can.resp_time_value(), 17);
+    assert_eq!(class_port_info.resp_time_value(), 17);
     let supported = SaCapabilityMask::MULTI_PATH | SaCapabilityMask::UD_MULTICAST;
-    assert!(can.capability_mask().contains(supported));
+    assert!(class_port_info.capability_mask().contains(supported));
     let supported = SaCapabilityMask2::SEND_ONLY_FULL_MEMBER | SaCapabilityMask2::ALIAS_GUIDS;
-    assert!(can.capability_mask2().contains(supported));
+    assert!(class_port_info.capability_mask2().contains(supported));
     let unsupported = SaCapabilityMask2::QOS.0
         | SaCapabilityMask2::HIERARCHY.0
         | SaCapabilityMask2::REVERSE_PATH_P_KEY.0
         | SaCapabilityMask2::MULTICAST_SERVICE_RECORD.0;
-    assert_eq!(can.capability_mask2().0 & unsupported, 0);
+    assert_eq!(class_port_info.capability_mask2().0 & unsupported, 0);
 }
 
 #[test]
@@ -351,12 +352,12 @@ fn requests_get_no_answer_without_a_plan_as_standby_or_from_an_unknown_lid() {
     assert_eq!(world.sa.counters().unserved, 1);
 
     let lid = world.hosts()[0];
-    let mut early = Sa::new(SaConfig {
+    let mut without_plan = Sa::new(SaConfig {
         sm_key: SM_KEY,
         ..SaConfig::default()
     });
-    assert!(early.handle(request(lid), Time::ZERO).is_none());
-    assert!(!early.is_serving());
+    assert!(without_plan.handle(request(lid), Time::ZERO).is_none());
+    assert!(!without_plan.is_serving());
     for role in [Role::Discovering, standby(&world), Role::NotActive] {
         world.snapshot.role = role;
         world.sa.replace(&world.snapshot);
@@ -440,8 +441,8 @@ fn table_has_the_same_bytes_as_a_whole_and_in_pieces() {
     let header = *answer.header();
     let limit = whole.len() - 1;
     assert_eq!(answer.into_message(limit).unwrap_err().limit, limit);
-    let instead = crate::SaAnswer::too_long(RemoteAddress::gsi(Lid(1), 0), header);
-    assert_eq!(instead.status(), SaStatus::NO_RESOURCES);
+    let refusal = crate::SaAnswer::too_long(RemoteAddress::gsi(Lid(1), 0), header);
+    assert_eq!(refusal.status(), SaStatus::NO_RESOURCES);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use rsm_plan::policy::Policy;
 use super::world::{SMALL, World, planned_as};
 
 /// The components of every request to join or leave.
-const NAMED: ComponentMask = McMemberRecord::MGID
+const REQUIRED: ComponentMask = McMemberRecord::MGID
     .with(McMemberRecord::PORT_GID)
     .with(McMemberRecord::JOIN_STATE);
 
@@ -53,8 +53,8 @@ fn change(world: &mut World, method: Method, host: Lid, mgid: Gid, q_key: u32) -
         .set_p_key(PKey::DEFAULT_FULL)
         .set_join_state(JoinState::FULL_MEMBER);
     let mask = match q_key {
-        0 => NAMED,
-        _ => NAMED.with(McMemberRecord::Q_KEY),
+        0 => REQUIRED,
+        _ => REQUIRED.with(McMemberRecord::Q_KEY),
     };
     world.ask_from((host, 0), method, mask, &record).is_ok()
 }
@@ -68,8 +68,12 @@ fn findings(world: &mut World) -> Vec<Finding> {
     world.now += Duration::from_secs(1);
     world.sa.handle_deadline(world.now);
     let found = world.sa.poll_findings(world.now);
-    assert_eq!(world.sa.poll_findings(world.now), None, "once is enough");
-    found.expect("they have changed")
+    assert_eq!(
+        world.sa.poll_findings(world.now),
+        None,
+        "they are polled once"
+    );
+    found.expect("the findings have changed")
 }
 
 #[test]
@@ -78,7 +82,7 @@ fn host_slower_than_the_broadcast_group_is_named_with_the_group_and_both_rates()
     let host = world.hosts()[1];
     assert!(!join(&mut world, host, BROADCAST));
     let [finding] = &findings(&mut world)[..] else {
-        panic!("there is one");
+        panic!("there is one finding");
     };
     assert_eq!(finding.kind, FindingKind::JoinRefused);
     let fabric = world.fabric();
@@ -137,7 +141,7 @@ fn finding_about_a_refused_join_states_the_reason() {
 }
 
 #[test]
-fn refusal_ends_when_the_host_joins_leaves_vanishes_or_stops_asking() {
+fn finding_ends_when_the_host_joins_leaves_vanishes_or_sends_no_more_requests() {
     let mut world = world("Default=0x7fff, ipoib : ALL=full ;");
     let host = world.hosts()[1];
     let refused = |world: &mut World| {
@@ -160,7 +164,7 @@ fn refusal_ends_when_the_host_joins_leaves_vanishes_or_stops_asking() {
     assert_eq!(findings(&mut world), []);
 
     refused(&mut world);
-    world.take_away(host);
+    world.remove_host(host);
     assert_eq!(findings(&mut world), []);
 }
 
@@ -178,7 +182,7 @@ fn one_port_has_at_most_eight_findings_and_none_for_joins_by_proxy() {
         .set_mgid(STORAGE)
         .set_port_gid(world.gid(hosts[2]))
         .set_join_state(JoinState::FULL_MEMBER);
-    let answer = world.ask_from((hosts[3], 0), Method::SET, NAMED, &record);
+    let answer = world.ask_from((hosts[3], 0), Method::SET, REQUIRED, &record);
     assert!(answer.is_err());
     // Neither the proxy nor the port that it named has a finding about a refused join.
     let later = world.sa.poll_findings(world.now + Duration::from_secs(9));

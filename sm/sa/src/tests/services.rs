@@ -12,11 +12,13 @@ use rsm_mad::wire::sa::*;
 use super::world::{SM_KEY, SMALL, World};
 use crate::services::{Id, limits};
 
+/// The components of every request to register a service.
 const REQUIRED: ComponentMask = ServiceRecord::SERVICE_ID.with(ServiceRecord::SERVICE_GID);
 const REQUIRED_AND_LEASE: ComponentMask = REQUIRED.with(ServiceRecord::SERVICE_LEASE);
 const NAME: ComponentMask = ServiceRecord::SERVICE_NAME;
 const KEY: ComponentMask = ServiceRecord::SERVICE_KEY;
 const P_KEY: ComponentMask = ServiceRecord::SERVICE_P_KEY;
+/// The mask of a query that all records match.
 const ALL: ComponentMask = ComponentMask::NONE;
 
 type Answer = Result<Vec<ServiceRecord>, Status>;
@@ -58,7 +60,7 @@ fn delete(world: &mut World, host: Lid, mask: ComponentMask, record: &ServiceRec
 }
 
 /// The IDs of the services that `host` finds.
-fn found(world: &mut World, host: Lid, mask: ComponentMask, record: &ServiceRecord) -> Vec<u64> {
+fn find_ids(world: &mut World, host: Lid, mask: ComponentMask, record: &ServiceRecord) -> Vec<u64> {
     let found = ask(world, host, 0, Method::GET_TABLE, mask, record).unwrap();
     found.iter().map(ServiceRecord::service_id).collect()
 }
@@ -81,15 +83,15 @@ fn services_are_found_until_they_are_deleted() {
     assert_eq!(
         registered.service_lease(),
         ServiceRecord::LEASE_INDEFINITE,
-        "for good where nothing else is said"
+        "indefinite unless the request has a lease"
     );
     assert_eq!(registered.service_data(), &[3; 64]);
-    let mut by = ServiceRecord::default();
-    by.set_service_id(7);
+    let mut wanted = ServiceRecord::default();
+    wanted.set_service_id(7);
     assert_eq!(
-        found(&mut world, b, ServiceRecord::SERVICE_ID, &by),
+        find_ids(&mut world, b, ServiceRecord::SERVICE_ID, &wanted),
         [7],
-        "others find it"
+        "other hosts find the service"
     );
     // Registering the service again replaces its data.
     record.set_service_data([4; 64]);
@@ -127,15 +129,16 @@ fn any_component_finds_services_and_several_may_share_a_name() {
         let mask = REQUIRED | NAME | KEY | P_KEY | ServiceRecord::SERVICE_DATA;
         set(&mut world, host, mask, &record).unwrap();
     }
-    let asker = hosts[3];
-    let mut by = service(&world, hosts[1], 11);
-    by.set_service_p_key(PKey::DEFAULT_FULL)
+    let requester = hosts[3];
+    let mut wanted = service(&world, hosts[1], 11);
+    wanted
+        .set_service_p_key(PKey::DEFAULT_FULL)
         .set_service_key([2; 16]);
     let mut data = [0; 64];
     for byte in [1, 19, 39, 63] {
         data[byte] = 2;
     }
-    by.set_service_data(data);
+    wanted.set_service_data(data);
     for mask in [
         ServiceRecord::SERVICE_ID,
         ServiceRecord::SERVICE_GID,
@@ -147,34 +150,42 @@ fn any_component_finds_services_and_several_may_share_a_name() {
         ServiceRecord::SERVICE_DATA | NAME,
         NAME | ServiceRecord::SERVICE_ID,
     ] {
-        assert_eq!(found(&mut world, asker, mask, &by), [11], "{mask:?}");
+        assert_eq!(
+            find_ids(&mut world, requester, mask, &wanted),
+            [11],
+            "{mask:?}"
+        );
     }
     // Only the GUID counts: osmtest reverses the bytes of the prefix.
     for prefix in [0xFE80_0000_0000_0000, 0, 0x80FE] {
-        let mut by = by;
-        by.set_service_gid(Gid::new(prefix, world.guid(hosts[1])));
+        let mut wanted = wanted;
+        wanted.set_service_gid(Gid::new(prefix, world.guid(hosts[1])));
         assert_eq!(
-            found(&mut world, asker, ServiceRecord::SERVICE_GID, &by),
+            find_ids(&mut world, requester, ServiceRecord::SERVICE_GID, &wanted),
             [11]
         );
     }
     let several = [10, 11, 12, 13];
     for mask in [NAME, P_KEY, ALL, ServiceRecord::SERVICE_DATA8_0] {
-        assert_eq!(found(&mut world, asker, mask, &by), several, "{mask:?}");
+        assert_eq!(
+            find_ids(&mut world, requester, mask, &wanted),
+            several,
+            "{mask:?}"
+        );
     }
-    let one = ask(&mut world, asker, 0, Method::GET, NAME, &by);
+    let one = ask(&mut world, requester, 0, Method::GET, NAME, &wanted);
     assert_eq!(one.unwrap_err(), SaStatus::TOO_MANY_RECORDS);
-    by.set_service_name(name("storag"));
-    let none = ask(&mut world, asker, 0, Method::GET, NAME, &by);
+    wanted.set_service_name(name("storag"));
+    let none = ask(&mut world, requester, 0, Method::GET, NAME, &wanted);
     assert_eq!(none.unwrap_err(), SaStatus::NO_RECORDS);
     // There is no 38th component.
     let beyond = ask(
         &mut world,
-        asker,
+        requester,
         0,
         Method::GET,
         ComponentMask(1 << 37),
-        &by,
+        &wanted,
     );
     assert_eq!(beyond.unwrap_err(), SaStatus::REQ_INVALID);
 }
@@ -200,8 +211,8 @@ fn service_ends_with_its_lease() {
     assert_eq!(world.sa.next_deadline(), Some(ends));
     // A service whose lease has ended is hidden, even before the deadline is handled.
     world.now = ends;
-    let over = world.get(NAME, &record);
-    assert_eq!(over.unwrap_err(), SaStatus::NO_RECORDS);
+    let ended = world.get(NAME, &record);
+    assert_eq!(ended.unwrap_err(), SaStatus::NO_RECORDS);
     world.sa.handle_deadline(ends);
     assert!(world.sa.services().is_empty());
     let saved = world.sa.poll_save(ends + Duration::from_secs(1)).unwrap();
@@ -210,8 +221,8 @@ fn service_ends_with_its_lease() {
     // A lease of 0 ends the service.
     record.set_service_lease(0);
     set(&mut world, host, REQUIRED_AND_LEASE, &record).unwrap();
-    let over = world.get(NAME, &record);
-    assert_eq!(over.unwrap_err(), SaStatus::NO_RECORDS);
+    let ended = world.get(NAME, &record);
+    assert_eq!(ended.unwrap_err(), SaStatus::NO_RECORDS);
 }
 
 #[test]
@@ -282,9 +293,9 @@ fn services_are_registered_and_found_within_their_partition() {
     let hidden = service(&world, hosts[2], 1);
     let refused = set(&mut world, hosts[1], REQUIRED, &hidden);
     assert_eq!(refused.unwrap_err(), SaStatus::REQ_INVALID_GID);
-    let mut nobody = hidden;
-    nobody.set_service_gid(Gid(0xFE80 << 112 | 0xBAD));
-    let refused = set(&mut world, hosts[1], REQUIRED, &nobody);
+    let mut of_absent_port = hidden;
+    of_absent_port.set_service_gid(Gid(0xFE80 << 112 | 0xBAD));
+    let refused = set(&mut world, hosts[1], REQUIRED, &of_absent_port);
     assert_eq!(refused.unwrap_err(), SaStatus::REQ_INVALID_GID);
     let refused = set(&mut world, hosts[1], ServiceRecord::SERVICE_ID, &hidden);
     assert_eq!(refused.unwrap_err(), SaStatus::REQ_INSUFFICIENT_COMPONENTS);
@@ -293,21 +304,21 @@ fn services_are_registered_and_found_within_their_partition() {
     set(&mut world, hosts[0], REQUIRED | P_KEY, &record).unwrap();
     record.set_service_id(2).set_service_p_key(PKey(0x8003));
     set(&mut world, hosts[0], REQUIRED | P_KEY, &record).unwrap();
-    let mut anywhere = service(&world, hosts[0], 3);
+    let mut without_p_key = service(&world, hosts[0], 3);
     // A component outside the mask does not count.
-    anywhere.set_service_p_key(PKey(0x8002));
-    set(&mut world, hosts[0], REQUIRED, &anywhere).unwrap();
-    let by = ServiceRecord::default();
-    let seen = |world: &mut World, host| found(world, host, ALL, &by);
-    assert_eq!(seen(&mut world, hosts[0]), [1, 2, 3]);
-    assert_eq!(seen(&mut world, hosts[1]), [1, 3]);
-    assert_eq!(seen(&mut world, hosts[2]), [2, 3]);
-    // A limited member communicates with the full one.
-    assert_eq!(seen(&mut world, hosts[3]), [1, 3]);
-    delete(&mut world, hosts[0], REQUIRED, &anywhere).unwrap();
+    without_p_key.set_service_p_key(PKey(0x8002));
+    set(&mut world, hosts[0], REQUIRED, &without_p_key).unwrap();
+    let wanted = ServiceRecord::default();
+    let ids_seen = |world: &mut World, host| find_ids(world, host, ALL, &wanted);
+    assert_eq!(ids_seen(&mut world, hosts[0]), [1, 2, 3]);
+    assert_eq!(ids_seen(&mut world, hosts[1]), [1, 3]);
+    assert_eq!(ids_seen(&mut world, hosts[2]), [2, 3]);
+    // A limited member communicates with the full member.
+    assert_eq!(ids_seen(&mut world, hosts[3]), [1, 3]);
+    delete(&mut world, hosts[0], REQUIRED, &without_p_key).unwrap();
     let limited = service(&world, hosts[3], 4);
     set(&mut world, hosts[3], REQUIRED, &limited).unwrap();
-    assert_eq!(seen(&mut world, hosts[2]), [2]);
+    assert_eq!(ids_seen(&mut world, hosts[2]), [2]);
 }
 
 #[test]
@@ -319,12 +330,12 @@ fn service_stays_while_its_port_is_absent() {
     set(&mut world, hosts[2], REQUIRED | P_KEY, &record).unwrap();
     let open = service(&world, hosts[2], 2);
     set(&mut world, hosts[2], REQUIRED, &open).unwrap();
-    world.take_away(hosts[2]);
+    world.remove_host(hosts[2]);
     advance(&mut world, 3600);
     assert_eq!(world.sa.services().len(), 2);
     // The partitions of an absent port are unknown.
-    let by = ServiceRecord::default();
-    assert_eq!(found(&mut world, hosts[0], ALL, &by), [1]);
+    let wanted = ServiceRecord::default();
+    assert_eq!(find_ids(&mut world, hosts[0], ALL, &wanted), [1]);
 }
 
 #[test]
@@ -358,7 +369,7 @@ fn registered_service_is_in_the_next_save_only() {
     let record = service(&world, host, 1);
     set(&mut world, host, REQUIRED, &record).unwrap();
     let saved = world.sa.poll_save(world.now).unwrap();
-    assert!(saved.groups.is_some(), "the groups that there always are");
+    assert!(saved.groups.is_some(), "the well-known groups");
     let view = saved.services.unwrap();
     let id = Id {
         service: 1,
@@ -367,5 +378,8 @@ fn registered_service_is_in_the_next_save_only() {
     };
     assert_eq!(view.get(&id).unwrap().until, None);
     assert_eq!(view.get(&id).unwrap().port, world.guid(host));
-    assert!(world.sa.poll_save(Time::MAX).is_none(), "nothing is new");
+    assert!(
+        world.sa.poll_save(Time::MAX).is_none(),
+        "nothing has changed"
+    );
 }

@@ -19,7 +19,7 @@ use rsm_plan::Plan;
 use rsm_plan::policy::Policy;
 use rsm_routing::ibnetdiscover;
 
-use super::vports::{give, vport};
+use super::vports::{add_vports, vport};
 use super::world::{PREFIX, SM_KEY, World, planned_on, records};
 use crate::{Offence, Sa, SaConfig, SaRequest, TrustRules};
 
@@ -60,13 +60,13 @@ const RED_BROADCAST: Gid = Gid(0xFF12_401B_8010_0000_0000_0000_FFFF_FFFF);
 const NEW_GROUP: Gid = Gid(0xFF12_A01D_0000_0000_0000_0000_0000_0001);
 
 /// The components of every join or leave request.
-const NAMED: ComponentMask = McMemberRecord::MGID
+const REQUIRED: ComponentMask = McMemberRecord::MGID
     .with(McMemberRecord::PORT_GID)
     .with(McMemberRecord::JOIN_STATE);
 
 /// The components of a request that creates a group.
 const COMPLETE: ComponentMask = ComponentMask(
-    NAMED.0
+    REQUIRED.0
         | McMemberRecord::Q_KEY.0
         | McMemberRecord::P_KEY.0
         | McMemberRecord::T_CLASS.0
@@ -86,7 +86,7 @@ fn network(partitions: &str) -> (Fabric, Plan) {
         let (own, _) = own.unwrap();
         let mut guest = vport(VIRTUAL, false, PortState::Active);
         guest.info.set_guid_cap(8);
-        give(fabric, own, vec![guest]);
+        add_vports(fabric, own, vec![guest]);
         let ports = fabric.nodes_mut().flat_map(|node| &mut node.ports);
         for info in ports.filter_map(|port| port.info.as_mut()) {
             info.set_port_state(PortState::Active).set_guid_cap(12);
@@ -132,12 +132,12 @@ fn lid(world: &World, guid: Guid) -> Lid {
 
 /// A requester: GUID of the sending port, and the GID in the global route header; `None` without
 /// that header.
-type From = (Guid, Option<Gid>);
+type Requester = (Guid, Option<Gid>);
 
 /// The outcome of a request: `Ok`, the status of a refusal, or `None` if there is no answer.
 fn ask<R: Record>(
     world: &mut World,
-    (port, header): From,
+    (port, header): Requester,
     method: Method,
     (mask, record): (ComponentMask, &R),
 ) -> Option<Result<(), Status>> {
@@ -170,19 +170,24 @@ fn membership(port: Gid, mgid: Gid, p_key: PKey, state: JoinState) -> McMemberRe
     record
 }
 
-/// The outcome of a request that `port` joins (Set) or leaves (Delete) the broadcast group.
-fn of_broadcast(
+/// The outcome of a request to add `port` to the broadcast group (Set) or to remove it (Delete).
+fn request_membership(
     world: &mut World,
-    from: From,
+    from: Requester,
     method: Method,
     port: Gid,
 ) -> Option<Result<(), Status>> {
     let record = membership(port, BROADCAST, PKey::DEFAULT_FULL, JoinState::FULL_MEMBER);
-    ask(world, from, method, (NAMED, &record))
+    ask(world, from, method, (REQUIRED, &record))
 }
 
 /// The outcome of a request to register (Set) or delete a service of `port`.
-fn service(world: &mut World, from: From, method: Method, port: Gid) -> Option<Result<(), Status>> {
+fn request_service(
+    world: &mut World,
+    from: Requester,
+    method: Method,
+    port: Gid,
+) -> Option<Result<(), Status>> {
     let mask = ServiceRecord::SERVICE_ID | ServiceRecord::SERVICE_GID;
     let mut record = ServiceRecord::default();
     record.set_service_id(7).set_service_gid(port);
@@ -190,7 +195,7 @@ fn service(world: &mut World, from: From, method: Method, port: Gid) -> Option<R
 }
 
 /// The outcome of a request to assign [`ALIAS`] to `port`.
-fn alias(world: &mut World, from: From, port: Guid) -> Option<Result<(), Status>> {
+fn assign_alias(world: &mut World, from: Requester, port: Guid) -> Option<Result<(), Status>> {
     let mask = GuidInfoRecord::LID | GuidInfoRecord::BLOCK_NUM;
     let mut record = GuidInfoRecord::default();
     record.set_lid(lid(world, port));
@@ -202,14 +207,14 @@ fn alias(world: &mut World, from: From, port: Guid) -> Option<Result<(), Status>
 }
 
 /// The outcome of a query of a port for the path to [`OTHER`].
-fn path(world: &mut World, from: From) -> Option<Result<(), Status>> {
+fn request_path(world: &mut World, from: Requester) -> Option<Result<(), Status>> {
     let mut record = PathRecord::default();
     record.set_sgid(gid(from.0)).set_dgid(gid(OTHER));
     let mask = PathRecord::SGID | PathRecord::DGID;
     ask(world, from, Method::GET, (mask, &record))
 }
 
-fn subscribe(world: &mut World, from: From, trap: u16) -> Option<Result<(), Status>> {
+fn subscribe(world: &mut World, from: Requester, trap: u16) -> Option<Result<(), Status>> {
     let mut info = InformInfo::default();
     info.set_lid_range_begin(InformInfo::LID_RANGE_ALL)
         .set_is_generic(1)
@@ -232,46 +237,48 @@ type Request = fn(&mut World) -> Option<Result<(), Status>>;
 /// Requests of kernels, drivers and rdma-core's programs for their own ports.
 const FOR_OWN_PORTS: [(&str, Request); 18] = [
     ("IP over InfiniBand joins the broadcast group", |world| {
-        of_broadcast(world, (OWN, None), Method::SET, gid(OWN))
+        request_membership(world, (OWN, None), Method::SET, gid(OWN))
     }),
-    ("IP over InfiniBand leaves it", |world| {
-        of_broadcast(world, (OWN, None), Method::SET, gid(OWN))?.unwrap();
-        of_broadcast(world, (OWN, None), Method::DELETE, gid(OWN))
+    ("IP over InfiniBand leaves the broadcast group", |world| {
+        request_membership(world, (OWN, None), Method::SET, gid(OWN))?.unwrap();
+        request_membership(world, (OWN, None), Method::DELETE, gid(OWN))
     }),
     (
         "IP over InfiniBand joins with a global route header",
-        |world| of_broadcast(world, (OWN, Some(gid(OWN))), Method::SET, gid(OWN)),
+        |world| request_membership(world, (OWN, Some(gid(OWN))), Method::SET, gid(OWN)),
     ),
     ("a child interface joins by its own P_Key", |world| {
         let state = JoinState::FULL_MEMBER;
         let record = membership(gid(OWN), RED_BROADCAST, PKey(0x8010), state);
-        let mask = NAMED | McMemberRecord::P_KEY;
+        let mask = REQUIRED | McMemberRecord::P_KEY;
         ask(world, (OWN, None), Method::SET, (mask, &record))
     }),
-    ("a host that only sends to a group", |world| {
+    ("a host joins as a send-only member", |world| {
         let state = JoinState::SEND_ONLY_NON_MEMBER;
         let record = membership(gid(OWN), BROADCAST, PKey::DEFAULT_FULL, state);
-        ask(world, (OWN, None), Method::SET, (NAMED, &record))
+        ask(world, (OWN, None), Method::SET, (REQUIRED, &record))
     }),
     (
         "a bond fails over to the other port of its adapter",
         |world| {
             let (from, to) = ((SECOND_OF_TWO, None), gid(FIRST_OF_TWO));
-            of_broadcast(world, from, Method::SET, to)?.unwrap();
-            of_broadcast(world, from, Method::DELETE, to)
+            request_membership(world, from, Method::SET, to)?.unwrap();
+            request_membership(world, from, Method::DELETE, to)
         },
     ),
-    ("rdma_cm asks for a path", |world| path(world, (OWN, None))),
+    ("rdma_cm asks for a path", |world| {
+        request_path(world, (OWN, None))
+    }),
     (
         "rdma_cm asks with a link-local GID in the header",
-        |world| path(world, (OWN, Some(Gid::new(Gid::LINK_LOCAL, OWN)))),
+        |world| request_path(world, (OWN, Some(Gid::new(Gid::LINK_LOCAL, OWN)))),
     ),
-    ("ibacm makes a group and joins it", |world| {
+    ("ibacm creates a group", |world| {
         let state = JoinState::FULL_MEMBER;
         let record = membership(gid(OWN), NEW_GROUP, PKey::DEFAULT_FULL, state);
         ask(world, (OWN, None), Method::SET, (COMPLETE, &record))
     }),
-    ("srp_daemon looks for targets", |world| {
+    ("srp_daemon searches for targets", |world| {
         let mut record = PortInfoRecord::default();
         let wanted = CapabilityMask::IS_DEVICE_MANAGEMENT_SUPPORTED;
         record.port_info_mut().set_capability_mask(wanted);
@@ -283,7 +290,7 @@ const FOR_OWN_PORTS: [(&str, Request); 18] = [
         record.set_lid(lid(world, OTHER));
         ask(world, (OWN, None), Method::GET, (NodeRecord::LID, &record))
     }),
-    ("srp_daemon subscribes to ports that come", |world| {
+    ("srp_daemon subscribes to new ports", |world| {
         subscribe(world, (OWN, None), 64)
     }),
     (
@@ -291,21 +298,21 @@ const FOR_OWN_PORTS: [(&str, Request); 18] = [
         |world| subscribe(world, (OWN, None), 144),
     ),
     ("a storage target registers its service", |world| {
-        service(world, (OWN, None), Method::SET, gid(OWN))?.unwrap();
-        service(world, (OWN, None), Method::DELETE, gid(OWN))
+        request_service(world, (OWN, None), Method::SET, gid(OWN))?.unwrap();
+        request_service(world, (OWN, None), Method::DELETE, gid(OWN))
     }),
     ("a driver assigns alias GUIDs to its port", |world| {
-        alias(world, (OWN, None), OWN)
+        assign_alias(world, (OWN, None), OWN)
     }),
     (
         "a guest joins by the alias GUID of its host's port",
         |world| {
-            alias(world, (OWN, None), OWN)?.unwrap();
-            of_broadcast(world, (OWN, None), Method::SET, gid(ALIAS))
+            assign_alias(world, (OWN, None), OWN)?.unwrap();
+            request_membership(world, (OWN, None), Method::SET, gid(ALIAS))
         },
     ),
     ("a virtual port joins by its own GID", |world| {
-        of_broadcast(
+        request_membership(
             world,
             (VIRTUAL, Some(gid(VIRTUAL))),
             Method::SET,
@@ -313,7 +320,7 @@ const FOR_OWN_PORTS: [(&str, Request); 18] = [
         )
     }),
     ("a driver joins for a virtual port of its port", |world| {
-        of_broadcast(world, (OWN, None), Method::SET, gid(VIRTUAL))
+        request_membership(world, (OWN, None), Method::SET, gid(VIRTUAL))
     }),
 ];
 
@@ -338,15 +345,15 @@ type Row = (&'static str, Request, Option<Result<(), Status>>);
 const FOR_OTHER_PORTS: [Row; 7] = [
     (
         "1 joins",
-        |world| of_broadcast(world, (OWN, None), Method::SET, gid(OTHER)),
+        |world| request_membership(world, (OWN, None), Method::SET, gid(OTHER)),
         DONE,
     ),
     (
         "2 leaves",
         |world| {
-            of_broadcast(world, (OTHER, None), Method::SET, gid(OTHER))?.unwrap();
-            let refused = of_broadcast(world, (OWN, None), Method::DELETE, gid(OTHER));
-            let again = of_broadcast(world, (OWN, None), Method::DELETE, gid(OTHER));
+            request_membership(world, (OTHER, None), Method::SET, gid(OTHER))?.unwrap();
+            let refused = request_membership(world, (OWN, None), Method::DELETE, gid(OTHER));
+            let again = request_membership(world, (OWN, None), Method::DELETE, gid(OTHER));
             assert_eq!(refused, again);
             assert_eq!(world.sa.multicast().members(), 1);
             refused
@@ -355,27 +362,27 @@ const FOR_OTHER_PORTS: [Row; 7] = [
     ),
     (
         "1 services",
-        |world| service(world, (OWN, None), Method::SET, gid(OTHER)),
+        |world| request_service(world, (OWN, None), Method::SET, gid(OTHER)),
         DONE,
     ),
     (
         "1 alias GUIDs",
-        |world| alias(world, (OWN, None), OTHER),
+        |world| assign_alias(world, (OWN, None), OTHER),
         DENIED,
     ),
     (
         "1 requests with another GID",
-        |world| path(world, (OWN, Some(gid(OTHER)))),
+        |world| request_path(world, (OWN, Some(gid(OTHER)))),
         DONE,
     ),
     (
         "1 joins",
-        |world| of_broadcast(world, (VIRTUAL, Some(gid(VIRTUAL))), Method::SET, gid(OWN)),
+        |world| request_membership(world, (VIRTUAL, Some(gid(VIRTUAL))), Method::SET, gid(OWN)),
         DONE,
     ),
     (
         "1 joins",
-        |world| of_broadcast(world, (OWN, None), Method::SET, gid(FIRST_OF_TWO)),
+        |world| request_membership(world, (OWN, None), Method::SET, gid(FIRST_OF_TWO)),
         DONE,
     ),
 ];
@@ -415,15 +422,18 @@ fn proxies_and_requesters_with_the_key_act_for_other_ports() {
     let mut proxy = world(TrustMode::Enforce, &[OWN]);
     let from = (OWN, None);
     assert_eq!(
-        of_broadcast(&mut proxy, from, Method::SET, gid(OTHER)),
+        request_membership(&mut proxy, from, Method::SET, gid(OTHER)),
         DONE
     );
     assert_eq!(
-        of_broadcast(&mut proxy, from, Method::DELETE, gid(OTHER)),
+        request_membership(&mut proxy, from, Method::DELETE, gid(OTHER)),
         DONE
     );
-    assert_eq!(service(&mut proxy, from, Method::SET, gid(OTHER)), DONE);
-    assert_eq!(alias(&mut proxy, from, OTHER), DONE);
+    assert_eq!(
+        request_service(&mut proxy, from, Method::SET, gid(OTHER)),
+        DONE
+    );
+    assert_eq!(assign_alias(&mut proxy, from, OTHER), DONE);
     assert_eq!(findings(&mut proxy), []);
     // A proxy does not see P_Key tables.
     let tables = ask(
@@ -442,7 +452,7 @@ fn proxies_and_requesters_with_the_key_act_for_other_ports() {
         JoinState::FULL_MEMBER,
     );
     let own = lid(&keyed, OWN);
-    let joined = keyed.ask_from((own, SM_KEY), Method::SET, NAMED, &record);
+    let joined = keyed.ask_from((own, SM_KEY), Method::SET, REQUIRED, &record);
     assert!(joined.is_ok());
     assert_eq!(findings(&mut keyed), []);
 }
@@ -451,18 +461,18 @@ fn proxies_and_requesters_with_the_key_act_for_other_ports() {
 fn request_with_an_unknown_gid_gets_no_answer_under_enforce_and_no_finding() {
     let unknown = Some(gid(Guid(0xDEAD)));
     let mut enforce = world(TrustMode::Enforce, &[]);
-    assert_eq!(path(&mut enforce, (OWN, unknown)), None);
+    assert_eq!(request_path(&mut enforce, (OWN, unknown)), None);
     assert_eq!(enforce.sa.counters().unserved, 1);
     assert_eq!(findings(&mut enforce), []);
     let mut report = world(TrustMode::Report, &[]);
-    assert_eq!(path(&mut report, (OWN, unknown)), DONE);
+    assert_eq!(request_path(&mut report, (OWN, unknown)), DONE);
 }
 
 #[test]
 fn finding_is_updated_when_the_requests_of_a_port_double_and_ends_after_five_minutes() {
     let mut world = world(TrustMode::Report, &[]);
     let join = |world: &mut World| {
-        of_broadcast(world, (OWN, None), Method::SET, gid(OTHER));
+        request_membership(world, (OWN, None), Method::SET, gid(OTHER));
     };
     join(&mut world);
     assert_eq!(findings(&mut world).len(), 1);
@@ -590,11 +600,11 @@ fn mode_decides_whether_a_join_of_a_group_of_another_partition_is_obeyed_counted
         // A member of the partition can create the group only if the other port did not.
         let own = join(&mut world, OWN, NEW_GROUP, 0x8010);
         assert_eq!(own.unwrap().is_ok(), obeyed == DENIED, "{mode:?}");
-        let accused = findings(&mut world);
-        let accuses_own = accused
+        let found = findings(&mut world);
+        let names_own = found
             .iter()
             .any(|one| one.kind == FindingKind::SaTrust && one.text.starts_with("own port 1"));
-        assert!(!accuses_own, "{mode:?}: {accused:?}");
+        assert!(!names_own, "{mode:?}: {found:?}");
     }
 }
 
@@ -602,14 +612,14 @@ fn mode_decides_whether_a_join_of_a_group_of_another_partition_is_obeyed_counted
 fn group_of_a_partition_requires_membership_and_its_p_key() {
     let mut world = world_of(OWNERS, TrustMode::Enforce, &[]);
     assert_eq!(join(&mut world, OWN, NEW_GROUP, 0xFFFF), DENIED);
-    // The P_Key of the partition does not help a host that is no member.
+    // A host that is no member cannot join, not even with the P_Key of the partition.
     assert_eq!(join(&mut world, OTHER, NEW_GROUP, 0x8010), DENIED);
-    let named: Vec<String> = findings(&mut world)
+    let texts: Vec<String> = findings(&mut world)
         .into_iter()
         .map(|one| one.text)
         .collect();
-    let [of_own, of_other] = &named[..] else {
-        panic!("{named:?}");
+    let [of_own, of_other] = &texts[..] else {
+        panic!("{texts:?}");
     };
     for (text, port) in [(of_own, "own port 1"), (of_other, "other port 1")] {
         let is_right =
@@ -640,10 +650,13 @@ fn ip_over_infiniband_group_cannot_be_created_from_another_partition() {
                 TrustMode::Off => assert_eq!(findings(&mut world), []),
                 _ => {
                     let text = finding(&mut world);
-                    let named = text.starts_with(
+                    let names_other = text.starts_with(
                         "other port 1 at leaf port 4: 1 joins of groups of another partition",
                     );
-                    assert!(named && text.contains("the SA refuses them"), "{text}");
+                    assert!(
+                        names_other && text.contains("the SA refuses them"),
+                        "{text}"
+                    );
                 }
             }
         }
@@ -665,14 +678,18 @@ fn mode_decides_whether_an_alias_guid_of_another_partition_is_assigned_counted_o
         (TrustMode::Enforce, DENIED),
     ] {
         let mut world = world_of(OWNERS, mode, &[]);
-        assert_eq!(alias(&mut world, (OTHER, None), OTHER), obeyed, "{mode:?}");
+        assert_eq!(
+            assign_alias(&mut world, (OTHER, None), OTHER),
+            obeyed,
+            "{mode:?}"
+        );
         assert_eq!(holds(&world, OTHER), obeyed == DONE, "{mode:?}");
         match mode {
             TrustMode::Off => assert_eq!(findings(&mut world), []),
             _ => assert!(finding(&mut world).contains("1 alias GUIDs of another partition")),
         }
         let mut world = world_of(OWNERS, mode, &[]);
-        assert_eq!(alias(&mut world, (OWN, None), OWN), DONE, "{mode:?}");
+        assert_eq!(assign_alias(&mut world, (OWN, None), OWN), DONE, "{mode:?}");
         assert!(holds(&world, OWN), "{mode:?}");
         assert_eq!(findings(&mut world), [], "{mode:?}");
     }
@@ -690,9 +707,9 @@ fn alias_guid_chosen_by_the_sa_belongs_to_no_partition() {
         ask(&mut world, (OTHER, None), Method::SET, (mask, &record)),
         DONE
     );
-    let names = world.sa.guids().alias_index();
-    assert_eq!(names.owner(Guid(0x0252_534D_0000_0001)), None);
-    assert_eq!(names.owner(Guid(0x0252_534D_0000_0002)), Some(OTHER));
+    let alias_index = world.sa.guids().alias_index();
+    assert_eq!(alias_index.owner(Guid(0x0252_534D_0000_0001)), None);
+    assert_eq!(alias_index.owner(Guid(0x0252_534D_0000_0002)), Some(OTHER));
 }
 
 #[test]
@@ -701,8 +718,8 @@ fn mode_of_a_partition_applies_to_requests_about_its_members_and_group_names() {
     // A service for a port of the partition, a service for another port, and a group of the
     // partition.
     let outcomes = |world: &mut World| {
-        let about_member = service(world, (OTHER, None), Method::SET, gid(OWN));
-        let about_other = service(world, (OWN, None), Method::SET, gid(OTHER));
+        let about_member = request_service(world, (OTHER, None), Method::SET, gid(OWN));
+        let about_other = request_service(world, (OWN, None), Method::SET, gid(OTHER));
         let group = join(world, OTHER, NEW_GROUP, 0xFFFF);
         [about_member, about_other, group]
     };
@@ -714,13 +731,13 @@ fn mode_of_a_partition_applies_to_requests_about_its_members_and_group_names() {
     ] {
         let mut world = world_of(&with(of_red), of_all, &[]);
         assert_eq!(outcomes(&mut world), expected, "{of_all:?} {of_red}");
-        let named = findings(&mut world);
-        let of_other = named.iter().any(|one| one.text.starts_with("other port 1"));
+        let found = findings(&mut world);
+        let of_other = found.iter().any(|one| one.text.starts_with("other port 1"));
         assert_eq!(of_other, of_red != "off", "{of_all:?} {of_red}");
-        let of_own = named.iter().any(|one| one.text.starts_with("own port 1"));
+        let of_own = found.iter().any(|one| one.text.starts_with("own port 1"));
         assert_eq!(of_own, of_all != TrustMode::Off, "{of_all:?} {of_red}");
         // The GID of a member in the header of another host.
-        let shown = path(&mut world, (OTHER, Some(gid(OWN))));
+        let shown = request_path(&mut world, (OTHER, Some(gid(OWN))));
         assert_eq!(shown == DENIED, of_red == "enforce", "{of_all:?} {of_red}");
     }
 }
@@ -734,15 +751,15 @@ blue=0x11, trust=report : 0x31=full, 0x41=full ;
 ";
     let mut world = world_of(text, TrustMode::Enforce, &[]);
     assert_eq!(
-        service(&mut world, (OTHER, None), Method::SET, gid(OWN)),
+        request_service(&mut world, (OTHER, None), Method::SET, gid(OWN)),
         DENIED
     );
     assert_eq!(
-        service(&mut world, (OWN, None), Method::SET, gid(OTHER)),
+        request_service(&mut world, (OWN, None), Method::SET, gid(OTHER)),
         DONE
     );
     assert_eq!(
-        service(&mut world, (OWN, None), Method::SET, gid(FIRST_OF_TWO)),
+        request_service(&mut world, (OWN, None), Method::SET, gid(FIRST_OF_TWO)),
         DONE
     );
     // Two requests of `own` were obeyed, but the one under `off` is not counted.
@@ -760,7 +777,7 @@ blue=0x11, trust=report : 0x31=full, 0x41=full ;
         "{texts:?}"
     );
     assert_eq!(
-        service(&mut world, (OTHER, None), Method::SET, gid(SECOND_OF_TWO)),
+        request_service(&mut world, (OTHER, None), Method::SET, gid(SECOND_OF_TWO)),
         DONE
     );
 }

@@ -91,7 +91,7 @@ fn vports_join_groups_under_their_own_guids() {
         );
         assert!(
             !joined[0].proxy_join(),
-            "it is known by its header, or its LID"
+            "the header or the LID identifies the requester"
         );
     }
     let start = Time::ZERO + Duration::from_secs(1);
@@ -108,8 +108,8 @@ fn other_vports_find_the_services_of_a_vport() {
         let guid = guid(2, index);
         let mut record = ServiceRecord::default();
         record.set_service_id(id).set_service_gid(gid(guid));
-        let named = mask | ServiceRecord::SERVICE_NAME;
-        ask_as(&mut world, guid, Method::SET, (named, &record)).unwrap();
+        let with_name = mask | ServiceRecord::SERVICE_NAME;
+        ask_as(&mut world, guid, Method::SET, (with_name, &record)).unwrap();
         let by_id = ServiceRecord::SERVICE_ID;
         let finder = super::vport_records::guid(0, index);
         let found = ask_as(&mut world, finder, Method::GET, (by_id, &record)).unwrap();

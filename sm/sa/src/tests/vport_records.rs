@@ -15,19 +15,20 @@ use rsm_model::fabric::{Fabric, PortRef};
 use rsm_model::vports::GuidBlock;
 use rsm_plan::policy::Policy;
 
-use super::vports::{give, vport};
+use super::vports::{add_vports, vport};
 use super::world::{PREFIX, SM_KEY, SMALL, World, planned_as, records};
 use crate::{Sa, SaConfig, WORK_PER_PULL};
 
+/// The mask of a query that all records match.
 const ALL: ComponentMask = ComponentMask::NONE;
 /// Number of virtual ports of each host. Virtual ports at even indices have their own LID.
 const VPORTS: u64 = 16;
 const HOSTS: u64 = 4;
 const RED: PKey = PKey(0x8010);
 /// Capability of a physical port that its virtual ports lack.
-const OF_PORT: CapabilityMask = CapabilityMask::IS_DEVICE_MANAGEMENT_SUPPORTED;
+const PORT_ONLY: CapabilityMask = CapabilityMask::IS_DEVICE_MANAGEMENT_SUPPORTED;
 /// Capability of a physical port, in CapabilityMask2, that its virtual ports lack.
-const OF_PORT2: CapabilityMask2 = CapabilityMask2::IS_VIRTUALIZATION_SUPPORTED;
+const PORT_ONLY2: CapabilityMask2 = CapabilityMask2::IS_VIRTUALIZATION_SUPPORTED;
 
 /// The GUID of the virtual port with this index at a host.
 pub(super) fn guid(host: u64, index: u64) -> Guid {
@@ -51,18 +52,18 @@ pub(super) fn world_with(count: u64, partitions: &str) -> World {
         }
         for (host, &at) in (0..).zip(&hosts_of(fabric)) {
             let vports = (1..=count).map(|index| {
-                let is_own = index % 2 == 0;
-                let mut vport = vport(guid(host, index), is_own, PortState::Active);
+                let has_own_lid = index % 2 == 0;
+                let mut vport = vport(guid(host, index), has_own_lid, PortState::Active);
                 vport.description = format!("vm {host} {index}").into();
                 vport.info.set_guid_cap(8).set_p_key_violations(3);
                 vport
             });
-            give(fabric, at, vports.collect());
+            add_vports(fabric, at, vports.collect());
             let info = fabric.port_mut(at).info.as_mut().unwrap();
             let (held, held2) = (info.capability_mask(), info.capability_mask2());
             info.set_port_state(PortState::Active)
-                .set_capability_mask(held | OF_PORT)
-                .set_capability_mask2(held2 | OF_PORT2);
+                .set_capability_mask(held | PORT_ONLY)
+                .set_capability_mask2(held2 | PORT_ONLY2);
         }
         let (partitions, findings) = parse_partitions(Path::new("p.conf"), partitions, false);
         assert!(findings.is_empty(), "{findings:?}");
@@ -103,7 +104,7 @@ fn lid_of(world: &World, guid: Guid) -> Lid {
 }
 
 /// The virtual ports with a LID of their own: host, index and LID.
-fn owners(world: &World) -> Vec<(u64, u64, Lid)> {
+fn vports_with_own_lids(world: &World) -> Vec<(u64, u64, Lid)> {
     let all = (0..HOSTS).flat_map(|host| (2..=VPORTS).step_by(2).map(move |index| (host, index)));
     all.map(|(host, index)| (host, index, lid_of(world, guid(host, index))))
         .collect()
@@ -130,7 +131,7 @@ fn vport_with_its_own_lid_is_found_by_lid_port_guid_and_node_guid() {
     let mut world = world();
     let hosts = world.hosts();
     let base = world.table(ALL, &NodeRecord::default());
-    for (host, index, lid) in owners(&world) {
+    for (host, index, lid) in vports_with_own_lids(&world) {
         assert!(!hosts.contains(&lid));
         let guid = guid(host, index);
         let vnode = Guid(guid.0 | 1 << 40);
@@ -168,7 +169,7 @@ fn vport_with_its_own_lid_is_found_by_lid_port_guid_and_node_guid() {
 fn port_info_of_a_vport_has_its_state_and_the_link_of_its_port() {
     let mut world = world();
     let hosts = world.hosts();
-    for (host, _, lid) in owners(&world) {
+    for (host, _, lid) in vports_with_own_lids(&world) {
         let mut wanted = PortInfoRecord::default();
         wanted.set_end_port_lid(lid).set_port_num(PortNum(1));
         let mask = PortInfoRecord::END_PORT_LID | PortInfoRecord::PORT_NUM;
@@ -186,10 +187,10 @@ fn port_info_of_a_vport_has_its_state_and_the_link_of_its_port() {
         assert_eq!(info.link_width_active(), port.link_width_active());
         assert_eq!(info.link_speed_ext_active(), port.link_speed_ext_active());
         assert_eq!(info.gid_prefix(), port.gid_prefix());
-        assert!(port.capability_mask().contains(OF_PORT));
-        assert!((info.capability_mask() & OF_PORT).is_empty());
-        assert!(port.capability_mask2().contains(OF_PORT2));
-        assert!((info.capability_mask2() & OF_PORT2).is_empty());
+        assert!(port.capability_mask().contains(PORT_ONLY));
+        assert!((info.capability_mask() & PORT_ONLY).is_empty());
+        assert!(port.capability_mask2().contains(PORT_ONLY2));
+        assert!((info.capability_mask2() & PORT_ONLY2).is_empty());
         // The port has an M_Key, and the virtual port has none.
         let keys = |lid: Lid| PortInfoRecord::default().set_end_port_lid(lid).to_owned();
         let by_lid = PortInfoRecord::END_PORT_LID;
@@ -205,7 +206,7 @@ fn port_info_of_a_vport_has_its_state_and_the_link_of_its_port() {
 fn search_by_capabilities_finds_only_physical_ports() {
     for mut world in [world(), listing(world())] {
         let mut wanted = PortInfoRecord::default();
-        wanted.port_info_mut().set_capability_mask(OF_PORT);
+        wanted.port_info_mut().set_capability_mask(PORT_ONLY);
         let mask = PortInfoRecord::CAPABILITY_MASK;
         let found: Vec<PortInfoRecord> = world
             .ask_with(Method::GET_TABLE, mask, &wanted, |header| {
@@ -221,7 +222,7 @@ fn search_by_capabilities_finds_only_physical_ports() {
 #[test]
 fn p_keys_and_guids_of_a_vport_are_found_by_lid() {
     let mut world = world();
-    for (host, index, lid) in owners(&world) {
+    for (host, index, lid) in vports_with_own_lids(&world) {
         let guid = guid(host, index);
         let mut wanted = GuidInfoRecord::default();
         wanted.set_lid(lid);
@@ -253,7 +254,7 @@ fn p_keys_and_guids_of_a_vport_are_found_by_lid() {
 
 /// The entries of a block beyond GUIDCap are zero.
 #[test]
-fn guid_records_of_a_vport_contain_what_its_adapter_showed() {
+fn guid_records_of_a_vport_contain_the_guids_that_its_adapter_showed() {
     let further: GuidBlock = std::array::from_fn(|entry| Guid(0x00CC_0000 + entry as u64));
     let with_own = |guid: Guid| {
         let mut block = further;
@@ -279,7 +280,7 @@ fn guid_records_of_a_vport_contain_what_its_adapter_showed() {
             vport
         });
         let host = hosts_of(fabric)[0];
-        give(fabric, host, vports.collect());
+        add_vports(fabric, host, vports.collect());
         Policy::default()
     });
     let mut world = World::of(fabric, plan);
@@ -360,34 +361,35 @@ fn tables_contain_each_record_once_with_and_without_vports() {
         let different: BTreeSet<_> = all.iter().collect();
         assert_eq!(different.len(), all.len());
     }
-    let owners = owners(&listing).len();
+    let vports_with_own_lids = vports_with_own_lids(&listing).len();
     // Each virtual port with a LID adds one record of each of the four kinds.
-    assert_eq!(with.len(), without.len() + 4 * owners);
+    assert_eq!(with.len(), without.len() + 4 * vports_with_own_lids);
     assert_eq!(
         with.iter().filter(|id| id.0 == "node").count(),
-        4 + 4 + owners
+        4 + 4 + vports_with_own_lids
     );
 }
 
 #[test]
 fn vport_sees_only_ends_that_share_a_partition_with_it() {
-    let (asker, friend, stranger) = (guid(1, 2), guid(2, 2), guid(3, 2));
+    let (requester, friend, stranger) = (guid(1, 2), guid(2, 2), guid(3, 2));
     let partitions = format!(
-        "Default=0x7fff : ALL=limited ;\nRed=0x10 : {asker}=full, {friend}=full ;\n\
+        "Default=0x7fff : ALL=limited ;\nRed=0x10 : {requester}=full, {friend}=full ;\n\
          Blue=0x20 : {stranger}=full ;"
     );
     for mut world in [
         world_with(VPORTS, &partitions),
         listing(world_with(VPORTS, &partitions)),
     ] {
-        let [asker, friend, stranger] = [asker, friend, stranger].map(|guid| lid_of(&world, guid));
-        for (lid, is_seen) in [(asker, true), (friend, true), (stranger, false)] {
+        let [requester, friend, stranger] =
+            [requester, friend, stranger].map(|guid| lid_of(&world, guid));
+        for (lid, is_seen) in [(requester, true), (friend, true), (stranger, false)] {
             let (mut node, mut port) = (NodeRecord::default(), PortInfoRecord::default());
             let mut guids = GuidInfoRecord::default();
             node.set_lid(lid);
             port.set_end_port_lid(lid);
             guids.set_lid(lid);
-            let from = (asker, 0);
+            let from = (requester, 0);
             let table = Method::GET_TABLE;
             let count = usize::from(is_seen);
             let found = world.ask_from(from, table, NodeRecord::LID, &node);
@@ -398,7 +400,12 @@ fn vport_sees_only_ends_that_share_a_partition_with_it() {
             assert_eq!(found.unwrap().len(), count, "{lid}");
         }
         // Ports are limited members of the default partition, including the requester's host.
-        let nodes = world.ask_from((asker, 0), Method::GET_TABLE, ALL, &NodeRecord::default());
+        let nodes = world.ask_from(
+            (requester, 0),
+            Method::GET_TABLE,
+            ALL,
+            &NodeRecord::default(),
+        );
         let lids: BTreeSet<Lid> = nodes.unwrap().iter().map(NodeRecord::lid).collect();
         assert!(!lids.contains(&stranger));
         assert!(!lids.contains(&world.hosts()[1]));
@@ -558,14 +565,14 @@ fn matches<R: Record>(record: &R, wanted: &R, mask: ComponentMask) -> bool {
 }
 
 /// Checks the answer to a query against the table of all records. The query is for the record at
-/// index `place` of that table, with the bit `flipped` inverted; `None` inverts no bit.
+/// index `index` of that table, with the bit `flipped` inverted; `None` inverts no bit.
 fn check<R: Record + PartialEq + std::fmt::Debug>(
     world: &mut World,
     mask: u64,
-    (place, flipped): (usize, Option<usize>),
+    (index, flipped): (usize, Option<usize>),
 ) -> Result<(), TestCaseError> {
     let all: Vec<R> = trusted(world, ALL, &R::default());
-    let mut bytes = all[place % all.len()].as_bytes().to_vec();
+    let mut bytes = all[index % all.len()].as_bytes().to_vec();
     if let Some(bit) = flipped {
         let bit = bit % (8 * R::LEN);
         bytes[bit / 8] ^= 1 << (bit % 8);
@@ -596,7 +603,7 @@ proptest! {
     #[test]
     fn any_query_finds_exactly_the_matching_records(
         mask in any_mask(),
-        place in any::<usize>(),
+        index in any::<usize>(),
         flipped in prop::option::of(any::<usize>()),
         kind in 0..4,
     ) {
@@ -604,17 +611,17 @@ proptest! {
             static WORLD: std::cell::RefCell<World> = std::cell::RefCell::new(listing(world()));
         }
         WORLD.with_borrow_mut(|world| match kind {
-            0 => check::<NodeRecord>(world, mask, (place, flipped)),
+            0 => check::<NodeRecord>(world, mask, (index, flipped)),
             // Options choose the form of the answer, and are not compared.
             1 => {
                 let mask = mask & !PortInfoRecord::OPTIONS.0;
-                check::<PortInfoRecord>(world, mask, (place, flipped))
+                check::<PortInfoRecord>(world, mask, (index, flipped))
             }
-            2 => check::<GuidInfoRecord>(world, mask, (place, flipped)),
+            2 => check::<GuidInfoRecord>(world, mask, (index, flipped)),
             // The number of a port counts only on switches.
             _ => {
                 let mask = mask & !PKeyTableRecord::PORT_NUM.0;
-                check::<PKeyTableRecord>(world, mask, (place, flipped))
+                check::<PKeyTableRecord>(world, mask, (index, flipped))
             }
         })?;
     }

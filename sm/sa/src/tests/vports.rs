@@ -30,8 +30,8 @@ const DOWN: Guid = Guid(0x00AA_0004);
 /// The P_Key of a partition of [`SHARED`] and [`OTHER`].
 const RED: PKey = PKey(0x8010);
 
-/// A virtual port with this GUID and state; with `is_own`, it requires a LID of its own.
-pub(super) fn vport(guid: Guid, is_own: bool, state: PortState) -> VPort {
+/// A virtual port with this GUID and state. `has_own_lid` means that it requires a LID of its own.
+pub(super) fn vport(guid: Guid, has_own_lid: bool, state: PortState) -> VPort {
     let mut vport = VPort {
         node: VNode {
             guid: Guid(guid.0 | 1 << 40),
@@ -45,13 +45,13 @@ pub(super) fn vport(guid: Guid, is_own: bool, state: PortState) -> VPort {
     vport
         .info
         .set_port_guid(guid)
-        .set_lid_required(is_own)
+        .set_lid_required(has_own_lid)
         .set_state(state);
     vport
 }
 
-/// Gives the port `at` these virtual ports, with indices from 1.
-pub(super) fn give(fabric: &mut Fabric, at: PortRef, vports: Vec<VPort>) {
+/// Adds these virtual ports to the port `at`, with indices from 1.
+pub(super) fn add_vports(fabric: &mut Fabric, at: PortRef, vports: Vec<VPort>) {
     let mut all = PortVPorts::default();
     all.info.set_enabled(true);
     all.vports = (1..).zip(vports).collect();
@@ -66,13 +66,13 @@ fn world() -> World {
             .filter(|at| fabric.node(at.node).kind() != NodeType::Switch)
             .collect();
         let active = PortState::Active;
-        give(fabric, hosts[0], vec![vport(SHARED, false, active)]);
+        add_vports(fabric, hosts[0], vec![vport(SHARED, false, active)]);
         let vports = vec![
             vport(OWN, true, active),
             vport(OTHER, false, active),
             vport(DOWN, false, PortState::Init),
         ];
-        give(fabric, hosts[hosts.len() - 1], vports);
+        add_vports(fabric, hosts[hosts.len() - 1], vports);
         for &at in &hosts {
             let info = fabric.port_mut(at).info.as_mut().unwrap();
             info.set_port_state(active);
@@ -122,14 +122,14 @@ fn paths_to_vports_have_their_lids_and_need_a_grh_if_a_lid_is_shared() {
     assert_eq!((own.dgid(), own.hop_limit()), (gid(OWN), 0));
     let plan = world.snapshot.plan.clone().unwrap();
     let reached = plan.topology.destination_of(own.dlid()).unwrap();
-    assert_eq!(reached.guid, last_guid, "it leads to the port");
+    assert_eq!(reached.guid, last_guid, "the physical port");
 
     let from_shared = path(&mut world, SHARED, OWN);
     assert_eq!((from_shared.slid(), from_shared.hop_limit()), (first, 2));
     let back = path(&mut world, OWN, SHARED);
     assert_eq!((back.slid(), back.dlid()), (own.dlid(), first));
     let ports = path(&mut world, first_guid, last_guid);
-    assert_eq!(ports.hop_limit(), 0, "ports are as before");
+    assert_eq!(ports.hop_limit(), 0, "no LID is shared");
     // A HopLimit requested by the client is kept.
     let mut wanted = PathRecord::default();
     wanted

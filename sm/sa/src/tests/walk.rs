@@ -78,7 +78,7 @@ pub(super) fn walk(
 }
 
 /// Gives every cable a random speed and MTU, equal at both ends.
-fn scatter(fabric: &mut Fabric, seed: u64) {
+fn randomize_links(fabric: &mut Fabric, seed: u64) {
     let cables: Vec<_> = fabric.links().collect();
     let mut state = seed;
     for (a, b) in cables {
@@ -153,7 +153,7 @@ proptest! {
     ) {
         let (mut fabric, plan) = planned(spec, lmc);
         if !uniform {
-            scatter(&mut fabric, seed);
+            randomize_links(&mut fabric, seed);
         }
         let mut world = World::of(fabric, plan);
         if prepared {

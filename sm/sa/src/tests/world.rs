@@ -152,7 +152,7 @@ impl World {
 
     /// Removes the PortInfo, and thereby the LID, of the host with this LID, as if the host were
     /// absent.
-    pub(super) fn take_away(&mut self, lid: Lid) {
+    pub(super) fn remove_host(&mut self, lid: Lid) {
         let guid = self.guid(lid);
         let mut fabric = Fabric::clone(&self.snapshot.fabric);
         let ports = fabric.nodes_mut().flat_map(|node| &mut node.ports);

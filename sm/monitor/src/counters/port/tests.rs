@@ -9,7 +9,11 @@ fn readings_of_a_port_take_at_most_144_bytes() {
         "{}",
         size_of::<PortReading>()
     );
-    assert!(size_of::<Rest>() <= 336, "{}", size_of::<Rest>());
+    assert!(
+        size_of::<ErrorState>() <= 336,
+        "{}",
+        size_of::<ErrorState>()
+    );
 }
 
 #[test]
@@ -54,7 +58,7 @@ fn first_reading_gives_neither_rates_nor_error_rates() {
         &[(Counter::XmitData, 1000), (Counter::SymbolError, 70)],
         false,
     );
-    port.take(&first, NarrowEnd::Unknown, at(10));
+    port.record(&first, NarrowEnd::Unknown, at(10));
     assert_eq!(port.rates(), None);
     assert_eq!(port.total(Counter::SymbolError), Some(70));
     assert_eq!(port.errors().map(|rates| rates.sum()), Some(0.0));
@@ -66,7 +70,7 @@ fn first_reading_gives_neither_rates_nor_error_rates() {
         ],
         false,
     );
-    port.take(&second, NarrowEnd::Unknown, at(20));
+    port.record(&second, NarrowEnd::Unknown, at(20));
     let rates = port.rates().unwrap();
     assert_eq!(rates.xmit_bytes, 600.0);
     assert_eq!(rates.wait_share, Some(0.2));
@@ -77,21 +81,21 @@ fn first_reading_gives_neither_rates_nor_error_rates() {
 #[test]
 fn counter_that_decreases_gives_no_rate_and_keeps_its_total() {
     let mut port = PortReading::default();
-    let take = |port: &mut PortReading, data, packets, errors, now| {
+    let record = |port: &mut PortReading, data, packets, errors, now| {
         let values = [
             (Counter::RcvData, data),
             (Counter::RcvPkts, packets),
             (Counter::RcvErrors, errors),
         ];
-        port.take(&sample(&values, false), NarrowEnd::Unknown, at(now))
+        port.record(&sample(&values, false), NarrowEnd::Unknown, at(now))
     };
-    take(&mut port, 5_000, 50, 9, 0);
-    assert!(take(&mut port, 100, 1, 2, 60).reset);
+    record(&mut port, 5_000, 50, 9, 0);
+    assert!(record(&mut port, 100, 1, 2, 60).reset);
     assert_eq!(port.rates(), None);
     assert!(port.was_reset());
     assert_eq!(port.total(Counter::RcvData), Some(5_100));
     assert_eq!(port.total(Counter::RcvErrors), Some(11));
-    assert!(!take(&mut port, 700, 3, 2, 120).reset);
+    assert!(!record(&mut port, 700, 3, 2, 120).reset);
     assert_eq!(port.rates().unwrap().rcv_bytes, 40.0);
     assert_eq!(port.total(Counter::RcvData), Some(5_700));
     assert_eq!(port.total(Counter::RcvErrors), Some(11));
@@ -101,21 +105,21 @@ fn counter_that_decreases_gives_no_rate_and_keeps_its_total() {
 fn narrow_data_counter_that_wraps_continues_its_total() {
     let mut port = PortReading::default();
     port.set_link(1e6, 0.0);
-    let near = NARROW_SPAN - 100;
+    let near_maximum = NARROW_SPAN - 100;
     let values = |data, packets| {
         let values = [(Counter::XmitData, data), (Counter::XmitPkts, packets)];
         sample(&values, true)
     };
-    port.take(&values(near, 10), NarrowEnd::Unknown, at(0));
-    let taken = port.take(&values(50, 20), NarrowEnd::Unknown, at(10));
-    assert_eq!(taken.narrow_end, Some(NarrowEnd::Wraps));
-    assert!(!taken.reset);
+    port.record(&values(near_maximum, 10), NarrowEnd::Unknown, at(0));
+    let result = port.record(&values(50, 20), NarrowEnd::Unknown, at(10));
+    assert_eq!(result.narrow_end, Some(NarrowEnd::Wraps));
+    assert!(!result.reset);
     assert_eq!(port.total(Counter::XmitData), Some(NARROW_SPAN + 50));
     assert_eq!(port.rates().unwrap().xmit_bytes, 60.0);
     // If all counters are lower, that is a reset, even if one was near its maximum.
-    port.take(&values(near, 30), NarrowEnd::Wraps, at(20));
-    let taken = port.take(&values(5, 1), NarrowEnd::Wraps, at(30));
-    assert!(taken.reset && port.rates().is_none());
+    port.record(&values(near_maximum, 30), NarrowEnd::Wraps, at(20));
+    let result = port.record(&values(5, 1), NarrowEnd::Wraps, at(30));
+    assert!(result.reset && port.rates().is_none());
 }
 
 #[test]
@@ -126,18 +130,18 @@ fn narrow_counter_at_its_maximum_has_no_rate_until_it_is_reset() {
         let values = [(Counter::XmitData, data), (Counter::XmitPkts, packets)];
         sample(&values, true)
     };
-    let full = NARROW_SPAN - 1;
-    port.take(&values(7, 1), NarrowEnd::Unknown, at(0));
-    port.take(&values(full, 5), NarrowEnd::Unknown, at(10));
+    let maximum = NARROW_SPAN - 1;
+    port.record(&values(7, 1), NarrowEnd::Unknown, at(0));
+    port.record(&values(maximum, 5), NarrowEnd::Unknown, at(10));
     assert!(port.is_full(Counter::XmitData) && port.rates().is_none());
-    let taken = port.take(&values(full, 9), NarrowEnd::Unknown, at(20));
-    assert_eq!(taken.narrow_end, Some(NarrowEnd::Stays));
+    let result = port.record(&values(maximum, 9), NarrowEnd::Unknown, at(20));
+    assert_eq!(result.narrow_end, Some(NarrowEnd::Stays));
     assert!(port.is_full(Counter::XmitData) && port.rates().is_none());
-    assert!(port.take(&values(100, 2), NarrowEnd::Stays, at(30)).reset);
-    port.take(&values(200, 3), NarrowEnd::Stays, at(40));
+    assert!(port.record(&values(100, 2), NarrowEnd::Stays, at(30)).reset);
+    port.record(&values(200, 3), NarrowEnd::Stays, at(40));
     assert!(!port.is_full(Counter::XmitData));
     assert_eq!(port.rates().unwrap().xmit_bytes, 40.0);
-    assert_eq!(port.total(Counter::XmitData), Some(full + 200));
+    assert_eq!(port.total(Counter::XmitData), Some(maximum + 200));
 }
 
 #[test]
@@ -146,11 +150,11 @@ fn narrow_data_counters_of_a_fast_link_give_no_rate_unless_they_stop_at_their_ma
     // At 400 Gb/s, a narrow data counter wraps every third of a second.
     port.set_link(5e10, 0.0);
     let values = |data| sample(&[(Counter::XmitData, data)], true);
-    port.take(&values(7), NarrowEnd::Unknown, at(0));
-    port.take(&values(9), NarrowEnd::Unknown, at(30));
+    port.record(&values(7), NarrowEnd::Unknown, at(0));
+    port.record(&values(9), NarrowEnd::Unknown, at(30));
     assert_eq!(port.rates(), None);
     // Counters that stop at their maximum show whether they have reached it.
-    port.take(&values(11), NarrowEnd::Stays, at(60));
+    port.record(&values(11), NarrowEnd::Stays, at(60));
     assert!(port.rates().is_some());
 }
 
@@ -158,20 +162,20 @@ fn narrow_data_counters_of_a_fast_link_give_no_rate_unless_they_stop_at_their_ma
 fn error_rate_is_zero_after_two_windows_without_errors() {
     let mut port = PortReading::default();
     let values = |errors| sample(&[(Counter::SymbolError, errors)], false);
-    port.take(&values(0), NarrowEnd::Unknown, at(0));
-    port.take(&values(1), NarrowEnd::Unknown, at(5));
+    port.record(&values(0), NarrowEnd::Unknown, at(0));
+    port.record(&values(1), NarrowEnd::Unknown, at(5));
     let one = port.errors().unwrap().cautious(Counter::SymbolError);
-    assert_eq!(one, 12.0, "as if in five minutes");
+    assert_eq!(one, 12.0, "one error in five minutes");
     let mut now = at(5);
     for minute in 1..=10 {
         now += MINUTE;
-        port.take(&values(1 + 60 * minute), NarrowEnd::Unknown, now);
+        port.record(&values(1 + 60 * minute), NarrowEnd::Unknown, now);
     }
     let busy = port.errors().unwrap().per_hour(Counter::SymbolError);
     assert!((3500.0..=3700.0).contains(&busy), "{busy}");
     for _ in 0..21 {
         now += MINUTE;
-        port.take(&values(601), NarrowEnd::Unknown, now);
+        port.record(&values(601), NarrowEnd::Unknown, now);
     }
     assert_eq!(port.errors().unwrap().sum(), 0.0);
     assert_eq!(port.total(Counter::SymbolError), Some(601));
@@ -181,18 +185,18 @@ fn error_rate_is_zero_after_two_windows_without_errors() {
 fn first_error_rates_refer_to_the_time_observed() {
     let mut port = PortReading::default();
     let values = |errors| sample(&[(Counter::SymbolError, errors)], false);
-    port.take(&values(0), NarrowEnd::Unknown, at(0));
+    port.record(&values(0), NarrowEnd::Unknown, at(0));
     assert_eq!(port.errors(), None);
     for second in (10..=900).step_by(10) {
         // Five errors a second.
-        port.take(&values(5 * second), NarrowEnd::Unknown, at(second));
+        port.record(&values(5 * second), NarrowEnd::Unknown, at(second));
         let rates = port.errors().unwrap();
         assert_eq!(rates.per_hour(Counter::SymbolError), 18_000.0, "{second}");
         assert_eq!(rates.observed(), Duration::from_secs(second));
     }
-    let mut anew = port.clone();
-    anew.forget_former_cable();
-    let rates = anew.errors().unwrap();
+    let mut with_new_cable = port.clone();
+    with_new_cable.forget_former_cable();
+    let rates = with_new_cable.errors().unwrap();
     assert_eq!((rates.sum(), rates.observed()), (0.0, Duration::ZERO));
 }
 
@@ -200,22 +204,22 @@ fn first_error_rates_refer_to_the_time_observed() {
 fn errors_since_a_time_are_counted_from_a_window_that_began_later_if_there_is_one() {
     let mut port = PortReading::default();
     let values = |errors| sample(&[(Counter::SymbolError, errors)], false);
-    port.take(&values(5), NarrowEnd::Unknown, at(0));
+    port.record(&values(5), NarrowEnd::Unknown, at(0));
     assert_eq!(
         port.errors_since(at(0))
             .unwrap()
             .count(Counter::SymbolError),
         0
     );
-    port.take(&values(55), NarrowEnd::Unknown, at(600));
-    port.take(&values(62), NarrowEnd::Unknown, at(700));
+    port.record(&values(55), NarrowEnd::Unknown, at(600));
+    port.record(&values(62), NarrowEnd::Unknown, at(700));
     let recent = port.errors_since(at(300)).unwrap();
     assert_eq!(
         (recent.from, recent.count(Counter::SymbolError)),
         (at(600), 7)
     );
     // Without errors in the later window, the count is that of the earlier window.
-    port.take(&values(62), NarrowEnd::Unknown, at(1300));
+    port.record(&values(62), NarrowEnd::Unknown, at(1300));
     let recent = port.errors_since(at(1200)).unwrap();
     assert_eq!(
         (recent.from, recent.count(Counter::SymbolError)),
@@ -227,8 +231,8 @@ fn errors_since_a_time_are_counted_from_a_window_that_began_later_if_there_is_on
 fn error_rate_is_zero_after_the_cable_is_replaced() {
     let mut port = PortReading::default();
     let values = |errors| sample(&[(Counter::LinkDowned, errors)], false);
-    port.take(&values(0), NarrowEnd::Unknown, at(0));
-    port.take(&values(9), NarrowEnd::Unknown, at(60));
+    port.record(&values(0), NarrowEnd::Unknown, at(0));
+    port.record(&values(9), NarrowEnd::Unknown, at(60));
     assert!(port.errors().unwrap().sum() > 0.0);
     port.forget_former_cable();
     assert_eq!(port.errors().unwrap().sum(), 0.0);
@@ -239,7 +243,7 @@ fn error_rate_is_zero_after_the_cable_is_replaced() {
 fn counters_that_a_device_lacks_are_none() {
     let mut port = PortReading::default();
     assert_eq!(port.total(Counter::XmitData), None);
-    port.take(&sample(&[], true), NarrowEnd::Unknown, at(0));
+    port.record(&sample(&[], true), NarrowEnd::Unknown, at(0));
     assert_eq!(port.total(Counter::XmitData), Some(0));
     assert_eq!(port.total(Counter::UnicastXmitPkts), None);
 }

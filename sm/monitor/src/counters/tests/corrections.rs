@@ -1,10 +1,10 @@
 use super::*;
 
 /// Ports whose PortExtendedSpeedsCounters were requested since the last call.
-fn asked_for_corrections(bench: &mut Bench, lid: Lid) -> Vec<u8> {
-    let asked = bench.asked(lid).into_iter();
-    let asked = asked.filter(|&(attribute, _)| attribute == 0x1F);
-    asked.map(|(_, port)| port).collect()
+fn correction_requests(bench: &mut Bench, lid: Lid) -> Vec<u8> {
+    let requests = bench.take_requests(lid).into_iter();
+    let requests = requests.filter(|&(attribute, _)| attribute == 0x1F);
+    requests.map(|(_, port)| port).collect()
 }
 
 #[test]
@@ -19,16 +19,20 @@ fn corrections_are_read_after_link_errors_if_the_agent_supports_them() {
         bench.set_speed(LinkSpeed::Fdr);
         let (switch, lid) = bench.switch();
         bench.run(MINUTE);
-        assert_eq!(asked_for_corrections(&mut bench, lid), [0; 0], "no code");
+        assert_eq!(
+            correction_requests(&mut bench, lid),
+            [0; 0],
+            "no correction"
+        );
         bench.add(lid, 1, Counter::XmitData, 1000);
         bench.add(lid, 1, Counter::XmitDiscards, 7);
         bench.run(Duration::from_secs(31));
-        let asked = asked_for_corrections(&mut bench, lid);
-        assert_eq!(asked, [0; 0], "no error of the link");
+        let requests = correction_requests(&mut bench, lid);
+        assert_eq!(requests, [0; 0], "no link error");
         bench.add(lid, 1, Counter::SymbolError, 3);
         bench.run(Duration::from_secs(31));
-        let asked = asked_for_corrections(&mut bench, lid);
-        assert_eq!(asked, vec![1; expected]);
+        let requests = correction_requests(&mut bench, lid);
+        assert_eq!(requests, vec![1; expected]);
         let snapshot = bench.snapshot();
         let reading = snapshot.port(key(switch, 1)).unwrap().reading;
         assert_eq!(reading.corrected().is_some(), expected > 0);
@@ -45,16 +49,16 @@ fn corrections_of_links_with_a_code_are_read_every_hour() {
     bench.set_speed(LinkSpeed::Ndr);
     let (switch, lid) = bench.switch();
     bench.run(MINUTE);
-    let mut ports = asked_for_corrections(&mut bench, lid);
+    let mut ports = correction_requests(&mut bench, lid);
     ports.sort_unstable();
     let cabled: Vec<u8> = (1..=ports.len() as u8).collect();
     assert_eq!(ports, cabled, "each port at first");
     // Within an hour, each port is read in its own phase.
     bench.run(HOUR);
-    bench.asked(lid);
+    bench.take_requests(lid);
     bench.device(lid).corrected.insert(1, 500 + 36_000_000);
     bench.run(HOUR);
-    let mut ports = asked_for_corrections(&mut bench, lid);
+    let mut ports = correction_requests(&mut bench, lid);
     ports.sort_unstable();
     assert_eq!(ports, cabled, "each port once an hour");
     let snapshot = bench.snapshot();
@@ -83,15 +87,15 @@ fn agent_that_refuses_corrections_is_not_asked_for_them_again() {
     bench.set_speed(LinkSpeed::Fdr);
     let (_, lid) = bench.switch();
     bench.run(MINUTE);
-    bench.asked(lid);
+    bench.take_requests(lid);
     for _ in 0..3 {
         bench.add(lid, 1, Counter::SymbolError, 3);
         bench.run(Duration::from_secs(31));
     }
-    let asked = bench.asked(lid);
+    let requests = bench.take_requests(lid);
     assert_eq!(
-        asked.iter().filter(|one| one.0 == 0x1F).count(),
+        requests.iter().filter(|one| one.0 == 0x1F).count(),
         1,
-        "{asked:?}"
+        "{requests:?}"
     );
 }

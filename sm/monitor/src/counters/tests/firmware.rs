@@ -9,7 +9,7 @@ fn firmware_is_read_once_an_hour_and_counters_are_read_without_it() {
     known.firmware = version;
     let status = Status::UNSUPPORTED_METHOD_ATTRIBUTE;
     refusing.refuses.insert(GENERAL_INFO.0, status);
-    silent.ignores_vendor = true;
+    silent.ignores_vendor_class = true;
     bench.run(MINUTE * 70);
     let snapshot = bench.snapshot();
     let agents = snapshot.agents().filter(|agent| agent.lid <= Lid(3));
@@ -28,6 +28,6 @@ fn firmware_is_read_once_an_hour_and_counters_are_read_without_it() {
         .iter()
         .filter(|(_, one)| one.remote.lid == Lid(1));
     let class = |one: &Datagram| MadHeader::of(&one.mad).class();
-    let asked = of_first.filter(|(_, one)| class(one) == Class::VENDOR_DEVICE);
-    assert_eq!(asked.count(), 2);
+    let requests = of_first.filter(|(_, one)| class(one) == Class::VENDOR_DEVICE);
+    assert_eq!(requests.count(), 2);
 }

@@ -39,11 +39,11 @@ struct Device {
     refuses: BTreeMap<u16, Status>,
     /// Target of redirections: LID, queue pair, P_Key.
     redirects: Option<(Lid, u32, PKey)>,
-    /// Attribute and port of each request so far.
-    asked: Vec<(u16, u8)>,
+    /// Attribute and port of each request since the last [`Bench::take_requests`].
+    requests: Vec<(u16, u8)>,
     firmware: FirmwareVersion,
     /// Whether requests of the vendor's class are not answered.
-    ignores_vendor: bool,
+    ignores_vendor_class: bool,
     /// Number of corrected symbols by port number.
     corrected: BTreeMap<u8, u32>,
 }
@@ -73,12 +73,12 @@ impl Device {
             let status = self.refuses.get(&GENERAL_INFO.0).copied();
             answer.mad[3] = Method::GET_RESPONSE.0;
             answer.mad[4..6].copy_from_slice(&status.unwrap_or(Status::OK).0.to_be_bytes());
-            return Some(answer).filter(|_| !self.ignores_vendor);
+            return Some(answer).filter(|_| !self.ignores_vendor_class);
         }
         let mad = PerfMad::from_bytes_mut(&mut answer.mad);
         let attribute = mad.header().attribute();
         let port = mad.data()[1];
-        self.asked.push((attribute.0, port));
+        self.requests.push((attribute.0, port));
         let status = self
             .refuses
             .get(&attribute.0)
@@ -127,7 +127,7 @@ struct Bench {
     /// Requests sent so far, with their times.
     sent: Vec<(Time, Datagram)>,
     /// Maximum number of requests in flight so far.
-    in_flight_at_most: usize,
+    max_in_flight: usize,
 }
 
 /// Two leaves with two hosts each, under two spines. LIDs ascend with the index of the node.
@@ -181,7 +181,7 @@ impl Bench {
             },
             now: Time::ZERO,
             sent: Vec::new(),
-            in_flight_at_most: 0,
+            max_in_flight: 0,
         };
         bench.follow();
         bench
@@ -210,7 +210,7 @@ impl Bench {
                     arriving.insert((self.now + Duration::from_micros(10), order), answer);
                 }
             }
-            self.in_flight_at_most = self.in_flight_at_most.max(arriving.len());
+            self.max_in_flight = self.max_in_flight.max(arriving.len());
             let arrival = arriving.first_key_value().map(|(&(at, _), _)| at);
             let next = arrival
                 .into_iter()
@@ -256,9 +256,9 @@ impl Bench {
         counters.add(counter, count);
     }
 
-    /// Attribute and port of each request to a device since the last call.
-    fn asked(&mut self, lid: Lid) -> Vec<(u16, u8)> {
-        std::mem::take(&mut self.device(lid).asked)
+    /// Removes and returns the attribute and port of each request to a device since the last call.
+    fn take_requests(&mut self, lid: Lid) -> Vec<(u16, u8)> {
+        std::mem::take(&mut self.device(lid).requests)
     }
 
     fn state(&self, node: Guid) -> AgentState {
@@ -296,13 +296,17 @@ fn each_cabled_port_is_read_and_adapters_less_often_than_switches() {
     assert_eq!(snapshot.ports(None).count(), cabled.count());
     assert!(snapshot.port(key(switch, 1)).is_some());
     assert!(snapshot.port(key(switch, 0)).is_none());
-    let asked = bench.asked(lid);
-    let of = |asked: &[(u16, u8)], port| asked.iter().filter(|one| **one == (0x1D, port)).count();
-    assert!((23..=25).contains(&of(&asked, ALL_PORTS)), "{asked:?}");
-    assert!((4..=5).contains(&of(&asked, 1)), "{asked:?}");
-    let asked = bench.asked(host);
-    assert!((2..=3).contains(&of(&asked, 1)), "{asked:?}");
-    assert_eq!(of(&asked, ALL_PORTS), 0);
+    let requests = bench.take_requests(lid);
+    let of =
+        |requests: &[(u16, u8)], port| requests.iter().filter(|one| **one == (0x1D, port)).count();
+    assert!(
+        (23..=25).contains(&of(&requests, ALL_PORTS)),
+        "{requests:?}"
+    );
+    assert!((4..=5).contains(&of(&requests, 1)), "{requests:?}");
+    let requests = bench.take_requests(host);
+    assert!((2..=3).contains(&of(&requests, 1)), "{requests:?}");
+    assert_eq!(of(&requests, ALL_PORTS), 0);
     assert_eq!(snapshot.stats.timed_out + snapshot.stats.stray, 0);
 }
 
@@ -327,16 +331,16 @@ fn silent_agent_is_asked_at_growing_intervals_until_it_answers() {
     bench.device(lid).is_silent = true;
     bench.run(MINUTE * 30);
     assert!(matches!(bench.state(switch), AgentState::Silent(5..)));
-    let to_it = |bench: &Bench, from: Time| {
+    let requests_to_agent = |bench: &Bench, from: Time| {
         let sent = bench.sent.iter().filter(|(at, _)| *at >= from);
         sent.filter(|(_, datagram)| datagram.remote.lid == lid)
             .count()
     };
     let late = Time::ZERO + MINUTE * 20;
     assert!(
-        (1..=4).contains(&to_it(&bench, late)),
+        (1..=4).contains(&requests_to_agent(&bench, late)),
         "{}",
-        to_it(&bench, late)
+        requests_to_agent(&bench, late)
     );
     assert_eq!(bench.snapshot().stats.silent, 1);
     bench.device(lid).is_silent = false;
@@ -356,14 +360,14 @@ fn agent_without_class_port_info_is_read_with_port_counters() {
     let (switch, lid) = bench.switch();
     bench.add(lid, 1, Counter::XmitData, 500);
     bench.run(MINUTE * 2);
-    let asked = bench.asked(lid);
+    let requests = bench.take_requests(lid);
     assert!(
-        asked
+        requests
             .iter()
             .all(|&(attribute, port)| attribute != 0x1D && port != ALL_PORTS)
     );
     assert_eq!(
-        asked
+        requests
             .iter()
             .filter(|(attribute, _)| *attribute == 1)
             .count(),
@@ -376,7 +380,7 @@ fn agent_without_class_port_info_is_read_with_port_counters() {
     assert_eq!(
         port.total(Counter::XmitWait),
         None,
-        "it has not said that it counts it"
+        "no ClassPortInfo announces the counter"
     );
 }
 
@@ -387,12 +391,12 @@ fn refused_attribute_is_requested_again_only_after_an_hour() {
     let mut bench = Bench::new(&device);
     let (switch, lid) = bench.switch();
     bench.run(MINUTE * 50);
-    let asked = bench.asked(lid);
-    let wide = |asked: &[(u16, u8)]| asked.iter().filter(|(one, _)| *one == 0x1D).count();
-    assert!((1..=2).contains(&wide(&asked)), "{}", wide(&asked));
+    let requests = bench.take_requests(lid);
+    let wide = |requests: &[(u16, u8)]| requests.iter().filter(|(one, _)| *one == 0x1D).count();
+    assert!((1..=2).contains(&wide(&requests)), "{}", wide(&requests));
     assert!(bench.snapshot().port(key(switch, 1)).is_some());
     bench.run(MINUTE * 20);
-    assert!((1..=2).contains(&wide(&bench.asked(lid))));
+    assert!((1..=2).contains(&wide(&bench.take_requests(lid))));
 }
 
 #[test]
@@ -407,7 +411,7 @@ fn agent_that_refuses_all_counters_is_not_asked_for_an_hour() {
     let (switch, lid) = bench.switch();
     bench.run(MINUTE * 55);
     assert_eq!(bench.state(switch), AgentState::Unreadable);
-    assert!(bench.asked(lid).len() <= 5);
+    assert!(bench.take_requests(lid).len() <= 5);
     bench.device(lid).refuses.clear();
     bench.run(MINUTE * 10);
     assert_eq!(bench.state(switch), AgentState::Answers);
@@ -459,7 +463,7 @@ fn agents_that_redirect_to_each_other_count_as_unreadable() {
     bench.device(host).redirects = Some((lid, 1, PKey(0xFFFF)));
     bench.run(MINUTE);
     assert_eq!(bench.state(switch), AgentState::Unreadable);
-    assert!(bench.asked(lid).len() + bench.asked(host).len() < 20);
+    assert!(bench.take_requests(lid).len() + bench.take_requests(host).len() < 20);
 }
 
 #[test]
@@ -468,7 +472,7 @@ fn busy_agent_is_asked_again_after_a_pause() {
     let (switch, lid) = bench.switch();
     bench.device(lid).refuses.insert(0x001D, Status::BUSY);
     bench.run(MINUTE);
-    assert!(bench.asked(lid).len() < 30);
+    assert!(bench.take_requests(lid).len() < 30);
     bench.device(lid).refuses.clear();
     bench.run(MINUTE);
     assert_eq!(bench.state(switch), AgentState::Answers);
@@ -518,7 +522,7 @@ fn window_and_rate_limit_requests() {
     };
     let mut bench = Bench::with(config, &modern());
     bench.run(Duration::from_secs(10));
-    assert!(bench.in_flight_at_most <= 2);
+    assert!(bench.max_in_flight <= 2);
     let times: Vec<Time> = bench.sent.iter().map(|(at, _)| *at).collect();
     for (first, last) in times.iter().zip(times.iter().skip(100)) {
         assert!(last.since(*first) >= Duration::from_millis(940));
@@ -659,7 +663,7 @@ fn agent_follows_a_new_lid_and_ends_when_its_node_vanishes() {
     bench.follow();
     bench.devices.insert(Lid(0x300), modern());
     bench.run(MINUTE * 2);
-    assert!(!bench.asked(Lid(0x300)).is_empty());
+    assert!(!bench.take_requests(Lid(0x300)).is_empty());
     let count = bench.snapshot().stats.agents;
     bench.subnet.fabric = Arc::new(Fabric::default());
     bench.follow();
@@ -688,20 +692,20 @@ fn rebooted_device_gives_no_rates_and_keeps_its_totals() {
 }
 
 #[test]
-fn causes_are_read_only_for_errors_that_moved() {
+fn causes_are_read_only_for_errors_that_increased() {
     let mut bench = Bench::new(&modern());
     let (switch, lid) = bench.switch();
     bench.run(MINUTE);
     bench.add(lid, 1, Counter::RcvErrors, 3);
-    bench.asked(lid);
+    bench.take_requests(lid);
     bench.run(Duration::from_secs(30));
-    let asked = bench.asked(lid);
+    let requests = bench.take_requests(lid);
     assert_eq!(
-        asked.iter().filter(|one| **one == (0x15, 1)).count(),
+        requests.iter().filter(|one| **one == (0x15, 1)).count(),
         1,
-        "{asked:?}"
+        "{requests:?}"
     );
-    assert!(!asked.iter().any(|(attribute, _)| *attribute == 0x16));
+    assert!(!requests.iter().any(|(attribute, _)| *attribute == 0x16));
     let snapshot = bench.snapshot();
     let reading = snapshot.port(key(switch, 1)).unwrap().reading;
     assert!(
@@ -749,7 +753,7 @@ mod hostile {
                     answer.mad[66..98].copy_from_slice(&bytes);
                     bench.collector.handle(&Inbound::Mad(answer), bench.now);
                 }
-                bench.now = bench.collector.next_deadline().expect("it goes on");
+                bench.now = bench.collector.next_deadline().expect("there is a deadline");
                 bench.collector.handle_deadline(bench.now);
             }
             for port in bench.snapshot().ports(None) {

@@ -13,7 +13,7 @@ use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord, Rate};
 
-use super::join::NAMED;
+use super::join::REQUIRED;
 use super::presence::Unexamined;
 use super::{
     GroupRegistry, GroupRegistryConfig, GroupRequester, MemberPort, Parameters, Ports, mgid,
@@ -22,17 +22,17 @@ use super::{
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
 /// The partition of all hosts.
-const EVERYBODY: PKey = PKey::DEFAULT_FULL;
+const ALL_HOSTS: PKey = PKey::DEFAULT_FULL;
 
 /// The partition of the hosts with even numbers.
-const SOME: PKey = PKey(0x8005);
+const EVEN_HOSTS: PKey = PKey(0x8005);
 
-/// MGID of a group that hosts create.
-const NAME: Gid = Gid(0xFF12_A01C << 96 | 0x17);
+/// The MGID of a group that hosts create.
+const MGID: Gid = Gid(0xFF12_A01C << 96 | 0x17);
 
 /// The components of a request that creates a group.
 const COMPLETE: ComponentMask = ComponentMask(
-    NAMED.0
+    REQUIRED.0
         | McMemberRecord::Q_KEY.0
         | McMemberRecord::P_KEY.0
         | McMemberRecord::T_CLASS.0
@@ -49,8 +49,9 @@ struct Host {
     present: bool,
 }
 
-/// A subnet of hosts numbered from 1. A host's port GUID is its number, its alias GUID is 0x1000
-/// above. All hosts are in partition [`EVERYBODY`]; hosts with even numbers are also in [`SOME`].
+/// A subnet of hosts numbered from 1. A host's port GUID is its number, and its alias GUID is its
+/// number plus 0x1000. All hosts are in partition [`ALL_HOSTS`]; hosts with even numbers are also
+/// in [`EVEN_HOSTS`].
 struct Subnet {
     hosts: Vec<Host>,
     registry: GroupRegistry,
@@ -87,9 +88,9 @@ impl Subnet {
             guid: Guid(number),
             aliases: vec![Guid(0x1000 + number)],
             p_keys: if number.is_multiple_of(2) {
-                vec![EVERYBODY, SOME]
+                vec![ALL_HOSTS, EVEN_HOSTS]
             } else {
-                vec![EVERYBODY]
+                vec![ALL_HOSTS]
             },
             mtu: Mtu::Bytes4096,
             rate: Rate::GBPS_100,
@@ -101,10 +102,10 @@ impl Subnet {
         }
     }
 
-    /// A subnet with the broadcast group of [`EVERYBODY`].
+    /// A subnet with the broadcast group of [`ALL_HOSTS`].
     fn with_broadcast(hosts: u64) -> Subnet {
         let mut subnet = Subnet::of(hosts);
-        assert_eq!(subnet.registry.set_well_known(&[broadcast(EVERYBODY)]), 0);
+        assert_eq!(subnet.registry.set_well_known(&[broadcast(ALL_HOSTS)]), 0);
         subnet
     }
 
@@ -120,14 +121,14 @@ impl Subnet {
         }
     }
 
-    /// The answer to a join that host `by` sends.
+    /// The answer to a join that host `sender` sends.
     fn set(
         &mut self,
-        by: u64,
+        sender: u64,
         record: &McMemberRecord,
         mask: ComponentMask,
     ) -> Result<McMemberRecord, Status> {
-        let host = &self.hosts[by as usize - 1];
+        let host = &self.hosts[sender as usize - 1];
         let requester = GroupRequester {
             port: port(host, host.guid),
             acts_for_all: false,
@@ -135,14 +136,15 @@ impl Subnet {
         self.registry.join(record, mask, &requester, &self.hosts)
     }
 
-    /// The answer to a leave request that host `by` sends.
-    fn delete(&mut self, by: u64, record: &McMemberRecord) -> Result<McMemberRecord, Status> {
-        let host = &self.hosts[by as usize - 1];
+    /// The answer to a leave request that host `sender` sends.
+    fn delete(&mut self, sender: u64, record: &McMemberRecord) -> Result<McMemberRecord, Status> {
+        let host = &self.hosts[sender as usize - 1];
         let requester = GroupRequester {
             port: port(host, host.guid),
             acts_for_all: false,
         };
-        self.registry.leave(record, NAMED, &requester, &self.hosts)
+        self.registry
+            .leave(record, REQUIRED, &requester, &self.hosts)
     }
 
     /// Host `number` joins a group itself, which creates the group if it does not exist.
@@ -169,14 +171,14 @@ impl Subnet {
     }
 }
 
-/// A request of host `number` for a group in partition [`EVERYBODY`].
+/// A request of host `number` for a group in partition [`ALL_HOSTS`].
 fn request(number: u64, mgid: Gid, state: JoinState) -> McMemberRecord {
     let mut record = McMemberRecord::default();
     record
         .set_mgid(mgid)
         .set_port_gid(Gid::new(PREFIX, Guid(number)))
         .set_q_key(0x0B1B)
-        .set_p_key(EVERYBODY)
+        .set_p_key(ALL_HOSTS)
         .set_join_state(state);
     record
 }

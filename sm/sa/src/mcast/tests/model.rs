@@ -11,27 +11,28 @@ use rsm_plan::groups::GroupSet;
 use super::*;
 
 const HOSTS: u64 = 6;
-/// Number of different MGIDs.
-const NAMES: u128 = 5;
+/// The number of different MGIDs.
+const GROUPS: u128 = 5;
 
-/// A step of a test. The numbers of hosts are 1 to [`HOSTS`], those of groups are below [`NAMES`].
+/// A step of a test. The numbers of hosts are 1 to [`HOSTS`], and the numbers of groups are below
+/// [`GROUPS`].
 #[derive(Clone, Debug)]
 enum Step {
     /// Host `requester` sends a join of `host`.
     Join {
         requester: u64,
         host: u64,
-        name: u128,
+        group: u128,
         /// JoinState, a mask.
         state: u8,
-        /// Whether the P_Key is [`SOME`] rather than [`EVERYBODY`].
-        in_some: bool,
+        /// Whether the P_Key is [`EVEN_HOSTS`] rather than [`ALL_HOSTS`].
+        in_even_hosts: bool,
     },
     /// Host `requester` removes `host` from a group.
     Leave {
         requester: u64,
         host: u64,
-        name: u128,
+        group: u128,
         /// JoinState, a mask.
         state: u8,
     },
@@ -54,13 +55,13 @@ fn step() -> impl Strategy<Value = Step> {
     ];
     let state = prop_oneof![Just(1u8), Just(2), Just(4), Just(8), 0u8..16];
     prop_oneof![
-        8 => (pair.clone(), 0..NAMES, state.clone(), any::<bool>()).prop_map(
-            |((requester, host), name, state, in_some)| {
-                Step::Join { requester, host, name, state, in_some }
+        8 => (pair.clone(), 0..GROUPS, state.clone(), any::<bool>()).prop_map(
+            |((requester, host), group, state, in_even_hosts)| {
+                Step::Join { requester, host, group, state, in_even_hosts }
             }
         ),
-        6 => (pair, 0..NAMES, state).prop_map(
-            |((requester, host), name, state)| Step::Leave { requester, host, name, state }
+        6 => (pair, 0..GROUPS, state).prop_map(
+            |((requester, host), group, state)| Step::Leave { requester, host, group, state }
         ),
         1 => host().prop_map(|host| Step::Vanish { host }),
         1 => host().prop_map(|host| Step::Return { host }),
@@ -74,7 +75,7 @@ type Members = BTreeMap<u64, (u8, bool)>;
 
 #[derive(Default)]
 struct Model {
-    /// Whether the group is in partition [`SOME`], and its members, by group number.
+    /// Whether the group is in partition [`EVEN_HOSTS`], and its members, by group number.
     groups: BTreeMap<u128, (bool, Members)>,
     /// Time in seconds at which each absent host vanished.
     absent: BTreeMap<u64, u64>,
@@ -88,31 +89,32 @@ impl Model {
     }
 
     /// Whether a requester may change a membership.
-    fn may_change(&self, by: u64, host: u64, name: u128) -> bool {
-        let Some((some, members)) = self.groups.get(&name) else {
+    fn may_change(&self, by: u64, host: u64, group: u128) -> bool {
+        let Some((in_even_hosts, members)) = self.groups.get(&group) else {
             return true;
         };
         match members.get(&host) {
             None => true,
-            Some((_, true)) => !some || by.is_multiple_of(2),
+            Some((_, true)) => !in_even_hosts || by.is_multiple_of(2),
             Some((_, false)) => by == host,
         }
     }
 
-    /// Adds a host to a group. Returns the join state of the member; `None` if the join is refused.
-    fn join(&mut self, by: u64, host: u64, name: u128, state: u8, some: bool) -> Option<u8> {
-        let existing = self.groups.get(&name).map(|(some, _)| *some);
-        let in_some = existing.unwrap_or(some);
-        let same_partition = existing.is_none_or(|existing| existing == some);
+    /// Adds a host to a group; `even` means that the P_Key of the request is [`EVEN_HOSTS`].
+    /// Returns the join state of the member; `None` if the join is refused.
+    fn join(&mut self, by: u64, host: u64, group: u128, state: u8, even: bool) -> Option<u8> {
+        let existing = self.groups.get(&group).map(|(even, _)| *even);
+        let in_even_hosts = existing.unwrap_or(even);
+        let same_partition = existing.is_none_or(|existing| existing == even);
         let may_create = existing.is_some() || state & 0b1001 != 0;
-        let in_partition = !in_some || host.is_multiple_of(2);
+        let in_partition = !in_even_hosts || host.is_multiple_of(2);
         if !self.is_present(host) || state == 0 || !same_partition || !may_create || !in_partition {
             return None;
         }
-        if !self.may_change(by, host, name) {
+        if !self.may_change(by, host, group) {
             return None;
         }
-        let (_, members) = self.groups.entry(name).or_insert((some, BTreeMap::new()));
+        let (_, members) = self.groups.entry(group).or_insert((even, BTreeMap::new()));
         let member = members.entry(host).or_insert((0, by != host));
         member.0 |= state;
         member.1 &= by != host;
@@ -121,11 +123,11 @@ impl Model {
 
     /// Removes bits of a member's join state. Returns the remaining bits; `None` if the request is
     /// refused.
-    fn leave(&mut self, by: u64, host: u64, name: u128, state: u8) -> Option<u8> {
-        if !self.is_present(host) || !self.may_change(by, host, name) {
+    fn leave(&mut self, by: u64, host: u64, group: u128, state: u8) -> Option<u8> {
+        if !self.is_present(host) || !self.may_change(by, host, group) {
             return None;
         }
-        let (_, members) = self.groups.get_mut(&name)?;
+        let (_, members) = self.groups.get_mut(&group)?;
         let member = members.get_mut(&host)?;
         if state == 0 || member.0 & state != state {
             return None;
@@ -164,20 +166,20 @@ fn at(seconds: u64) -> Time {
     Time::ZERO + Duration::from_secs(seconds)
 }
 
-fn name(number: u128) -> Gid {
-    Gid(NAME.0 + number)
+fn group_mgid(number: u128) -> Gid {
+    Gid(MGID.0 + number)
 }
 
 /// Asserts that the registry agrees with the model, and that its own views agree with each other.
 fn assert_agrees(subnet: &mut Subnet, model: &Model) {
     let mut memberships = 0;
     assert_eq!(subnet.registry.groups().len(), model.groups.len());
-    for (&number, (some, members)) in &model.groups {
+    for (&number, (in_even_hosts, members)) in &model.groups {
         let group = subnet
             .registry
-            .group(name(number))
-            .expect("the model has it");
-        assert_eq!(group.parameters.p_key == SOME, *some);
+            .group(group_mgid(number))
+            .expect("the model has the group");
+        assert_eq!(group.parameters.p_key == EVEN_HOSTS, *in_even_hosts);
         let found: Members = group
             .members
             .values()
@@ -222,21 +224,21 @@ proptest! {
         let mut model = Model::default();
         for step in steps {
             match step {
-                Step::Join { requester, host, name: number, state, in_some } => {
-                    let mut record = request(host, name(number), JoinState(state));
-                    record.set_p_key(if in_some { SOME } else { EVERYBODY });
+                Step::Join { requester, host, group: number, state, in_even_hosts } => {
+                    let mut record = request(host, group_mgid(number), JoinState(state));
+                    record.set_p_key(if in_even_hosts { EVEN_HOSTS } else { ALL_HOSTS });
                     let answer = subnet.set(requester, &record, COMPLETE);
-                    let exists = subnet.registry.group(name(number)).is_some();
+                    let exists = subnet.registry.group(group_mgid(number)).is_some();
                     if answer == Err(rsm_mad::wire::sa::SaStatus::NO_RESOURCES) {
                         // The other partition has all multicast LIDs.
                         prop_assert!(!exists);
                         continue;
                     }
-                    let expected = model.join(requester, host, number, state, in_some);
+                    let expected = model.join(requester, host, number, state, in_even_hosts);
                     prop_assert_eq!(answer.ok().map(|answer| answer.join_state().0), expected);
                 }
-                Step::Leave { requester, host, name: number, state } => {
-                    let record = request(host, name(number), JoinState(state));
+                Step::Leave { requester, host, group: number, state } => {
+                    let record = request(host, group_mgid(number), JoinState(state));
                     let answer = subnet.delete(requester, &record);
                     let expected = model.leave(requester, host, number, state);
                     prop_assert_eq!(answer.ok().map(|answer| answer.join_state().0), expected);
@@ -292,6 +294,6 @@ proptest! {
             subnet.registry.view().query(&record, mask, access, cursor, 100);
             subnet.registry.group_set();
         }
-        prop_assert!(subnet.registry.group(broadcast(EVERYBODY).mgid).is_some());
+        prop_assert!(subnet.registry.group(broadcast(ALL_HOSTS).mgid).is_some());
     }
 }

@@ -12,8 +12,8 @@ const SECOND: Duration = Duration::from_secs(1);
 fn memberships_survive_a_short_absence_and_end_after_ten_seconds() {
     let mut subnet = Subnet::of(3);
     let start = Time::ZERO;
-    subnet.join(1, NAME, FULL).unwrap();
-    subnet.join(2, NAME, FULL).unwrap();
+    subnet.join(1, MGID, FULL).unwrap();
+    subnet.join(2, MGID, FULL).unwrap();
     subnet.host(2).present = false;
     subnet.ports_changed(start);
     assert_eq!(subnet.registry.next_deadline(), Some(start + 10 * SECOND));
@@ -32,7 +32,7 @@ fn memberships_survive_a_short_absence_and_end_after_ten_seconds() {
     subnet.ports_changed(start + 35 * SECOND);
     subnet.registry.handle_deadline(start + 40 * SECOND);
     assert_eq!(subnet.registry.members(), 0);
-    assert!(subnet.registry.group(NAME).is_none());
+    assert!(subnet.registry.group(MGID).is_none());
     assert_eq!(subnet.registry.next_deadline(), None);
     assert!(subnet.registry.group_set().by_mlid.is_empty());
 }
@@ -40,13 +40,13 @@ fn memberships_survive_a_short_absence_and_end_after_ten_seconds() {
 #[test]
 fn ports_that_leave_a_partition_leave_its_groups_at_once() {
     let mut subnet = Subnet::of(2);
-    let mut record = request(2, NAME, FULL);
-    record.set_p_key(SOME);
+    let mut record = request(2, MGID, FULL);
+    record.set_p_key(EVEN_HOSTS);
     subnet.set(2, &record, COMPLETE).unwrap();
-    subnet.join(2, Gid(NAME.0 + 1), FULL).unwrap();
-    subnet.host(2).p_keys = vec![EVERYBODY];
+    subnet.join(2, Gid(MGID.0 + 1), FULL).unwrap();
+    subnet.host(2).p_keys = vec![ALL_HOSTS];
     subnet.ports_changed(Time::ZERO);
-    assert!(subnet.registry.group(NAME).is_none());
+    assert!(subnet.registry.group(MGID).is_none());
     assert_eq!(subnet.registry.members(), 1);
 }
 
@@ -54,11 +54,11 @@ fn ports_that_leave_a_partition_leave_its_groups_at_once() {
 fn memberships_survive_a_restart() {
     let mut subnet = Subnet::with_broadcast(4);
     for host in 1..=4 {
-        subnet.join(host, broadcast(EVERYBODY).mgid, FULL).unwrap();
+        subnet.join(host, broadcast(ALL_HOSTS).mgid, FULL).unwrap();
     }
     subnet.join(1, Gid(0), FULL).unwrap();
-    subnet.join(2, NAME, FULL).unwrap();
-    subnet.set(1, &request(3, NAME, SEND), NAMED).unwrap();
+    subnet.join(2, MGID, FULL).unwrap();
+    subnet.set(1, &request(3, MGID, SEND), REQUIRED).unwrap();
     assert!(subnet.registry.take_unsaved() && !subnet.registry.take_unsaved());
     let saved: Vec<SavedGroup> = subnet.registry.save().collect();
     let before = subnet.registry.group_set();
@@ -70,7 +70,7 @@ fn memberships_survive_a_restart() {
             .restore(saved.clone(), Time::ZERO + 60 * SECOND),
         0
     );
-    again.registry.set_well_known(&[broadcast(EVERYBODY)]);
+    again.registry.set_well_known(&[broadcast(ALL_HOSTS)]);
     assert_eq!(again.registry.group_set(), before);
     assert_eq!(again.registry.save().collect::<Vec<_>>(), saved);
     // Host 4 vanished during the restart.
@@ -81,14 +81,14 @@ fn memberships_survive_a_restart() {
     again.registry.handle_deadline(Time::ZERO + 60 * SECOND);
     assert_eq!(again.registry.members(), 6);
     // Newly assigned MGIDs differ from saved ones.
-    let name = again.join(2, Gid(0), FULL).unwrap().mgid();
-    assert!(saved.iter().all(|group| group.parameters.mgid != name));
+    let mgid = again.join(2, Gid(0), FULL).unwrap().mgid();
+    assert!(saved.iter().all(|group| group.parameters.mgid != mgid));
 }
 
 #[test]
 fn invalid_and_contradictory_saved_groups_are_skipped() {
     let mut subnet = Subnet::of(2);
-    subnet.join(1, NAME, FULL).unwrap();
+    subnet.join(1, MGID, FULL).unwrap();
     let valid = subnet.registry.save().next().unwrap();
     // Restores the valid group and a changed one. Returns the numbers of skipped records and of
     // groups.
@@ -97,20 +97,20 @@ fn invalid_and_contradictory_saved_groups_are_skipped() {
         change(&mut group);
         let mut registry = GroupRegistry::new(GroupRegistryConfig::default());
         let skipped = registry.restore([valid.clone(), group], Time::ZERO);
-        assert!(registry.group(NAME).is_some());
+        assert!(registry.group(MGID).is_some());
         (skipped, registry.groups().len())
     };
-    assert_eq!(restored(&|_| ()), (2, 1), "the same once more");
-    let another = Gid(NAME.0 + 1);
+    assert_eq!(restored(&|_| ()), (2, 1), "the valid group twice");
+    let another = Gid(MGID.0 + 1);
     assert_eq!(restored(&|group| group.parameters.mgid = Gid(7)), (2, 1));
-    let foreign = |group: &mut SavedGroup| {
+    let other_partition = |group: &mut SavedGroup| {
         group.parameters.mgid = another;
-        group.parameters.p_key = SOME;
+        group.parameters.p_key = EVEN_HOSTS;
     };
     assert_eq!(
-        restored(&foreign),
+        restored(&other_partition),
         (2, 1),
-        "another partition by the same LID"
+        "two partitions with one multicast LID"
     );
     let without_state = |group: &mut SavedGroup| {
         group.parameters.mgid = another;
@@ -131,7 +131,7 @@ fn many_ports_are_examined_in_several_turns() {
     let count = 3000;
     let mut subnet = Subnet::of(count);
     for number in 1..=count {
-        subnet.join(number, NAME, FULL).unwrap();
+        subnet.join(number, MGID, FULL).unwrap();
         subnet.host(number).present = number.is_multiple_of(3);
     }
     let (mut all, mut turns) = (Unexamined::default(), 0);
@@ -141,9 +141,9 @@ fn many_ports_are_examined_in_several_turns() {
         registry.ports_changed(&subnet.hosts, &mut all, Time::ZERO);
         turns += 1;
         let of_turn = turns * WORK_PER_TURN as u64 / 2;
-        let gone = (1..=count).filter(|&number| number <= of_turn && !number.is_multiple_of(3));
+        let absent = (1..=count).filter(|&number| number <= of_turn && !number.is_multiple_of(3));
         // Each port is in one group, which makes two units of work.
-        assert_eq!(registry.gone.len(), gone.count());
+        assert_eq!(registry.absent_ports.len(), absent.count());
     }
     assert_eq!(turns, (2 * count).div_ceil(WORK_PER_TURN as u64));
     subnet.registry.handle_deadline(Time::ZERO + 10 * SECOND);

@@ -49,7 +49,7 @@ fn solicited_node_groups_share_a_multicast_lid_only_if_configured() {
         assert_eq!(first == second, shared);
         // The group of all IPv6 nodes, and other groups, keep a multicast LID of their own.
         let all_nodes = Gid(0xFF12_601B_FFFF_u128 << 80 | 1);
-        let others = [joined(3, all_nodes), joined(4, NAME)];
+        let others = [joined(3, all_nodes), joined(4, MGID)];
         assert!(!others.contains(&first) && others[0] != others[1]);
         // The LID stays in use until the last of its groups ends.
         subnet.leave(1, solicited(1), FULL).unwrap();
@@ -67,8 +67,8 @@ fn joins_that_contradict_their_group_are_accepted_only_if_configured() {
     };
     for (rules, accepted) in [(strict, false), (lenient, true)] {
         let mut subnet = subnet(rules);
-        subnet.join(1, NAME, FULL).unwrap();
-        let mut record = request(2, NAME, FULL);
+        subnet.join(1, MGID, FULL).unwrap();
+        let mut record = request(2, MGID, FULL);
         record.set_q_key(0x1234).set_sl(3);
         let answer = subnet.set(2, &record, COMPLETE);
         assert_eq!(answer.is_ok(), accepted, "{answer:?}");
@@ -78,10 +78,10 @@ fn joins_that_contradict_their_group_are_accepted_only_if_configured() {
         }
         // A request never joins a group of another partition, or a group whose packets the port
         // cannot carry.
-        record.set_p_key(SOME);
+        record.set_p_key(EVEN_HOSTS);
         assert_eq!(subnet.set(2, &record, COMPLETE), Err(SaStatus::REQ_INVALID));
         subnet.host(6).mtu = Mtu::Bytes256;
-        assert_eq!(subnet.join(6, NAME, FULL), Err(SaStatus::REQ_INVALID));
+        assert_eq!(subnet.join(6, MGID, FULL), Err(SaStatus::REQ_INVALID));
     }
 }
 
@@ -98,9 +98,9 @@ fn ip_groups_that_differ_from_their_broadcast_group_are_created_only_if_configur
         record.set_q_key(0x1234);
         assert_eq!(subnet.set(1, &record, COMPLETE).is_ok(), created);
         // The rule also applies to a partition without a broadcast group.
-        let p_key = u128::from(SOME.0) << 80;
+        let p_key = u128::from(EVEN_HOSTS.0) << 80;
         let mut record = ipv6(Gid(0xFF12_601B_u128 << 96 | p_key | 0x1_FF00_0001), 2);
-        record.set_p_key(SOME);
+        record.set_p_key(EVEN_HOSTS);
         assert_eq!(subnet.set(2, &record, COMPLETE).is_ok(), created);
     }
 }

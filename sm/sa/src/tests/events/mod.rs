@@ -23,7 +23,7 @@ use crate::{Sa, SaConfig, SaRequest, SavedSaState};
 
 const START: Time = Time::from_nanos(1_000_000_000);
 
-/// Number of a queue pair that a program uses for itself.
+/// The number of a queue pair that belongs to a program.
 const QPN: u32 = 0x1234;
 
 /// A subscription to all generic notices of `trap`.
@@ -65,16 +65,16 @@ fn send(
     records(answer).map(|records| records[0])
 }
 
-/// Sends a Set of InformInfo from queue pair [`QPN`] of `host`, an untrusted requester.
-fn set(world: &mut World, host: Lid, info: &InformInfo) -> Result<InformInfo, Status> {
+/// Subscribes queue pair [`QPN`] of `host`, an untrusted requester, by a Set of InformInfo.
+fn subscribe(world: &mut World, host: Lid, info: &InformInfo) -> Result<InformInfo, Status> {
     send(world, address(host, QPN), info, 0)
 }
 
 /// Ends the subscription `info` of queue pair [`QPN`] of `host`.
-fn unset(world: &mut World, host: Lid, info: &InformInfo) -> Result<InformInfo, Status> {
+fn unsubscribe(world: &mut World, host: Lid, info: &InformInfo) -> Result<InformInfo, Status> {
     let mut info = *info;
     info.set_subscribe(0).set_qpn(QPN);
-    set(world, host, &info)
+    subscribe(world, host, &info)
 }
 
 /// Takes all reports that are due at `now`.
@@ -127,7 +127,7 @@ fn link_change(issuer: Lid) -> Notice {
 }
 
 /// The snapshot of `world` without the host with this LID.
-fn without(world: &World, lid: Lid) -> Snapshot {
+fn without_host(world: &World, lid: Lid) -> Snapshot {
     let guid = world.guid(lid);
     let mut fabric = Fabric::clone(world.fabric());
     let ports = fabric.nodes_mut().flat_map(|node| &mut node.ports);
@@ -144,14 +144,14 @@ fn publish(world: &mut World, snapshot: &Snapshot, now: Time) {
     world.sa.handle_deadline(now);
 }
 
-fn up() -> World {
+fn serving_world() -> World {
     let mut world = World::new(SMALL);
     world.sa.handle_deadline(START);
     world
 }
 
 /// A world with hosts 0 and 2 and the switches in one partition, and hosts 1 and 3 in another.
-fn partitioned() -> World {
+fn partitioned_world() -> World {
     let world = World::new(SMALL);
     let (hosts, switches) = (world.hosts(), world.switches());
     let mut tables: Vec<(Lid, &[u16])> = vec![

@@ -4,10 +4,10 @@ use super::*;
 
 #[test]
 fn subscribers_get_no_reports_of_ports_in_other_partitions() {
-    let mut world = partitioned();
+    let mut world = partitioned_world();
     let (hosts, switches) = (world.hosts(), world.switches());
     for &host in &hosts {
-        set(&mut world, host, &all_of(InformInfo::ALL)).unwrap();
+        subscribe(&mut world, host, &all_of(InformInfo::ALL)).unwrap();
     }
     send(
         &mut world,
@@ -26,23 +26,23 @@ fn subscribers_get_no_reports_of_ports_in_other_partitions() {
     // A port that the subscriber may not see counts as absent.
     let mut hidden = all_of(128);
     hidden.set_gid(world.gid(switches[0]));
-    let refused = set(&mut world, hosts[1], &hidden);
+    let refused = subscribe(&mut world, hosts[1], &hidden);
     assert_eq!(refused, Err(SaStatus::REQ_INVALID_GID));
     let mut range = all_of(128);
     range.set_lid_range_begin(switches[0]);
     assert_eq!(
-        set(&mut world, hosts[1], &range),
+        subscribe(&mut world, hosts[1], &range),
         Err(SaStatus::REQ_INVALID)
     );
-    set(&mut world, hosts[0], &hidden).unwrap();
-    set(&mut world, hosts[0], &range).unwrap();
+    subscribe(&mut world, hosts[0], &hidden).unwrap();
+    subscribe(&mut world, hosts[0], &range).unwrap();
 }
 
 #[test]
 fn only_trusted_subscribers_get_reports_of_wrong_m_keys() {
-    let mut world = up();
+    let mut world = serving_world();
     let (hosts, switches) = (world.hosts(), world.switches());
-    set(&mut world, hosts[1], &all_of(InformInfo::ALL)).unwrap();
+    subscribe(&mut world, hosts[1], &all_of(InformInfo::ALL)).unwrap();
     let trusted = address(hosts[2], QPN);
     send(&mut world, trusted, &all_of(256), SM_KEY).unwrap();
     let details = BadMKey::default();
@@ -58,10 +58,10 @@ fn only_trusted_subscribers_get_reports_of_wrong_m_keys() {
 
 #[test]
 fn reports_of_a_group_go_only_to_subscribers_in_its_partition() {
-    let mut world = up();
+    let mut world = serving_world();
     let hosts = world.hosts();
-    set(&mut world, hosts[1], &all_of(66)).unwrap();
-    set(&mut world, hosts[1], &all_of(67)).unwrap();
+    subscribe(&mut world, hosts[1], &all_of(66)).unwrap();
+    subscribe(&mut world, hosts[1], &all_of(67)).unwrap();
     let mgid = Gid(0xFF12_401B_FFFF_0000_0000_0000_0000_0005);
     let mut member = McMemberRecord::default();
     member
@@ -70,8 +70,8 @@ fn reports_of_a_group_go_only_to_subscribers_in_its_partition() {
         .set_q_key(0x0B1B)
         .set_p_key(PKey::DEFAULT_FULL)
         .set_join_state(JoinState::FULL_MEMBER);
-    let named = McMemberRecord::MGID | McMemberRecord::PORT_GID | McMemberRecord::JOIN_STATE;
-    let mask = named
+    let required = McMemberRecord::MGID | McMemberRecord::PORT_GID | McMemberRecord::JOIN_STATE;
+    let mask = required
         | McMemberRecord::Q_KEY
         | McMemberRecord::P_KEY
         | McMemberRecord::T_CLASS
@@ -90,7 +90,7 @@ fn reports_of_a_group_go_only_to_subscribers_in_its_partition() {
     assert_eq!(change.gid(), mgid);
     answer(&mut world, &created);
     world
-        .ask::<_, McMemberRecord>(Method::DELETE, named, &member)
+        .ask::<_, McMemberRecord>(Method::DELETE, required, &member)
         .unwrap();
     world.sa.handle_deadline(START);
     let later = START + limits::QUIET;
@@ -98,10 +98,10 @@ fn reports_of_a_group_go_only_to_subscribers_in_its_partition() {
     let deleted = reports(&mut world, later).pop().unwrap();
     assert_eq!(trap_of(&deleted), (67, hosts[1]));
     // Host 1 is not in the partition of the next group, so that only host 2 gets a report.
-    let mut world = partitioned();
+    let mut world = partitioned_world();
     let hosts = world.hosts();
-    set(&mut world, hosts[1], &all_of(66)).unwrap();
-    set(&mut world, hosts[2], &all_of(66)).unwrap();
+    subscribe(&mut world, hosts[1], &all_of(66)).unwrap();
+    subscribe(&mut world, hosts[2], &all_of(66)).unwrap();
     member.set_p_key(PKey(0x8001)).set_mgid(Gid(0));
     world
         .ask::<_, McMemberRecord>(Method::SET, mask, &member)

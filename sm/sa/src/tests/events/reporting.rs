@@ -4,18 +4,21 @@ use super::*;
 
 #[test]
 fn port_that_vanishes_and_returns_is_reported_to_subscribers() {
-    let mut world = up();
+    let mut world = serving_world();
     let hosts = world.hosts();
     let mut info = all_of(64);
     info.set_resp_time_value(31);
-    let answered = set(&mut world, hosts[0], &info).unwrap();
+    let answered = subscribe(&mut world, hosts[0], &info).unwrap();
     assert_eq!(answered, info, "a copy of the request (o13-12.1.1)");
-    set(&mut world, hosts[0], &all_of(65)).unwrap();
-    set(&mut world, hosts[1], &all_of(InformInfo::ALL)).unwrap();
-    assert!(reports(&mut world, START).is_empty(), "nothing is news yet");
+    subscribe(&mut world, hosts[0], &all_of(65)).unwrap();
+    subscribe(&mut world, hosts[1], &all_of(InformInfo::ALL)).unwrap();
+    assert!(
+        reports(&mut world, START).is_empty(),
+        "nothing has changed yet"
+    );
     let before = world.sa.events().counters().notices;
 
-    let (present, absent) = (world.snapshot.clone(), without(&world, hosts[3]));
+    let (present, absent) = (world.snapshot.clone(), without_host(&world, hosts[3]));
     publish(&mut world, &absent, START);
     let sent = reports(&mut world, START);
     assert_eq!(
@@ -58,12 +61,12 @@ fn port_that_vanishes_and_returns_is_reported_to_subscribers() {
     assert_eq!((counters.stray, counters.unanswered), (0, 0));
 
     // One subscription is left after these two end.
-    unset(&mut world, hosts[0], &info).unwrap();
+    unsubscribe(&mut world, hosts[0], &info).unwrap();
     assert_eq!(
-        unset(&mut world, hosts[0], &info),
+        unsubscribe(&mut world, hosts[0], &info),
         Err(SaStatus::REQ_INVALID)
     );
-    unset(&mut world, hosts[1], &all_of(InformInfo::ALL)).unwrap();
+    unsubscribe(&mut world, hosts[1], &all_of(InformInfo::ALL)).unwrap();
     assert_eq!(world.sa.events().len(), 1);
     let much_later = later + limits::QUIET * 2;
     world.sa.handle_deadline(much_later);
@@ -77,7 +80,7 @@ fn port_that_vanishes_and_returns_is_reported_to_subscribers() {
 
 #[test]
 fn traps_of_a_switch_are_forwarded_to_matching_subscriptions() {
-    let mut world = up();
+    let mut world = serving_world();
     let (hosts, switches) = (world.hosts(), world.switches());
     let of = |change: &dyn Fn(&mut InformInfo)| {
         let mut info = all_of(128);
@@ -184,9 +187,9 @@ fn traps_of_a_switch_are_forwarded_to_matching_subscriptions() {
 
 #[test]
 fn storm_of_traps_is_reported_once_per_quiet_time() {
-    let mut world = up();
+    let mut world = serving_world();
     let (hosts, switches) = (world.hosts(), world.switches());
-    set(&mut world, hosts[1], &all_of(128)).unwrap();
+    subscribe(&mut world, hosts[1], &all_of(128)).unwrap();
     let mut now = START;
     let mut sent = 0;
     for _ in 0..1000 {
@@ -215,10 +218,10 @@ fn storm_of_traps_is_reported_once_per_quiet_time() {
 
 #[test]
 fn slow_subscriber_gets_only_the_last_notice_of_each_subject() {
-    let mut world = up();
+    let mut world = serving_world();
     let (hosts, switches) = (world.hosts(), world.switches());
-    set(&mut world, hosts[1], &all_of(InformInfo::ALL)).unwrap();
-    let (present, absent) = (world.snapshot.clone(), without(&world, hosts[3]));
+    subscribe(&mut world, hosts[1], &all_of(InformInfo::ALL)).unwrap();
+    let (present, absent) = (world.snapshot.clone(), without_host(&world, hosts[3]));
     publish(&mut world, &absent, START);
     let first = reports(&mut world, START);
     assert_eq!(first.len(), 1);
@@ -253,10 +256,10 @@ fn slow_subscriber_gets_only_the_last_notice_of_each_subject() {
 
 #[test]
 fn unanswered_reports_end_the_subscription() {
-    let mut world = up();
+    let mut world = serving_world();
     let (hosts, switches) = (world.hosts(), world.switches());
-    set(&mut world, hosts[1], &all_of(128)).unwrap();
-    set(&mut world, hosts[2], &all_of(128)).unwrap();
+    subscribe(&mut world, hosts[1], &all_of(128)).unwrap();
+    subscribe(&mut world, hosts[2], &all_of(128)).unwrap();
     world.sa.notice(&link_change(switches[0]), START);
     let first = reports(&mut world, START);
     assert_eq!(first.len(), 2);
@@ -287,8 +290,8 @@ fn unanswered_reports_end_the_subscription() {
     assert!(waited < limits::LONGEST_WAIT * (limits::ATTEMPTS + 1));
     assert_eq!(world.sa.events().len(), 1);
     assert_eq!(world.sa.events().counters().unanswered, 1);
-    // The SA does not ask the host to register again: the program has ended, and others would
-    // suffer.
+    // The SA does not ask the host to register again: the program has ended, and all other programs
+    // of the host would have to register again.
     assert_eq!(world.sa.poll_reregister(), None);
     // A late answer matches no report.
     answer(&mut world, &first[0]);
@@ -297,9 +300,9 @@ fn unanswered_reports_end_the_subscription() {
 
 #[test]
 fn reports_are_sent_again_after_the_transport_gave_up() {
-    let mut world = up();
+    let mut world = serving_world();
     let (hosts, switches) = (world.hosts(), world.switches());
-    set(&mut world, hosts[1], &all_of(128)).unwrap();
+    subscribe(&mut world, hosts[1], &all_of(128)).unwrap();
     world.sa.notice(&link_change(switches[0]), START);
     let first = reports(&mut world, START).pop().unwrap();
     let tid = SaMad::from_bytes(&first.mad).header.mad().tid();
@@ -316,7 +319,7 @@ fn reports_are_sent_again_after_the_transport_gave_up() {
 
 #[test]
 fn notices_that_a_port_appeared_or_vanished_have_the_same_subject() {
-    let world = up();
+    let world = serving_world();
     let directory = crate::Directory::of(&world.snapshot, None).unwrap();
     let port = |lid, up| {
         let ix = directory.by_lid(lid).unwrap();

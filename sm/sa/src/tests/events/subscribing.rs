@@ -5,10 +5,10 @@ use super::*;
 
 #[test]
 fn subscription_outlives_a_short_absence_of_its_port_but_not_a_long_one() {
-    let mut world = up();
+    let mut world = serving_world();
     let (hosts, switches) = (world.hosts(), world.switches());
-    set(&mut world, hosts[1], &all_of(128)).unwrap();
-    let (present, absent) = (world.snapshot.clone(), without(&world, hosts[1]));
+    subscribe(&mut world, hosts[1], &all_of(128)).unwrap();
+    let (present, absent) = (world.snapshot.clone(), without_host(&world, hosts[1]));
     world.sa.notice(&link_change(switches[0]), START);
     let before = reports(&mut world, START).pop().unwrap();
     publish(&mut world, &absent, START);
@@ -34,16 +34,16 @@ fn subscription_outlives_a_short_absence_of_its_port_but_not_a_long_one() {
     now += limits::KEEP;
     world.sa.handle_deadline(now);
     assert!(world.sa.events().is_empty());
-    assert_eq!(world.sa.poll_reregister(), None, "it is not there");
+    assert_eq!(world.sa.poll_reregister(), None, "the port is absent");
     publish(&mut world, &present, now);
     let lost = BTreeSet::from([world.guid(hosts[1])]);
     assert_eq!(world.sa.poll_reregister(), Some(lost));
-    assert_eq!(world.sa.poll_reregister(), None, "once");
+    assert_eq!(world.sa.poll_reregister(), None, "only once");
 }
 
 #[test]
 fn subscriptions_of_one_port_are_refused_beyond_max_per_port() {
-    let mut world = up();
+    let mut world = serving_world();
     let (hosts, switches) = (world.hosts(), world.switches());
     let mut refused = 0;
     for number in 0..10_000u32 {
@@ -61,7 +61,7 @@ fn subscriptions_of_one_port_are_refused_beyond_max_per_port() {
     assert_eq!(refused, 10_000 - limits::MAX_PER_PORT);
     // Repeating a subscription adds none, and other ports still have room.
     for _ in 0..10_000 {
-        set(&mut world, hosts[2], &all_of(128)).unwrap();
+        subscribe(&mut world, hosts[2], &all_of(128)).unwrap();
     }
     assert_eq!(world.sa.events().len(), limits::MAX_PER_PORT + 1);
     world.sa.notice(&link_change(switches[0]), START);
@@ -77,12 +77,16 @@ fn subscriptions_of_one_port_are_refused_beyond_max_per_port() {
 
 #[test]
 fn invalid_subscriptions_are_refused() {
-    let mut world = up();
+    let mut world = serving_world();
     let hosts = world.hosts();
     let mut refused = |change: &dyn Fn(&mut InformInfo), status: Status| {
         let mut info = all_of(128);
         change(&mut info);
-        assert_eq!(set(&mut world, hosts[1], &info), Err(status), "{info:?}");
+        assert_eq!(
+            subscribe(&mut world, hosts[1], &info),
+            Err(status),
+            "{info:?}"
+        );
     };
     let range = |info: &mut InformInfo, first, last| {
         info.set_lid_range_begin(Lid(first))
@@ -130,12 +134,12 @@ fn invalid_subscriptions_are_refused() {
 
 #[test]
 fn records_show_subscriptions_and_hide_queue_pairs_from_untrusted_requesters() {
-    let mut world = partitioned();
+    let mut world = partitioned_world();
     let hosts = world.hosts();
     let infos = [all_of(64), all_of(65), all_of(128)];
     for info in &infos {
-        set(&mut world, hosts[0], info).unwrap();
-        set(&mut world, hosts[1], info).unwrap();
+        subscribe(&mut world, hosts[0], info).unwrap();
+        subscribe(&mut world, hosts[1], info).unwrap();
     }
     let mut record = InformInfoRecord::default();
     // The requester is host 0, which does not see the subscriptions of host 1 in another partition.
@@ -157,7 +161,7 @@ fn records_show_subscriptions_and_hide_queue_pairs_from_untrusted_requesters() {
         Ok(shown[2])
     );
     let by_qpn = world.get(InformInfoRecord::QPN, &record);
-    assert_eq!(by_qpn, Err(SaStatus::NO_RECORDS), "nor can it be guessed");
+    assert_eq!(by_qpn, Err(SaStatus::NO_RECORDS), "a guess finds nothing");
     // Every component of the record is compared.
     for component in InformInfoRecord::COMPONENTS {
         assert_eq!(
@@ -187,9 +191,9 @@ fn records_show_subscriptions_and_hide_queue_pairs_from_untrusted_requesters() {
 
 #[test]
 fn subscriptions_survive_a_restart() {
-    let mut world = up();
+    let mut world = serving_world();
     let (hosts, switches) = (world.hosts(), world.switches());
-    set(&mut world, hosts[1], &all_of(128)).unwrap();
+    subscribe(&mut world, hosts[1], &all_of(128)).unwrap();
     send(&mut world, address(hosts[2], 1), &all_of(65), SM_KEY).unwrap();
     let saved: Vec<_> = world.sa.events().view().save().collect();
     assert_eq!(saved.len(), 2);
@@ -212,13 +216,13 @@ fn subscriptions_survive_a_restart() {
     publish(&mut world, &snapshot, START);
     assert!(
         reports(&mut world, START).is_empty(),
-        "ports that were there are no news"
+        "ports that were present cause no report"
     );
     world.sa.notice(&link_change(switches[0]), START);
     let report = reports(&mut world, START).pop().unwrap();
     assert_eq!(trap_of(&report), (128, hosts[1]));
     // A port that does not return in time loses its subscriptions.
-    let mut world = up();
+    let mut world = serving_world();
     assert_eq!(restore(&mut world.sa, saved_of_unknown_port()), 0);
     world.sa.handle_deadline(START + Duration::from_secs(3600));
     assert!(world.sa.events().is_empty());
@@ -226,7 +230,7 @@ fn subscriptions_survive_a_restart() {
 
 #[test]
 fn saved_subscribers_are_not_trusted_if_the_sa_has_no_sm_key() {
-    let mut world = up();
+    let mut world = serving_world();
     let host = world.hosts()[2];
     send(&mut world, address(host, 1), &all_of(65), SM_KEY).unwrap();
     let saved: Vec<_> = world.sa.events().view().save().collect();
