@@ -441,7 +441,7 @@ impl Core {
         if completion.lid_route_lost
             && let Some(switch) = completion.context.switch_by_lid()
         {
-            self.inventory.hardware.note_lost_by_lid(switch);
+            self.inventory.hardware.record_lost_by_lid(switch);
         }
         match (completion.context, &mut self.stage) {
             (Context::Sweep(query), Stage::Sweeping(sweep)) => {

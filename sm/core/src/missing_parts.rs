@@ -53,10 +53,10 @@ impl MissingParts {
     pub(super) fn adopt(&mut self, cabling: Cabling, fabric: &Fabric) {
         let disabled = self.expected.disabled().clone();
         let mut expected = cabling.missing_from(fabric);
-        expected.note_disabled(&disabled);
+        expected.set_disabled(&disabled);
         self.expected = Arc::new(expected);
         if self.is_compared {
-            Arc::make_mut(&mut self.expected).heed(&self.design, fabric);
+            Arc::make_mut(&mut self.expected).compare_with_design(&self.design, fabric);
         }
         self.findings = self.expected.findings(fabric);
         self.stored = cabling;
@@ -115,7 +115,7 @@ impl MissingParts {
     /// Compares `fabric` with the design.
     fn compare(&mut self, fabric: &Fabric) {
         self.is_compared = true;
-        Arc::make_mut(&mut self.expected).heed(&self.design, fabric);
+        Arc::make_mut(&mut self.expected).compare_with_design(&self.design, fabric);
         self.findings = self.expected.findings(fabric);
     }
 
@@ -145,7 +145,7 @@ impl MissingParts {
             && ways > 0
             && self.expected.has_lost_at(at)
         {
-            Arc::make_mut(&mut self.expected).note_moved(at, ways);
+            Arc::make_mut(&mut self.expected).record_moved_routes(at, ways);
             self.findings = self.expected.findings(fabric);
         }
     }
@@ -165,7 +165,7 @@ impl MissingParts {
         });
         let disabled: BTreeMap<PortKey, DisabledPort> = ports.collect();
         if **self.expected.disabled() != disabled
-            && Arc::make_mut(&mut self.expected).note_disabled(&Arc::new(disabled))
+            && Arc::make_mut(&mut self.expected).set_disabled(&Arc::new(disabled))
         {
             self.findings = self.expected.findings(fabric);
         }

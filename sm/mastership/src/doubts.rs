@@ -152,7 +152,7 @@ impl Mastership {
         let (target, routes) = match (question, key) {
             (Question::Lid(lid), _) => (u64::from(lid.0), lid.into()),
             (_, Some(key)) => {
-                let Some((path, alternate)) = inventory.hardware.way_to(key) else {
+                let Some((path, alternate)) = inventory.hardware.paths_to(key) else {
                     return;
                 };
                 (key.node.0, Routes::to_agent(None, path, alternate))
@@ -399,7 +399,7 @@ impl Mastership {
         let silent =
             manager_ports(inventory).filter(|&key| inventory.hardware.manager(key).is_none());
         for key in silent {
-            if let Some((path, alternate)) = inventory.hardware.way_to(key) {
+            if let Some((path, alternate)) = inventory.hardware.paths_to(key) {
                 self.queue_action(Action::Ask(Box::new(Request::get(
                     key.node.0,
                     Routes::to_agent(None, path, alternate),

@@ -257,7 +257,7 @@ impl Mastership {
         asked: MastershipRequest,
         view: &View<'_>,
     ) -> Option<Request<MastershipRequest>> {
-        let (path, alternate) = view.inventory.hardware.way_to(other.port)?;
+        let (path, alternate) = view.inventory.hardware.paths_to(other.port)?;
         let routes = Routes::to_agent(None, path, alternate);
         let data = *self.sm_info(view).as_data();
         let PortKey { node, .. } = other.port;

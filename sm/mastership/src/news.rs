@@ -77,7 +77,7 @@ impl SharedNews {
 
     /// Records that the daemon stores the state with this plan number.
     pub fn record_stored(&mut self, plan: u64) {
-        self.recorder.tell(plan);
+        self.recorder.record_stored_plan(plan);
     }
 
     /// Footprints of the last plans.

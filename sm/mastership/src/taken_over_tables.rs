@@ -124,7 +124,7 @@ fn adopt(switch: &mut InventorySwitch) {
     let is_whole = switch.lft.is_complete(top);
     let lft = switch.lft.entries().clone();
     if switch.adaptive.agrees_with(&lft, info.group_top(), top) && is_whole {
-        switch.adaptive.own();
+        switch.adaptive.mark_own();
     }
 }
 

@@ -73,7 +73,7 @@ impl Mastership {
         }
         let silent = self.polls.unanswered() as usize;
         let m_keys = view.inventory.m_keys_to_manager(port, silent);
-        let Some((path, alternate)) = view.inventory.hardware.way_to(port) else {
+        let Some((path, alternate)) = view.inventory.hardware.paths_to(port) else {
             return;
         };
         let routes = Routes::to_agent(self.polls.lid_for_poll(lid), path, alternate);

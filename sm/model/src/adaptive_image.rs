@@ -29,7 +29,7 @@ pub struct AdaptiveImage {
     read_ports: Option<Lft>,
     /// The groups and entries in force, if this manager put them in force.
     in_force: Option<Arc<AdaptiveTable>>,
-    /// See [`AdaptiveImage::is_own`].
+    /// Whether this manager turned adaptive routing on, or took it over.
     is_own: bool,
     /// Whether ARInfo must be read: it was never read, or a Set of it was not answered.
     pub info_unverified: bool,
@@ -112,7 +112,7 @@ impl AdaptiveImage {
     }
 
     /// Records a block of entries that was read back at a takeover, with its static ports.
-    pub fn read_entries(&mut self, block: u16, content: &ArLinearForwardingTable) {
+    pub fn store_read_entries(&mut self, block: u16, content: &ArLinearForwardingTable) {
         self.store_entries(block, Some(content));
         let ports = self.read_ports.get_or_insert_with(Lft::default);
         let first = usize::from(block) * ArLinearForwardingTable::ENTRIES;
@@ -148,7 +148,7 @@ impl AdaptiveImage {
 
     /// Records that this manager turned adaptive routing on, or took it over with its planned
     /// tables.
-    pub fn own(&mut self) {
+    pub fn mark_own(&mut self) {
         self.is_own = true;
     }
 
@@ -240,7 +240,7 @@ mod tests {
         let read = |port| {
             let mut image = AdaptiveImage::default();
             image.store_groups(0, Some(&ArGroupTable::default()));
-            image.read_entries(0, &entries(port, 1));
+            image.store_read_entries(0, &entries(port, 1));
             image
         };
         assert!(read(3).agrees_with(&lft, 1, Lid(15)));

@@ -76,7 +76,7 @@ struct Gate {
 }
 
 /// Row of a type that answers or refuses GeneralInfo, and knows ExtendedPortInfo.
-const fn both(device: u16) -> Gate {
+const fn general_and_ports(device: u16) -> Gate {
     Gate {
         vendor: MELLANOX,
         device,
@@ -114,10 +114,10 @@ const GATE: &[Gate] = &[
     ports_only(MELLANOX, 0xC73A),
     ports_only(MELLANOX, 0xC73B),
     // Switch-IB, Switch-IB 2 and its aggregation node, Quantum, Quantum-2, Quantum-3.
-    both(0xCB20),
-    both(0xCF08),
+    general_and_ports(0xCB20),
+    general_and_ports(0xCF08),
     general_only(0xCF09),
-    both(0xD2F0),
+    general_and_ports(0xD2F0),
     general_only(0xD2F2),
     general_only(0xD2F4),
     // ConnectX-3, ConnectX-3 Pro, Connect-IB.
@@ -125,24 +125,25 @@ const GATE: &[Gate] = &[
     ports_only(MELLANOX, 0x1007),
     ports_only(MELLANOX, 0x1011),
     // ConnectX-4 to ConnectX-6.
-    both(0x1013),
-    both(0x1015),
-    both(0x1017),
-    both(0x1019),
-    both(0x101B),
+    general_and_ports(0x1013),
+    general_and_ports(0x1015),
+    general_and_ports(0x1017),
+    general_and_ports(0x1019),
+    general_and_ports(0x101B),
     // ConnectX-6 Dx and Lx, ConnectX-7, ConnectX-8.
     general_only(0x101D),
     general_only(0x101F),
     general_only(0x1021),
     general_only(0x1023),
     // BlueField, BlueField-2, BlueField-3.
-    both(0xA2D2),
+    general_and_ports(0xA2D2),
     general_only(0xA2D6),
     general_only(0xA2DC),
     // Bull's Connect-IB.
     ports_only(BULL, 0x1B02),
 ];
 
+/// The row of [`GATE`] for the device that answered `info`; `None` if there is none.
 fn gate(info: &NodeInfo) -> Option<&'static Gate> {
     let is = |gate: &&Gate| gate.vendor == info.vendor_id() && gate.device == info.device_id();
     GATE.iter().find(is)
@@ -170,9 +171,9 @@ impl DeviceType {
     }
 }
 
-/// The answer of a device type to GeneralInfo, or the number of unanswered Gets.
+/// The answer of a device type to GeneralInfo, or the number of devices that did not answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Known {
+enum Knowledge {
     /// Capabilities of the type; empty if it refused GeneralInfo.
     Answered(Capabilities),
     /// Number of devices that left GeneralInfo unanswered.
@@ -182,21 +183,21 @@ enum Known {
 /// The capabilities of all types of devices met so far.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct DeviceCapabilities {
-    types: BTreeMap<DeviceType, Known>,
+    types: BTreeMap<DeviceType, Knowledge>,
     /// Whether capabilities were learned since the last [`DeviceCapabilities::take_news`].
-    news: bool,
+    has_news: bool,
 }
 
 impl DeviceCapabilities {
     /// Whether to ask the node that answered `info` for GeneralInfo.
     pub fn wants(&self, info: &NodeInfo) -> bool {
         let known = self.types.get(&DeviceType::of(info));
-        let is_open = match known {
+        let may_ask = match known {
             None => self.types.len() < TYPES_MAX,
-            Some(Known::Silent(devices)) => *devices < SILENT_MAX,
-            Some(Known::Answered(_)) => false,
+            Some(Knowledge::Silent(devices)) => *devices < SILENT_MAX,
+            Some(Knowledge::Answered(_)) => false,
         };
-        is_open && gate(info).is_some_and(|gate| gate.general_info)
+        may_ask && gate(info).is_some_and(|gate| gate.general_info)
     }
 
     /// Records the answer of a device: its capabilities, or empty ones if it refused GeneralInfo.
@@ -204,25 +205,25 @@ impl DeviceCapabilities {
     ///
     /// Treats capabilities that exclude each other as a refusal; see [`is_plausible`].
     pub fn learn(&mut self, device: DeviceType, capabilities: Capabilities) -> bool {
-        let answered = Known::Answered(if is_plausible(capabilities) {
+        let answered = Knowledge::Answered(if is_plausible(capabilities) {
             capabilities
         } else {
             Capabilities::NONE
         });
-        let full = self.types.len() >= TYPES_MAX && !self.types.contains_key(&device);
-        if full || self.types.get(&device) == Some(&answered) {
+        let is_full = self.types.len() >= TYPES_MAX && !self.types.contains_key(&device);
+        if is_full || self.types.get(&device) == Some(&answered) {
             return false;
         }
         self.types.insert(device, answered);
-        self.news = true;
+        self.has_news = true;
         true
     }
 
     /// Records that a device left GeneralInfo unanswered.
     pub fn unanswered(&mut self, device: DeviceType) {
         if self.types.len() < TYPES_MAX || self.types.contains_key(&device) {
-            let known = self.types.entry(device).or_insert(Known::Silent(0));
-            if let Known::Silent(devices) = known {
+            let known = self.types.entry(device).or_insert(Knowledge::Silent(0));
+            if let Knowledge::Silent(devices) = known {
                 *devices = devices.saturating_add(1);
             }
         }
@@ -243,14 +244,14 @@ impl DeviceCapabilities {
     /// answered.
     pub fn of(&self, info: &NodeInfo) -> Option<Capabilities> {
         match self.types.get(&DeviceType::of(info))? {
-            Known::Answered(capabilities) => Some(*capabilities),
-            Known::Silent(_) => None,
+            Knowledge::Answered(capabilities) => Some(*capabilities),
+            Knowledge::Silent(_) => None,
         }
     }
 
     /// Whether capabilities were learned since the last call and must be saved.
     pub fn take_news(&mut self) -> bool {
-        std::mem::take(&mut self.news)
+        std::mem::take(&mut self.has_news)
     }
 
     /// Every type that answered, for the store. A silent type is not stored: after a restart, a
@@ -259,15 +260,15 @@ impl DeviceCapabilities {
         self.types
             .iter()
             .filter_map(|(&device, known)| match known {
-                Known::Answered(capabilities) => Some((device, *capabilities)),
-                Known::Silent(_) => None,
+                Knowledge::Answered(capabilities) => Some((device, *capabilities)),
+                Knowledge::Silent(_) => None,
             })
     }
 
     /// Restores the stored answer of a type.
     pub fn restore(&mut self, device: DeviceType, capabilities: Capabilities) {
         if self.types.len() < TYPES_MAX && is_plausible(capabilities) {
-            self.types.insert(device, Known::Answered(capabilities));
+            self.types.insert(device, Knowledge::Answered(capabilities));
         }
     }
 }
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn capabilities_that_exclude_each_other_are_none() {
+    fn capabilities_that_exclude_each_other_count_as_a_refusal() {
         let mut known = DeviceCapabilities::default();
         known.learn(DeviceType::of(&quantum2()), Capabilities([u32::MAX; 4]));
         assert_eq!(known.of(&quantum2()), Some(Capabilities::NONE));
@@ -362,11 +363,11 @@ mod tests {
     }
 
     #[test]
-    fn each_device_has_one_line_in_the_gate() {
-        let mut lines: Vec<_> = GATE.iter().map(|gate| (gate.vendor, gate.device)).collect();
-        lines.sort_unstable();
-        let count = lines.len();
-        lines.dedup();
-        assert_eq!(lines.len(), count);
+    fn each_device_type_has_one_row_in_the_gate() {
+        let mut rows: Vec<_> = GATE.iter().map(|gate| (gate.vendor, gate.device)).collect();
+        rows.sort_unstable();
+        let count = rows.len();
+        rows.dedup();
+        assert_eq!(rows.len(), count);
     }
 }

@@ -75,19 +75,19 @@ impl Footprints {
     /// the footprints do not reach back to `read`, or do not list all parts, or list too many.
     pub fn since(&self, read: u64) -> Option<(u64, Parts)> {
         let mut parts = Parts::default();
-        let mut known = read;
+        let mut covered = read;
         let new = self.iter().filter(|footprint| footprint.plan > read);
         for footprint in new {
-            if footprint.since? > known {
+            if footprint.since? > covered {
                 return None;
             }
             parts.extend(footprint.parts.as_ref()?);
             if parts.len() > PARTS_MAX {
                 return None;
             }
-            known = footprint.plan;
+            covered = footprint.plan;
         }
-        (known > read).then_some((known, parts))
+        (covered > read).then_some((covered, parts))
     }
 
     /// Adds the next footprint, and removes the oldest ones beyond the limits.
@@ -106,7 +106,7 @@ impl Footprints {
 /// Collects the parts of the next footprint, on the master.
 #[derive(Debug, Default)]
 pub struct FootprintRecorder {
-    all: Footprints,
+    footprints: Footprints,
     /// The model at the last footprint; `None` before the first one.
     fabric: Option<Arc<Fabric>>,
     /// Parts set since the last footprint; `None` if there are too many, or if adaptive routing was
@@ -119,7 +119,7 @@ pub struct FootprintRecorder {
 impl FootprintRecorder {
     /// The last footprints.
     pub fn footprints(&self) -> &Footprints {
-        &self.all
+        &self.footprints
     }
 
     /// Starts anew when this manager becomes master: the first footprint covers everything.
@@ -128,13 +128,15 @@ impl FootprintRecorder {
     }
 
     /// Records that plan `plan` was handed to the store.
-    pub fn tell(&mut self, plan: u64) {
+    pub fn record_stored_plan(&mut self, plan: u64) {
         self.stored_plan = plan;
     }
 
     /// Whether a plan handed to the store has no footprint yet.
     pub fn is_behind(&self) -> bool {
-        self.all.last().is_none_or(|last| last < self.stored_plan)
+        self.footprints
+            .last()
+            .is_none_or(|last| last < self.stored_plan)
     }
 
     /// Records that a Set of `part` is about to be sent.
@@ -169,18 +171,19 @@ impl FootprintRecorder {
         let mut parts = self.written.replace(Parts::default());
         if let (Some(parts), Some(before)) = (&mut parts, &before) {
             for (before, now) in before.differing(fabric) {
-                note_node(parts, before, now);
+                add_differing_ports(parts, before, now);
             }
         }
         let parts = parts.filter(|parts| before.is_some() && parts.len() <= PARTS_MAX);
-        let since = self.all.last().filter(|_| before.is_some());
-        self.all.push(Footprint { since, plan, parts });
+        let since = self.footprints.last().filter(|_| before.is_some());
+        self.footprints.push(Footprint { since, plan, parts });
     }
 }
 
-/// Adds the ports in which a node differs, and the node itself if its own attributes differ.
-fn note_node(parts: &mut Parts, before: Option<&Node>, now: Option<&Node>) {
-    // A vanished node shows at the ports of its neighbours.
+/// Adds the ports that differ between `before` and `now`, and port 0 if the node's own attributes
+/// differ.
+fn add_differing_ports(parts: &mut Parts, before: Option<&Node>, now: Option<&Node>) {
+    // A vanished node shows at the ports of its neighbors.
     let Some(now) = now else { return };
     let Some(before) = before else {
         parts.ports.insert(PortKey::new(now.guid, PortNum::ZERO));

@@ -17,7 +17,7 @@ use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{NodeInfo, NodeType};
 
 /// Maximum number of kinds of devices with habits, far more than a subnet has. Habits of further
-/// kinds are not learned: their devices get the refused request and the other one each time.
+/// kinds are not learned: their devices get the refused request and its replacement each time.
 const KINDS_MAX: usize = 1024;
 
 /// Role of a port in its device; agents treat ports of the three roles differently.
@@ -198,6 +198,7 @@ pub const HABITS: &[DeviceHabitInfo] = &[
 ];
 
 impl DeviceHabit {
+    /// The bit of the habit in [`DeviceHabits::bits`].
     pub(crate) const fn bit(self) -> u32 {
         1 << self as u8
     }
@@ -228,7 +229,7 @@ pub struct DeviceHabits {
     /// The first sign of each habit that is not yet learned.
     signs: BTreeMap<(DeviceKind, DeviceHabit), HabitSign>,
     /// Whether habits were learned since the last [`DeviceHabits::take_news`].
-    news: bool,
+    has_news: bool,
 }
 
 impl DeviceHabits {
@@ -241,12 +242,12 @@ impl DeviceHabits {
 
     /// Learns that devices of `kind` have the habit. Returns whether it is new.
     pub fn learn(&mut self, kind: DeviceKind, habit: DeviceHabit) -> bool {
-        let full = self.kinds.len() >= KINDS_MAX && !self.kinds.contains_key(&kind);
-        if full || self.has(kind, habit) {
+        let is_full = self.kinds.len() >= KINDS_MAX && !self.kinds.contains_key(&kind);
+        if is_full || self.has(kind, habit) {
             return false;
         }
         *self.kinds.entry(kind).or_default() |= habit.bit();
-        self.news = true;
+        self.has_news = true;
         true
     }
 
@@ -273,7 +274,7 @@ impl DeviceHabits {
 
     /// Whether habits were learned since the last call and must be saved.
     pub fn take_news(&mut self) -> bool {
-        std::mem::take(&mut self.news)
+        std::mem::take(&mut self.has_news)
     }
 
     /// Restores the habits of a kind from the form of [`DeviceHabits::bits`]. Bits without a habit

@@ -80,7 +80,7 @@ impl Hardware {
         self.touched.insert(guid);
         self.rewired.insert(guid);
         if node.is_switch() {
-            self.writes.note(guid);
+            self.writes.record(guid);
         }
         Some(node)
     }
@@ -130,23 +130,23 @@ impl Hardware {
         self.names = Arc::clone(names);
     }
 
-    /// The port; `None` if its node is unknown or lacks it.
+    /// The port with this key; `None` if its node is unknown or lacks the port.
     pub fn port(&self, key: PortKey) -> Option<&InventoryPort> {
         self.nodes.get(&key.node)?.ports.get(key.port.index())
     }
 
-    /// The port, mutable. Marks its node as touched.
+    /// The port with this key, mutable. Marks its node as touched.
     pub fn port_mut(&mut self, key: PortKey) -> Option<&mut InventoryPort> {
         self.node_mut(key.node)?.ports.get_mut(key.port.index())
     }
 
-    /// The end port with this GUID: port 0 if a switch has it. `None` if no port has it.
+    /// The end port with this GUID: port 0 if a switch has the GUID. `None` if no port has it.
     pub fn port_with_guid(&self, guid: Guid) -> Option<PortKey> {
         self.port_guids.get(&guid).copied()
     }
 
     /// Records the port GUID from the NodeInfo that a node answered through the port `here`.
-    pub fn note_port_guid(&mut self, here: PortKey, info: &NodeInfo) {
+    pub fn record_port_guid(&mut self, here: PortKey, info: &NodeInfo) {
         let end = match info.node_type() {
             NodeType::Switch => PortKey::new(here.node, PortNum::ZERO),
             _ => here,
@@ -171,24 +171,24 @@ impl Hardware {
     }
 
     /// Records the paths to a node. Marks the node as touched if its distance changes.
-    pub fn lead_to(&mut self, guid: Guid, path: DirectedPath, second: Option<DirectedPath>) {
+    pub fn set_paths(&mut self, guid: Guid, path: DirectedPath, alternate: Option<DirectedPath>) {
         if let Some(node) = self.nodes.get_mut(&guid) {
             if node.path.len() != path.len() {
                 self.touched.insert(guid);
             }
-            (node.path, node.alternate) = (path, second);
+            (node.path, node.alternate) = (path, alternate);
         }
     }
 
-    /// Records that the sweep under way found a node, or got an answer of it.
-    pub fn met(&mut self, guid: Guid) {
+    /// Records that the current sweep found the node, or got an answer from it.
+    pub fn mark_seen(&mut self, guid: Guid) {
         if let Some(node) = self.nodes.get_mut(&guid) {
             node.epoch = self.epoch;
         }
     }
 
     /// Records that an SMP by LID to this node was lost, and that a directed route reached it.
-    pub fn note_lost_by_lid(&mut self, guid: Guid) {
+    pub fn record_lost_by_lid(&mut self, guid: Guid) {
         self.lost_by_lid.insert(guid);
     }
 
@@ -209,8 +209,8 @@ impl Hardware {
         self.lost_by_lid.clear();
     }
 
-    /// The nodes written, found or dropped since the last call; an older model of them may be
-    /// wrong.
+    /// The nodes written, found or dropped since the last call: models built before may differ from
+    /// them.
     pub fn take_touched(&mut self) -> BTreeSet<Guid> {
         let locked: BTreeSet<Guid> = self.locked.keys().map(|port| port.node).collect();
         let relocked = locked.symmetric_difference(&self.locked_before);
@@ -236,8 +236,8 @@ impl Hardware {
     }
 
     /// Records that the known content of a port's managed attributes changed.
-    pub fn note_managed(&mut self, key: PortKey) {
-        self.managed_writes.note(key.node);
+    pub fn record_managed_write(&mut self, key: PortKey) {
+        self.managed_writes.record(key.node);
     }
 
     /// The position in the log of managed attributes, for [`Hardware::managed_since`].
@@ -245,7 +245,7 @@ impl Hardware {
         self.managed_writes.mark()
     }
 
-    /// The nodes whose ports [`Hardware::note_managed`] recorded after `mark`.
+    /// The nodes whose ports [`Hardware::record_managed_write`] recorded after `mark`.
     pub fn managed_since(&self, mark: Mark) -> impl Iterator<Item = Guid> + '_ {
         self.managed_writes.since(mark)
     }
@@ -283,7 +283,7 @@ impl Hardware {
     ) -> Option<(&mut InventorySwitch, &[InventoryPort])> {
         let node = self.nodes.get_mut(&guid)?;
         let switch = node.switch.as_mut()?;
-        self.writes.note(guid);
+        self.writes.record(guid);
         Some((switch, &node.ports))
     }
 
@@ -295,14 +295,14 @@ impl Hardware {
         {
             switch.info = *info;
             self.touched.insert(guid);
-            self.writes.note(guid);
+            self.writes.record(guid);
         }
     }
 
     /// The records of all switches, mutable, for everything except SwitchInfo.
     pub fn switches_mut(&mut self) -> impl Iterator<Item = &mut InventorySwitch> {
         for &guid in &self.switches {
-            self.writes.note(guid);
+            self.writes.record(guid);
         }
         let nodes = self.nodes.values_mut();
         nodes.filter_map(|node| node.switch.as_deref_mut())
@@ -366,12 +366,12 @@ impl Hardware {
         self.rewired.insert(guid);
         if node.is_switch() {
             self.switches.insert(guid);
-            self.writes.note(guid);
+            self.writes.record(guid);
         }
         self.nodes.insert(guid, node);
     }
 
-    /// Whether SMPs can leave by this port: a port of a switch, or the subnet manager's own port.
+    /// Whether SMPs can leave by this port: it is a switch's, or the subnet manager's own.
     pub fn passes_on(&self, key: PortKey) -> bool {
         self.local == Some(key) || self.is_switch(key.node)
     }
@@ -395,29 +395,29 @@ impl Hardware {
     /// A channel adapter has an agent behind each port, reached through the cable at that port; all
     /// ports of a switch share one agent. Port 0 of a channel adapter stands for any cabled port:
     /// the node's recorded path may use a cable that was moved during this sweep.
-    pub fn way_to(&self, key: PortKey) -> Option<(DirectedPath, Option<DirectedPath>)> {
+    pub fn paths_to(&self, key: PortKey) -> Option<(DirectedPath, Option<DirectedPath>)> {
         let node = self.node(key.node)?;
         let is_local = match self.local {
             Some(local) if key.port == PortNum::ZERO => local.node == key.node,
             local => local == Some(key),
         };
-        let neighbour_at = |peer: PortKey| Some((self.node(peer.node)?, peer.port));
+        let neighbor_at = |peer: PortKey| Some((self.node(peer.node)?, peer.port));
         let through = if node.is_switch() || is_local {
             None
         } else if key.port == PortNum::ZERO {
             let cables = node.external_ports().filter_map(|(_, port)| port.peer);
-            let is_off_path = |&(neighbour, exit): &(&InventoryNode, PortNum)| {
-                neighbour.path.child(exit).ok() != Some(node.path)
+            let is_off_path = |&(neighbor, exit): &(&InventoryNode, PortNum)| {
+                neighbor.path.child(exit).ok() != Some(node.path)
             };
-            cables.filter_map(neighbour_at).min_by_key(is_off_path)
+            cables.filter_map(neighbor_at).min_by_key(is_off_path)
         } else {
-            node.port(key.port)?.peer.and_then(neighbour_at)
+            node.port(key.port)?.peer.and_then(neighbor_at)
         };
         match through {
             None => Some((node.path, node.alternate)),
-            Some((neighbour, exit)) => {
-                let alternate = neighbour.alternate.and_then(|path| path.child(exit).ok());
-                Some((neighbour.path.child(exit).ok()?, alternate))
+            Some((neighbor, exit)) => {
+                let alternate = neighbor.alternate.and_then(|path| path.child(exit).ok());
+                Some((neighbor.path.child(exit).ok()?, alternate))
             }
         }
     }
@@ -436,9 +436,9 @@ impl Hardware {
                 .find_map(|(number, port)| {
                     let info = port.info.as_ref()?;
                     let base = info.lid();
-                    let held = base.is_unicast()
+                    let is_held = base.is_unicast()
                         && (base.0..base.0.saturating_add(info.lmc().lids())).contains(&lid.0);
-                    held.then(|| PortKey::new(guid, PortNum(number as u8)))
+                    is_held.then(|| PortKey::new(guid, PortNum(number as u8)))
                 })
         })
     }
@@ -450,7 +450,7 @@ impl Hardware {
         self.rewired.insert(guid);
         self.adaptive.remove(&guid);
         if self.switches.remove(&guid) {
-            self.writes.note(guid);
+            self.writes.record(guid);
         }
         self.managers.retain(|port, _| port.node != guid);
         for (number, port) in (0..=u8::MAX).map(PortNum).zip(&node.ports) {
@@ -468,7 +468,7 @@ impl Hardware {
 
     /// Records that the cable at `key` is gone, at both ends if the other end was known. Returns
     /// the other end; `None` if there was no cable.
-    pub fn part(&mut self, key: PortKey) -> Option<PortKey> {
+    pub fn unplug(&mut self, key: PortKey) -> Option<PortKey> {
         let port = self.port_mut(key)?;
         let peer = port.peer.take()?;
         port.peer_before = Some(peer);
@@ -487,7 +487,7 @@ impl Hardware {
         let mut former_ends = Vec::new();
         for (here, there) in [(a, b), (b, a)] {
             if self.port(here).and_then(|port| port.peer) != Some(there)
-                && let Some(before) = self.part(here)
+                && let Some(before) = self.unplug(here)
             {
                 former_ends.extend([here, before]);
             }
@@ -571,7 +571,7 @@ impl Hardware {
             let kind = DeviceKind::of(&node.info, key.port.port);
             self.habits.learn(kind, habit);
         }
-        self.note_managed(key.port);
+        self.record_managed_write(key.port);
         true
     }
 

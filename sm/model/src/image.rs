@@ -16,7 +16,7 @@ pub enum BlockState {
     Known,
     /// A Set was sent and not answered: the hardware holds the old content or the new.
     Dirty,
-    /// The hardware reads back this content, and may forward by other entries. Only an acknowledged
+    /// The switch reads back this content, but may forward by other entries. Only an acknowledged
     /// Set makes the block known.
     Distrusted,
 }
@@ -41,7 +41,7 @@ pub struct Image<T: BlockTable> {
     content: T,
     states: BTreeMap<T::Place, BlockState>,
     /// State of all blocks that were neither read nor written.
-    rest: BlockState,
+    untouched: BlockState,
 }
 
 impl<T: BlockTable> Default for Image<T> {
@@ -49,7 +49,7 @@ impl<T: BlockTable> Default for Image<T> {
         Image {
             content: T::default(),
             states: BTreeMap::new(),
-            rest: BlockState::Unknown,
+            untouched: BlockState::Unknown,
         }
     }
 }
@@ -59,7 +59,7 @@ impl<T: BlockTable> Image<T> {
     pub fn known(content: T) -> Image<T> {
         Image {
             content,
-            rest: BlockState::Known,
+            untouched: BlockState::Known,
             ..Image::default()
         }
     }
@@ -71,7 +71,7 @@ impl<T: BlockTable> Image<T> {
 
     /// The state of a block.
     pub fn state(&self, place: T::Place) -> BlockState {
-        self.states.get(&place).copied().unwrap_or(self.rest)
+        self.states.get(&place).copied().unwrap_or(self.untouched)
     }
 
     /// Whether the content of a block is known.
@@ -103,7 +103,7 @@ impl<T: BlockTable> Image<T> {
 
     /// Records that all blocks that were neither read nor written are empty.
     pub fn mark_rest_empty(&mut self) {
-        self.rest = BlockState::Known;
+        self.untouched = BlockState::Known;
     }
 
     /// The blocks that were read or written, in order.

@@ -182,11 +182,11 @@ impl PortSettings {
     /// The planned fields whose value in `info` differs, except fields in `ignored` and fields that
     /// cannot change in the port's state.
     pub fn differing(&self, info: &PortInfo, ignored: FieldMask) -> FieldMask {
-        let open = matches!(info.port_state(), PortState::Init | PortState::Down);
+        let accepts_all = matches!(info.port_state(), PortState::Init | PortState::Down);
         let mut mask = 0;
         for (bit, field, value) in self.planned() {
             let differs = (field.get)(info) != value;
-            if differs && ignored.0 & 1 << bit == 0 && (open || !field.before_active) {
+            if differs && ignored.0 & 1 << bit == 0 && (accepts_all || !field.before_active) {
                 mask |= 1 << bit;
             }
         }
@@ -198,7 +198,7 @@ impl PortSettings {
     /// mark (IBA 14.2.5.6).
     pub fn apply(&self, current: &PortInfo, left_out: FieldMask) -> PortInfo {
         let mut info = *current;
-        let open = matches!(info.port_state(), PortState::Init | PortState::Down);
+        let accepts_all = matches!(info.port_state(), PortState::Init | PortState::Down);
         info.set_port_state(PortState::NoChange);
         info.set_port_physical_state(PortPhysicalState::NoChange);
         info.set_link_down_default_state(LinkDownDefault::NoChange);
@@ -206,14 +206,14 @@ impl PortSettings {
         info.set_link_speed_enabled(LinkSpeeds(0));
         info.set_client_reregister(false);
         for (bit, field, value) in self.planned() {
-            if left_out.0 & 1 << bit == 0 && (open || !field.before_active) {
+            if left_out.0 & 1 << bit == 0 && (accepts_all || !field.before_active) {
                 (field.set)(&mut info, value);
             }
         }
         info
     }
 
-    /// `current` as it will be after the Set, which leaves out the fields in `ignored` and those
+    /// `current` as it will be after the Set, which leaves out the fields in `ignored` and fields
     /// that cannot change in the port's state.
     pub fn expected(&self, current: &PortInfo, ignored: FieldMask) -> PortInfo {
         let mut info = *current;
@@ -226,8 +226,8 @@ impl PortSettings {
         info
     }
 
-    /// The fields among `asked` that still differ in the answer `info`: the device did not keep
-    /// them.
+    /// The fields among `asked` whose values the device did not keep, according to its answer
+    /// `info`.
     pub fn not_kept(&self, asked: FieldMask, info: &PortInfo) -> FieldMask {
         let mut mask = 0;
         for (bit, field, value) in self.planned() {
@@ -240,7 +240,7 @@ impl PortSettings {
 
     /// Writes into `info` the planned values that must be set before data flows. `info` is the
     /// PortInfo of a port that was just set and carries no data yet.
-    pub fn repeat(&self, info: &mut PortInfo) {
+    pub fn put_before_active(&self, info: &mut PortInfo) {
         for (_, field, value) in self.planned() {
             if field.before_active {
                 (field.set)(info, value);
@@ -270,7 +270,7 @@ impl PortSettings {
 
     /// Whether MasterSMLID or GidPrefix differs, so that the client behind the port must register
     /// again: its registrations are with another subnet manager, or under GIDs that it no longer
-    /// has. A field in `ignored` does not count: a device that does not keep it would always
+    /// has. Fields in `ignored` do not count: a device that does not keep a field would always
     /// differ.
     pub fn ends_registrations(&self, info: &PortInfo, ignored: FieldMask) -> bool {
         let FieldMask(differing) = self.differing(info, ignored);

@@ -1,8 +1,8 @@
 //! Steps of a convergence that were computed for the whole subnet, and why.
 //!
 //! Each step computes only the part that a change concerns, if it can follow the change; [`Whole`]
-//! records why a step did not. Builds with debug assertions, and so all tests, compare the result
-//! of each step with that for the whole subnet.
+//! records why a step computed everything. Builds with debug assertions, and so all tests, compare
+//! the result of each step with the result for the whole subnet.
 //!
 //! ```text
 //! step             follows                                    whole subnet if

@@ -24,7 +24,7 @@ pub(super) struct Writes {
 
 impl Writes {
     /// Records that `guid` was written, found or dropped.
-    pub(super) fn note(&mut self, guid: Guid) {
+    pub(super) fn record(&mut self, guid: Guid) {
         self.count += 1;
         if let Some(before) = self.last.insert(guid, self.count) {
             self.order.remove(&before);
@@ -37,7 +37,7 @@ impl Writes {
         Mark(self.count)
     }
 
-    /// The switches that were noted after `mark`, each once.
+    /// The switches recorded after `mark`, each once.
     pub(super) fn since(&self, mark: Mark) -> impl Iterator<Item = Guid> + '_ {
         self.order.range(mark.0 + 1..).map(|(_, &guid)| guid)
     }
@@ -53,15 +53,15 @@ mod tests {
         let since =
             |writes: &Writes, mark| writes.since(mark).map(|guid| guid.0).collect::<Vec<_>>();
         for guid in [1, 2, 1] {
-            writes.note(Guid(guid));
+            writes.record(Guid(guid));
         }
         assert_eq!(since(&writes, Mark::default()), [2, 1]);
         let early = writes.mark();
         assert_eq!(since(&writes, early), Vec::<u64>::new());
-        writes.note(Guid(2));
+        writes.record(Guid(2));
         let late = writes.mark();
-        writes.note(Guid(3));
-        writes.note(Guid(3));
+        writes.record(Guid(3));
+        writes.record(Guid(3));
         assert_eq!(since(&writes, early), [2, 3]);
         assert_eq!(since(&writes, late), [3]);
     }

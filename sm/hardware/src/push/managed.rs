@@ -124,7 +124,7 @@ impl Push {
             port.extended = Some(Box::new(*ExtendedPortInfo::from_data(data)));
         }
         let is_held = wanted.is_some_and(|wanted| port.managed.holds(key.place, &wanted));
-        inventory.hardware.note_managed(key.port);
+        inventory.hardware.record_managed_write(key.port);
         if is_held {
             inventory.vport_limits_taken(key);
             self.qos_settled(inventory, key);
@@ -145,7 +145,7 @@ impl Push {
         if let Some(port) = inventory.hardware.port_mut(key.port) {
             port.managed.mark_dirty(key.place);
         }
-        inventory.hardware.note_managed(key.port);
+        inventory.hardware.record_managed_write(key.port);
         let is_habit = match cause {
             Cause::Refused(status) => {
                 key.is_habit_by(status) || inventory.vport_limits_refused(key)

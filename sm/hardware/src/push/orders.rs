@@ -193,7 +193,7 @@ impl Push {
             | Task::Multicast { .. }
             | Task::MulticastTop(_) => return None,
         };
-        let (path, alternate) = inventory.hardware.way_to(key)?;
+        let (path, alternate) = inventory.hardware.paths_to(key)?;
         Some(Order {
             task,
             attribute,

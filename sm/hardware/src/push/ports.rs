@@ -149,7 +149,7 @@ impl PortPush {
         let mut info = self.change.settings.apply(current, left_out);
         if self.configured && step == PortStep::Activate {
             // The port may have answered with old values, which this Set must not restore.
-            self.change.settings.repeat(&mut info);
+            self.change.settings.put_before_active(&mut info);
         }
         let settings = &self.change.settings;
         let ended = self.change.reregisters

@@ -185,7 +185,7 @@ pub(super) fn on_ar_entries(
         );
     }
     if let Some(switch) = inventory.hardware.switch_mut(guid) {
-        switch.adaptive.read_entries(block, table);
+        switch.adaptive.store_read_entries(block, table);
         reading.changed = true;
     }
 }

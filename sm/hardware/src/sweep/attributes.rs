@@ -282,7 +282,7 @@ impl Sweep {
 
     /// Records that a node answered in this sweep.
     fn record_answer(&mut self, inventory: &mut Inventory, guid: Guid) {
-        inventory.hardware.met(guid);
+        inventory.hardware.mark_seen(guid);
         let missed = inventory.hardware.node(guid).map_or(0, |node| node.missed);
         if missed > 0
             && let Some(node) = inventory.hardware.node_mut(guid)
@@ -455,7 +455,7 @@ impl Sweep {
         if state == PortState::Down {
             inventory.faults.heal_port(key);
             self.link_down(key);
-            if let Some(peer) = inventory.part(key) {
+            if let Some(peer) = inventory.unplug(key) {
                 self.reading.changed = true;
                 self.lost(inventory, key, peer);
             }

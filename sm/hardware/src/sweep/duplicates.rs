@@ -103,7 +103,7 @@ impl Contests {
         let has_answered = switch.is_some_and(|node| node.epoch == inventory.hardware.epoch);
         let is_same_link = link_rank(inventory, place) > 0;
         if !has_answered || !is_same_link {
-            inventory.part(place);
+            inventory.unplug(place);
         }
         for (from, claim) in contenders {
             if has_answered && is_same_link {
@@ -304,7 +304,7 @@ pub(super) fn decide(
         if !is_joined || !are_in_conflict(&claim, info) {
             reading.again(Query::Node(Some(from)));
         } else if precedes(inventory, from, place, &claim) {
-            inventory.part(place);
+            inventory.unplug(place);
             leave_out(inventory, place, from, guid);
             reading.again(Query::Node(Some(from)));
         } else {

@@ -65,7 +65,7 @@ pub(super) fn on_extended_port(
     {
         port.extended = Some(Box::new(info));
         reading.changed |= info != ExtendedPortInfo::default();
-        inventory.hardware.note_managed(key);
+        inventory.hardware.record_managed_write(key);
     }
 }
 

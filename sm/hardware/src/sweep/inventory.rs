@@ -142,8 +142,8 @@ impl Inventory {
 
     /// Records that the cable at `key` is gone. Returns the other end of the cable; `None` if no
     /// cable was known.
-    pub fn part(&mut self, key: PortKey) -> Option<PortKey> {
-        let peer = self.hardware.part(key)?;
+    pub fn unplug(&mut self, key: PortKey) -> Option<PortKey> {
+        let peer = self.hardware.unplug(key)?;
         for end in [key, peer] {
             self.forget_m_key(end);
         }

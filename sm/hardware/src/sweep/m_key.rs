@@ -48,7 +48,7 @@ impl Inventory {
     }
 
     /// The M_Keys for a Set to `key`. Port 0 of a channel adapter stands for the port that
-    /// [`Hardware::way_to`](rsm_model::Hardware::way_to) leads to.
+    /// [`Hardware::paths_to`](rsm_model::Hardware::paths_to) leads to.
     pub fn m_keys_to(&self, key: PortKey) -> MKeys {
         if self.has_one_key() {
             return self.m_keys.policy().one.into();

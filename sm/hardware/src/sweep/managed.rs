@@ -47,7 +47,7 @@ pub(super) fn on_managed(
     // No comparison has included this content yet.
     reading.changed = true;
     port.managed.store(key.place, data);
-    inventory.hardware.note_managed(key.port);
+    inventory.hardware.record_managed_write(key.port);
     if is_known {
         reading.on_differing_block(inventory, Query::Managed(key));
     }

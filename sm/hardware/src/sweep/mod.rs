@@ -443,7 +443,7 @@ impl Sweep {
         self.end_outward(inventory);
         if let SweepScope::Full { .. } = self.reading.scope {
             for key in self.disproved_cables(inventory) {
-                inventory.part(key);
+                inventory.unplug(key);
             }
         }
         let gone = paths::refresh(inventory);
@@ -668,7 +668,7 @@ impl Sweep {
         inventory: &Inventory,
         key: PortKey,
     ) -> Option<(DirectedPath, Option<DirectedPath>)> {
-        let (path, alternate) = inventory.hardware.way_to(key)?;
+        let (path, alternate) = inventory.hardware.paths_to(key)?;
         Some(match self.targets.get(&key.node) {
             Some(&Some(report)) if report != path => (report, Some(path)),
             _ => (path, alternate),

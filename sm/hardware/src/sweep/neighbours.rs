@@ -26,7 +26,7 @@ impl Sweep {
         inventory.faults.heal_port(from);
         let contenders = self.contests.close(from);
         if here.node.is_zero() {
-            inventory.part(from);
+            inventory.unplug(from);
             inventory.faults.at_port(from, Fault::ZeroGuid);
         } else if let Some(first) = self.first_place(inventory, from, info) {
             if inventory
@@ -36,12 +36,12 @@ impl Sweep {
             {
                 // The former neighbour of this port is gone.
                 self.moves.record_displaced(inventory, from);
-                inventory.part(from);
+                inventory.unplug(from);
             }
             let reading = &mut self.reading;
             self.contests.contest(reading, inventory, from, first, info);
         } else if let Some(first) = duplicates::impersonated_port(inventory, from, info) {
-            inventory.part(from);
+            inventory.unplug(from);
             duplicates::leave_out(inventory, from, first, here.node);
         } else if here.node == from.node {
             self.hear(inventory, here.node);
@@ -85,7 +85,7 @@ impl Sweep {
     /// answer at one end alone could also come from another node with the same GUID.
     fn on_own_cable(&mut self, inventory: &mut Inventory, from: PortKey, here: PortKey) {
         if here.port == from.port {
-            inventory.part(from);
+            inventory.unplug(from);
             inventory.faults.at_port(from, Fault::SelfCabled);
             return;
         }
@@ -99,7 +99,7 @@ impl Sweep {
             inventory.join(from, here);
         } else {
             if !joined {
-                inventory.part(from);
+                inventory.unplug(from);
             }
             self.reading.ask(Query::Node(Some(here)));
         }
@@ -221,7 +221,7 @@ impl Sweep {
             }
         }
         let switch = info.node_type() == NodeType::Switch;
-        inventory.hardware.note_port_guid(here, info);
+        inventory.hardware.record_port_guid(here, info);
         if let Some(node) = inventory.hardware.node_mut(here.node) {
             if switch {
                 for port in &mut node.ports {

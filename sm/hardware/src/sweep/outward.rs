@@ -183,7 +183,7 @@ impl Sweep {
             return;
         }
         outward.reached.insert(guid, VecDeque::new());
-        inventory.hardware.lead_to(guid, path, None);
+        inventory.hardware.set_paths(guid, path, None);
         self.reading.again(Query::Switch(guid));
     }
 
@@ -273,7 +273,7 @@ impl Sweep {
         };
         let further = outward.reached.get_mut(&guid).and_then(VecDeque::pop_front);
         if let Some(path) = further {
-            inventory.hardware.lead_to(guid, path, None);
+            inventory.hardware.set_paths(guid, path, None);
         } else if self.suspicion.is_by_path(query) {
             return false;
         }
@@ -324,7 +324,7 @@ impl Sweep {
         outward.answered.remove(&guid);
         let further = outward.reached.get_mut(&guid).and_then(VecDeque::pop_front);
         if let Some(path) = further {
-            inventory.hardware.lead_to(guid, path, None);
+            inventory.hardware.set_paths(guid, path, None);
         }
         self.suspicion.keep_unsent(guid);
         self.reading.again(Query::Switch(guid));

@@ -118,7 +118,7 @@ fn forget_p_keys(reading: &mut Reading, inventory: &mut Inventory, key: PortKey)
     if let Some(port) = inventory.hardware.port_mut(key) {
         port.forget_tables();
     }
-    inventory.hardware.note_managed(key);
+    inventory.hardware.record_managed_write(key);
     let source = reading.policy.source(inventory);
     for origin in [Origin::Hosts, Origin::Qos, Origin::RateLimits] {
         for block in source.blocks(key, origin) {

@@ -76,7 +76,7 @@ fn record_paths(inventory: &mut Inventory, paths: Vec<(Guid, Option<NodePaths>)>
     let mut gone = Vec::new();
     for (guid, paths) in paths {
         match paths {
-            Some((path, second)) => inventory.hardware.lead_to(guid, path, second),
+            Some((path, second)) => inventory.hardware.set_paths(guid, path, second),
             None => gone.push(guid),
         }
     }
@@ -389,7 +389,7 @@ mod tests {
             for (what, a, b) in steps.into_iter().filter(|(_, a, b)| known(a) && known(b) && a != b) {
                 match what {
                     0 => {
-                        inventory.part(key(a));
+                        inventory.unplug(key(a));
                     }
                     1 => inventory.join(key(a), key(b)),
                     2 => {

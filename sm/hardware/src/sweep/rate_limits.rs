@@ -161,6 +161,6 @@ fn stop_awaiting_limits(reading: &mut Reading, inventory: &mut Inventory, key: B
         && inventory.rate_limit_silences.insert(key, AWAITED_MAX) != Some(AWAITED_MAX)
     {
         reading.changed = true;
-        inventory.hardware.note_managed(key.port);
+        inventory.hardware.record_managed_write(key.port);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rsm_ids::Guid;
 
-use super::{Cable, Joined, Move, MoveKind, Place, Spot};
+use super::{Cable, FarEnds, Move, MoveKind, Place, Spot};
 
 /// Ports joined alternately by designed and present cables.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Chain {
 }
 
 /// All chains of the two netlists, paths before rings.
-pub(super) fn of(present: &Joined, wanted: &Joined) -> Vec<Chain> {
+pub(super) fn of(present: &FarEnds, wanted: &FarEnds) -> Vec<Chain> {
     let all: BTreeSet<Spot> = present.keys().chain(wanted.keys()).copied().collect();
     let mut seen = BTreeSet::new();
     let mut chains = Vec::new();
@@ -38,7 +38,7 @@ pub(super) fn of(present: &Joined, wanted: &Joined) -> Vec<Chain> {
 
 /// The chain that contains `first`, which is an end of a path or any port of a ring. Adds the
 /// chain's ports to `seen`.
-fn walk(first: Spot, present: &Joined, wanted: &Joined, seen: &mut BTreeSet<Spot>) -> Chain {
+fn walk(first: Spot, present: &FarEnds, wanted: &FarEnds, seen: &mut BTreeSet<Spot>) -> Chain {
     let begins_present = present.contains_key(&first);
     let mut spots = vec![first];
     seen.insert(first);
@@ -114,6 +114,7 @@ impl Chain {
         }
     }
 
+    /// The moves of a path.
     fn path_moves(&self) -> Vec<Move> {
         let ends_present = self.begins_present == self.spots.len().is_multiple_of(2);
         let mut spots = self.spots.clone();
@@ -131,17 +132,17 @@ impl Chain {
             spots.reverse();
         }
         // The first port is free now, and each plug that moves to a free port frees the next one.
-        let mut rest = &spots[..];
-        while let &[free, other, from, ..] = rest {
+        let mut remaining = &spots[..];
+        while let &[free, other, from, ..] = remaining {
             moves.push(Move {
                 kind: MoveKind::Shift,
                 first: from,
                 second: free,
                 makes: Some([free.min(other), free.max(other)]),
             });
-            rest = &rest[2..];
+            remaining = &remaining[2..];
         }
-        if let &[free, other] = rest {
+        if let &[free, other] = remaining {
             let (first, second) = (free.min(other), free.max(other));
             moves.push(Move {
                 kind: MoveKind::Connect,
@@ -169,11 +170,13 @@ fn ring_moves(spots: &[Spot]) -> Vec<Move> {
         true => &back[..],
         false => spots,
     };
-    let Some((&pivot, rest)) = spots.split_first() else {
+    let Some((&pivot, remaining)) = spots.split_first() else {
         return Vec::new();
     };
-    // rest: the far end of the pivot's cable, then pairs of a port and the far end of its cable.
-    rest.windows(2)
+    // `remaining`: the far end of the pivot's cable, then pairs of a port and the far end of its
+    // cable.
+    remaining
+        .windows(2)
         .step_by(2)
         .map(|pair| Move {
             kind: MoveKind::Swap,

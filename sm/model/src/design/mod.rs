@@ -106,8 +106,8 @@ impl From<PortKey> for Spot {
 /// The two ends of a cable, the lower one first.
 pub type Cable = [Spot; 2];
 
-/// The cables of a netlist: the other end of each end.
-type Joined = BTreeMap<Spot, Spot>;
+/// The cables of a netlist, by both ends: maps each end to the other end.
+type FarEnds = BTreeMap<Spot, Spot>;
 
 /// A name of a design that no node has.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -198,7 +198,7 @@ pub struct Comparison {
     /// Designed cables that cannot be compared.
     pub unclear: Vec<UnclearCable>,
     /// Designed cables, by both ends.
-    wanted: Joined,
+    wanted: FarEnds,
     /// Ports of [`Comparison::wanted`] that lack only the cable between their two ends.
     open: BTreeSet<Spot>,
 }
@@ -211,7 +211,7 @@ impl Comparison {
         }
         let present = present_cables(fabric);
         let mut resolved = Resolved::of(design, fabric, gone);
-        choices::settle(&mut resolved, &present);
+        choices::choose_ports(&mut resolved, &present);
         let mut comparison = Comparison {
             designed: design.cables.len(),
             absent: resolved.absent,
@@ -230,7 +230,7 @@ impl Comparison {
         comparison
     }
 
-    /// Counts a chain, or adds it as a fault.
+    /// Counts a chain as right or unseen, or adds it as a fault.
     fn add(&mut self, chain: Chain, named: &BTreeSet<Guid>, fabric: &Fabric) {
         if chain.is_right() {
             self.right += 1;
@@ -279,7 +279,7 @@ impl Comparison {
     }
 
     /// Whether the design has a cable at a port.
-    pub fn judges(&self, port: PortKey) -> bool {
+    pub fn has_cable_at(&self, port: PortKey) -> bool {
         self.wanted.contains_key(&port.into())
     }
 
@@ -288,11 +288,12 @@ impl Comparison {
         self.wanted.get(&port.into()).copied()
     }
 
-    /// Whether a lost cable is designed and only absent, or neither of its ports is in the design.
-    pub fn lets_miss(&self, here: PortKey, there: PortKey) -> bool {
+    /// Whether a lost cable stays expected: the design has it and its ports have no other cable, or
+    /// the design names neither port.
+    pub fn keeps_expected(&self, here: PortKey, there: PortKey) -> bool {
         match self.wanted(here) {
             Some(wanted) => wanted == there.into() && self.open.contains(&here.into()),
-            None => !self.judges(there),
+            None => !self.has_cable_at(there),
         }
     }
 
@@ -307,8 +308,8 @@ impl Comparison {
 }
 
 /// The cables of `fabric` by both ends. If the two ends of a cable disagree, the first one decides.
-fn present_cables(fabric: &Fabric) -> Joined {
-    let mut joined = Joined::new();
+fn present_cables(fabric: &Fabric) -> FarEnds {
+    let mut joined = FarEnds::new();
     for (here, there) in fabric.links() {
         let [here, there] = [here, there].map(|end| Spot::from(fabric.key(end)));
         if here != there && !joined.contains_key(&here) && !joined.contains_key(&there) {

@@ -8,7 +8,7 @@ use rsm_mad::wire::attr::NodeType;
 
 use super::choices::Choice;
 use super::{
-    AbsentNode, Design, DesignedCable, DesignedEnd, GoneNode, Joined, Place, Spot, UnclearCable,
+    AbsentNode, Design, DesignedCable, DesignedEnd, FarEnds, GoneNode, Place, Spot, UnclearCable,
     WILDCARD,
 };
 use crate::fabric::Fabric;
@@ -17,13 +17,13 @@ use crate::fabric::Fabric;
 #[derive(Default)]
 pub(super) struct Resolved {
     /// Cables with two certain ends, by both ends.
-    pub(super) wanted: Joined,
+    pub(super) wanted: FarEnds,
     /// Cables with one end that may be any of several ports.
     pub(super) choices: Vec<Choice>,
-    /// Ports at which an open end may be, by the name and port in the design. Many lines name the
-    /// same ones.
+    /// Candidate ports of open ends, by the name and port in the design. Lines with the same name
+    /// and port share one set.
     candidates: BTreeMap<(String, Option<PortNum>), Arc<BTreeSet<Spot>>>,
-    /// Nodes that are the only one that some name of the design stands for.
+    /// Nodes with a name in the design that no other node has.
     pub(super) named: BTreeSet<Guid>,
     /// Names that no node has.
     pub(super) absent: Vec<AbsentNode>,
@@ -33,7 +33,7 @@ pub(super) struct Resolved {
 
 /// The nodes that a name stands for.
 #[derive(Clone)]
-pub(super) enum Meant {
+pub(super) enum NameMatch {
     /// One node, or a name that no node has.
     One(Place),
     /// Any of these nodes.
@@ -43,7 +43,7 @@ pub(super) enum Meant {
 /// The nodes of a fabric by each of their names, with the number of their ports.
 struct Directory {
     by_name: BTreeMap<String, BTreeSet<Guid>>,
-    /// Number of the last port of each node; 255 if it is not known.
+    /// Number of the last port of each node; 255 if the number is not known.
     ports: BTreeMap<Guid, u8>,
 }
 
@@ -52,11 +52,11 @@ impl Resolved {
     pub(super) fn of(design: &Design, fabric: &Fabric, gone: &[GoneNode<'_>]) -> Resolved {
         let directory = Directory::of(fabric, gone);
         let mut resolved = Resolved::default();
-        let mut known: BTreeMap<&str, Meant> = BTreeMap::new();
+        let mut matches: BTreeMap<&str, NameMatch> = BTreeMap::new();
         for cable in &design.cables {
             let meant = cable.ends.each_ref().map(|end| {
                 let name = end.node.as_str();
-                let entry = known.entry(name);
+                let entry = matches.entry(name);
                 entry
                     .or_insert_with(|| resolved.look_up(name, cable.line, &directory))
                     .clone()
@@ -70,7 +70,7 @@ impl Resolved {
     }
 
     /// The nodes that a name, first used in `line`, stands for. Records a name that no node has.
-    fn look_up(&mut self, name: &str, line: usize, directory: &Directory) -> Meant {
+    fn look_up(&mut self, name: &str, line: usize, directory: &Directory) -> NameMatch {
         let nodes = directory.find(name);
         match nodes[..] {
             [] => {
@@ -79,13 +79,13 @@ impl Resolved {
                     line,
                     cables: 0,
                 });
-                Meant::One(Place::Absent(self.absent.len() - 1))
+                NameMatch::One(Place::Absent(self.absent.len() - 1))
             }
             [node] => {
                 self.named.insert(node);
-                Meant::One(Place::Node(node))
+                NameMatch::One(Place::Node(node))
             }
-            _ => Meant::AnyOf(nodes.into()),
+            _ => NameMatch::AnyOf(nodes.into()),
         }
     }
 
@@ -96,12 +96,12 @@ impl Resolved {
     fn add(
         &mut self,
         cable: &DesignedCable,
-        meant: &[Meant; 2],
+        meant: &[NameMatch; 2],
         directory: &Directory,
     ) -> Result<(), String> {
         let mut spots = [None; 2];
         for (at, (end, meant)) in cable.ends.iter().zip(meant).enumerate() {
-            if let (&Meant::One(place), Some(port)) = (meant, end.port) {
+            if let (&NameMatch::One(place), Some(port)) = (meant, end.port) {
                 directory.check(place, port, &end.node)?;
                 let spot = Spot { place, port };
                 if self.wanted.contains_key(&spot) {
@@ -114,7 +114,7 @@ impl Resolved {
             }
         }
         for absent in meant {
-            if let &Meant::One(Place::Absent(at)) = absent {
+            if let &NameMatch::One(Place::Absent(at)) = absent {
                 self.absent[at].cables += 1;
             }
         }
@@ -135,18 +135,21 @@ impl Resolved {
         }
     }
 
-    /// Adds a cable from `spot` to an open end: the port of any node in `meant`, or any of their
-    /// ports if the design names none.
+    /// Adds a cable from `spot` to an open end at any node in `meant`: at the port that the design
+    /// names, or at any port if it names none.
+    ///
+    /// # Errors
+    /// The reason why the cable cannot be compared.
     fn add_choice(
         &mut self,
         line: usize,
         spot: Spot,
-        meant: &Meant,
+        meant: &NameMatch,
         end: &DesignedEnd,
         directory: &Directory,
     ) -> Result<(), String> {
         let nodes: &[Guid] = match meant {
-            &Meant::One(Place::Absent(at)) => {
+            &NameMatch::One(Place::Absent(at)) => {
                 // Any free port of the absent node fits. The search goes from the highest number
                 // down, because lines that name a port name low ones.
                 let place = Place::Absent(at);
@@ -162,8 +165,8 @@ impl Resolved {
                 self.wanted.insert(other, spot);
                 return Ok(());
             }
-            Meant::One(Place::Node(guid)) => std::slice::from_ref(guid),
-            Meant::AnyOf(nodes) => nodes,
+            NameMatch::One(Place::Node(guid)) => std::slice::from_ref(guid),
+            NameMatch::AnyOf(nodes) => nodes,
         };
         let others = self.candidates.entry((end.node.clone(), end.port));
         let others = others.or_insert_with(|| {
@@ -181,6 +184,7 @@ impl Resolved {
 }
 
 impl Directory {
+    /// The names of all nodes in `fabric` and `gone`.
     fn of(fabric: &Fabric, gone: &[GoneNode<'_>]) -> Directory {
         let mut directory = Directory {
             by_name: BTreeMap::new(),
@@ -241,7 +245,7 @@ impl Directory {
         let like = self.by_name.range(prefix.to_owned()..);
         let like = like.take_while(|(other, _)| other.starts_with(prefix));
         let nodes = like
-            .filter(|(other, _)| fits(name, other))
+            .filter(|(other, _)| matches_pattern(name, other))
             .flat_map(|(_, nodes)| nodes);
         nodes
             .copied()
@@ -267,8 +271,8 @@ impl Directory {
     }
 }
 
-/// Whether `name` fits `pattern`, in which a wildcard stands for any text.
-fn fits(pattern: &str, name: &str) -> bool {
+/// Whether `name` matches `pattern`, in which a wildcard stands for any text.
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split(WILDCARD);
     let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
         return false;
@@ -313,7 +317,7 @@ mod tests {
             ("a", "a", true),
             ("a", "ab", false),
         ] {
-            assert_eq!(fits(pattern, name), expected, "{pattern} {name}");
+            assert_eq!(matches_pattern(pattern, name), expected, "{pattern} {name}");
         }
     }
 

@@ -247,7 +247,7 @@ fn check(right: &Fabric, present: &Cabling, made: usize) {
 
     // Findings name both ends of each cable that they list; they list at most four of a kind.
     let mut expected = Expected::default();
-    expected.heed(&design, &fabric);
+    expected.compare_with_design(&design, &fabric);
     let findings = expected.findings(&fabric);
     assert_eq!(findings.len(), comparison.faults.len());
     for fault in &comparison.faults {
@@ -289,9 +289,9 @@ proptest! {
 }
 
 /// All ways to join some of `ports` in pairs.
-fn all_joined(ports: &[Spot]) -> Vec<Joined> {
+fn all_joined(ports: &[Spot]) -> Vec<FarEnds> {
     let Some((&first, rest)) = ports.split_first() else {
-        return vec![Joined::new()];
+        return vec![FarEnds::new()];
     };
     let mut all = all_joined(rest);
     for (at, &other) in rest.iter().enumerate() {
@@ -306,7 +306,7 @@ fn all_joined(ports: &[Spot]) -> Vec<Joined> {
 }
 
 /// The cablings that one move makes of `joined`.
-fn neighbours(joined: &Joined, ports: &[Spot]) -> Vec<Joined> {
+fn neighbours(joined: &FarEnds, ports: &[Spot]) -> Vec<FarEnds> {
     let mut all = Vec::new();
     for (at, &a) in ports.iter().enumerate() {
         for &b in &ports[at + 1..] {
@@ -338,7 +338,7 @@ fn neighbours(joined: &Joined, ports: &[Spot]) -> Vec<Joined> {
 }
 
 /// The smallest number of moves from each cabling to `goal`.
-fn distances(goal: &Joined, ports: &[Spot]) -> BTreeMap<Joined, usize> {
+fn distances(goal: &FarEnds, ports: &[Spot]) -> BTreeMap<FarEnds, usize> {
     let mut known = BTreeMap::from([(goal.clone(), 0)]);
     let mut waiting = VecDeque::from([goal.clone()]);
     while let Some(joined) = waiting.pop_front() {
@@ -355,7 +355,7 @@ fn distances(goal: &Joined, ports: &[Spot]) -> BTreeMap<Joined, usize> {
 }
 
 #[test]
-fn moves_are_as_few_as_possible_for_all_cablings_of_seven_ports() {
+fn every_cabling_of_seven_ports_is_corrected_with_the_fewest_moves() {
     // Ports at one node may change the order of the moves, but never their number.
     let ports: Vec<Spot> = (0..7)
         .map(|port| PortKey::new(Guid(1 + port / 2), PortNum(1 + port as u8)).into())
@@ -486,7 +486,7 @@ fn cables_of_absent_and_silent_nodes_are_unseen_and_no_faults() {
             .all(|(name, cables)| name.contains("host-00") && *cables == 1)
     );
     let mut expected = Expected::default();
-    expected.heed(&design, &fabric);
+    expected.compare_with_design(&design, &fabric);
     let findings = expected.findings(&fabric);
     assert_eq!(findings.len(), 2, "{findings:?}");
     for finding in findings {
@@ -513,7 +513,7 @@ fn a_node_with_another_name_than_designed_is_one_finding_and_no_move() {
     );
     assert!(comparison.faults.is_empty(), "{comparison:?}");
     let mut expected = Expected::default();
-    expected.heed(&design, &right);
+    expected.compare_with_design(&design, &right);
     let [finding] = &expected.findings(&right)[..] else {
         panic!("{comparison:?}");
     };
@@ -547,14 +547,14 @@ fn comparison_with_a_design_replaces_expectations_that_contradict_it() {
     };
     // The manager started with exchanged cables, and the operator corrects them.
     let mut expected = Expected::default();
-    expected.heed(&design, &wrong);
+    expected.compare_with_design(&design, &wrong);
     update(&mut expected, &wrong, &right);
     assert_eq!(
         expected.findings(&right).len(),
         2,
         "without a new comparison"
     );
-    expected.heed(&design, &right);
+    expected.compare_with_design(&design, &right);
     assert_eq!(expected.findings(&right), []);
     assert_eq!(expected.counts(&right).exchanged_cables, 0);
 
@@ -563,7 +563,7 @@ fn comparison_with_a_design_replaces_expectations_that_contradict_it() {
     pull(&mut present, a);
     let pulled = recabled(&right, &present);
     update(&mut expected, &right, &pulled);
-    expected.heed(&design, &pulled);
+    expected.compare_with_design(&design, &pulled);
     let findings = expected.findings(&pulled);
     assert_eq!(findings.len(), 1, "{findings:?}");
     assert!(findings[0].text.contains("is gone"), "{findings:?}");

@@ -20,7 +20,7 @@ const NAMED_CABLES: usize = 4;
 impl Expected {
     /// Compares `fabric` with `design`, and keeps the comparison. An earlier cable that the design
     /// contradicts is no longer expected.
-    pub fn heed(&mut self, design: &Design, fabric: &Fabric) {
+    pub fn compare_with_design(&mut self, design: &Design, fabric: &Fabric) {
         let gone = self.nodes().map(|(guid, node)| GoneNode {
             guid,
             description: &node.description,
@@ -29,9 +29,10 @@ impl Expected {
         let gone: Vec<GoneNode<'_>> = gone.collect();
         let comparison = Comparison::of(design, fabric, &gone);
         self.ports
-            .retain(|&key, lost| comparison.lets_miss(key, lost.peer));
-        self.recabled
-            .retain(|&key, before| !comparison.judges(key) && !comparison.judges(before.peer));
+            .retain(|&key, lost| comparison.keeps_expected(key, lost.peer));
+        self.recabled.retain(|&key, before| {
+            !comparison.has_cable_at(key) && !comparison.has_cable_at(before.peer)
+        });
         self.design = Arc::new(comparison);
     }
 
@@ -46,13 +47,14 @@ impl Expected {
         }
     }
 
+    /// The name of a port for operators: `leaf-03 port 7`.
     fn spot_name(&self, fabric: &Fabric, spot: Spot) -> String {
         format!("{} port {}", self.place_name(fabric, spot.place), spot.port)
     }
 
     /// Findings about faults, absent names and unclear lines of the design: one for each of the
-    /// first [`FINDINGS`], and one about the rest. A missing cable that was present before has a
-    /// finding of its own.
+    /// first [`FINDINGS`], and one that counts all others. A missing cable that was present before
+    /// is left out, because its missing entry has a finding.
     pub(super) fn design_findings(&self, fabric: &Fabric) -> Vec<Finding> {
         let design = &*self.design;
         let faults = design.faults.iter();

@@ -1,5 +1,5 @@
-//! The fate of missing cables, and the remedies: the operator enables a port that rsm keeps
-//! disabled, puts a moved plug back, and gives up a part that is gone for good.
+//! The fate of missing cables, and the operator's remedies: enable a port that rsm keeps disabled,
+//! put a moved plug back, or give up a part that is gone for good.
 
 use rsm_ids::{PortKey, PortNum};
 
@@ -20,7 +20,7 @@ pub enum Fate {
 
 impl Expected {
     /// The fate of a group of cables, the present state of one of their ends, and the remedy. Both
-    /// texts are empty if all that is known is that the cables are gone.
+    /// texts are empty if the cables are gone and no end shows why.
     pub(super) fn fate(
         &self,
         fabric: &Fabric,
@@ -44,7 +44,7 @@ impl Expected {
         (Fate::Gone, now, mend)
     }
 
-    /// The end of a missing cable that has another cable now; `None` if neither end has.
+    /// The end of a missing cable that has another cable now; `None` if neither end has another.
     fn moved_end(&self, [here, there]: [PortKey; 2]) -> Option<PortKey> {
         let has_other = |end: PortKey, peer: PortKey| {
             let before = self.recabled.get(&end);

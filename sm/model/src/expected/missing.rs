@@ -15,7 +15,7 @@ use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::text::count;
 
 /// Maximum number of entries with findings of their own, enough for the switches of a dead rack;
-/// one more finding counts the rest.
+/// one more finding counts all others.
 const FINDINGS: usize = 64;
 
 /// Maximum number of cables that the finding about one exchange names; two exchanged cables are the
@@ -158,28 +158,28 @@ fn descriptions(fabric: &Fabric) -> impl Iterator<Item = &str> {
     fabric.nodes().map(|node| node.description.as_str())
 }
 
-/// A missing part by itself, under the key of its node or near end.
-enum Single {
+/// A missing part as an entry of its own, under the key of its node or near end.
+enum SingleEntry {
     Node,
-    /// A cable, by its near and its other end.
+    /// A cable, by its near and its far end.
     Cable(PortKey, PortKey),
-    /// A cable of an exchange, by its place there.
+    /// A cable of an exchange, by its index in [`Missing::cables`].
     Exchanged(Missing, usize),
 }
 
-/// Links of a switch to other switches: how many it has, and had.
+/// Numbers of a switch's links to other switches: present, and present or missing.
 #[derive(Clone, Copy)]
 struct Links {
     up: usize,
     expected: usize,
 }
 
-/// Links of switches to other switches, each counted once: many missing parts have the same
-/// neighbours.
+/// Links of switches to other switches. Caches the counts, because many missing parts have the same
+/// neighbors.
 struct LinksOf<'a> {
     expected: &'a Expected,
     fabric: &'a Fabric,
-    known: BTreeMap<Guid, Links>,
+    counted: BTreeMap<Guid, Links>,
 }
 
 impl<'a> LinksOf<'a> {
@@ -187,26 +187,26 @@ impl<'a> LinksOf<'a> {
         LinksOf {
             expected,
             fabric,
-            known: BTreeMap::new(),
+            counted: BTreeMap::new(),
         }
     }
 
-    /// The links of a switch, which are counted only once.
+    /// The links of a switch; counts them at the first call for the switch.
     fn of(&mut self, switch: Guid) -> Links {
         let (expected, fabric) = (self.expected, self.fabric);
         let count = || expected.links_of(fabric, switch);
-        *self.known.entry(switch).or_insert_with(count)
+        *self.counted.entry(switch).or_insert_with(count)
     }
 
     /// The switch at a far end of these cables that keeps the smallest share of its links; `None`
     /// if no present switch is there.
-    fn worst_neighbour(&mut self, cables: &[(PortKey, PortKey)]) -> Option<(String, Links)> {
+    fn worst_neighbor(&mut self, cables: &[(PortKey, PortKey)]) -> Option<(String, Links)> {
         let (expected, fabric) = (self.expected, self.fabric);
         let far: BTreeSet<Guid> = cables.iter().map(|(_, far)| far.node).collect();
-        let there = far
+        let neighbors = far
             .into_iter()
             .filter(|&guid| fabric.find(guid).is_some() && expected.is_switch(fabric, guid));
-        let worst = there
+        let worst = neighbors
             .map(|guid| (guid, self.of(guid)))
             .min_by(|(_, a), (_, b)| (a.up * b.expected).cmp(&(b.up * a.expected)));
         worst.map(|(guid, links)| (expected.name(fabric, guid), links))
@@ -328,36 +328,36 @@ impl Expected {
     /// as an entry of its own, ascending. All pages together have as many entries as
     /// [`Expected::counts`] counts.
     pub fn each(&self, fabric: &Fabric, after: Option<PortKey>, limit: usize) -> Vec<Missing> {
-        let mut parts: BTreeMap<PortKey, Single> = BTreeMap::new();
+        let mut parts: BTreeMap<PortKey, SingleEntry> = BTreeMap::new();
         let nodes = self.nodes.keys();
-        parts.extend(nodes.map(|&guid| (PortKey::new(guid, PortNum::ZERO), Single::Node)));
+        parts.extend(nodes.map(|&guid| (PortKey::new(guid, PortNum::ZERO), SingleEntry::Node)));
         for (here, there) in self.lost_cables() {
             let [near, far] = self.host_first(fabric, [here, there]);
             // The cable of a missing host belongs to it.
             if self.is_switch(fabric, near.node) || !self.nodes.contains_key(&near.node) {
                 // If one port had two cables in succession, the far end distinguishes them.
                 let key = if parts.contains_key(&near) { far } else { near };
-                parts.insert(key, Single::Cable(near, far));
+                parts.insert(key, SingleEntry::Cable(near, far));
             }
         }
         for ends in self.exchanges(fabric) {
             let whole = self.exchanged(fabric, &ends);
             for (at, &(near, _)) in whole.cables.iter().enumerate() {
-                parts.insert(near, Single::Exchanged(whole.clone(), at));
+                parts.insert(near, SingleEntry::Exchanged(whole.clone(), at));
             }
         }
         let no_hosts_behind = BTreeMap::new();
         let mut links = LinksOf::new(self, fabric);
-        let asked = parts
+        let remaining = parts
             .into_iter()
             .filter(|&(key, _)| after.is_none_or(|after| key > after));
-        let described = asked.take(limit).map(|(key, part)| match part {
-            Single::Node => self.missing_node(&mut links, key.node, &no_hosts_behind),
-            Single::Cable(near, far) => Missing {
+        let described = remaining.take(limit).map(|(key, part)| match part {
+            SingleEntry::Node => self.missing_node(&mut links, key.node, &no_hosts_behind),
+            SingleEntry::Cable(near, far) => Missing {
                 key,
                 ..self.missing_cables(&mut links, vec![(near, far)])
             },
-            Single::Exchanged(whole, at) => Missing {
+            SingleEntry::Exchanged(whole, at) => Missing {
                 key,
                 name: self.name(fabric, key.node),
                 cables: vec![whole.cables[at]],
@@ -379,7 +379,7 @@ impl Expected {
         }
     }
 
-    /// Where an exchanged cable leads now, and led before.
+    /// Describes where an exchanged cable leads now, and led before.
     fn leads_now(&self, fabric: &Fabric, (here, there): (PortKey, PortKey)) -> String {
         let now = shown_at(fabric, here).unwrap_or(there);
         let [here, now, there] = [here, now, there].map(|port| self.port_name(fabric, port));
@@ -477,7 +477,7 @@ impl Expected {
             .filter(|(_, port)| behind.get(&port.peer.node) != Some(&guid))
             .map(|(key, port)| (key, port.peer))
             .collect();
-        let (kind, left) = match (is_switch, links.worst_neighbour(&cables)) {
+        let (kind, left) = match (is_switch, links.worst_neighbor(&cables)) {
             (true, Some((name, Links { up, expected }))) => (
                 MissingKind::Switch,
                 format!(
@@ -502,7 +502,7 @@ impl Expected {
     }
 
     /// Missing cables between present nodes, grouped by the end whose node misses more cables. A
-    /// cable that is not gone is a group of its own.
+    /// moved or disabled cable is a group of its own.
     fn cables_by_node(&self, fabric: &Fabric) -> Vec<Vec<(PortKey, PortKey)>> {
         let mut cables = BTreeSet::new();
         let mut count: BTreeMap<Guid, usize> = BTreeMap::new();
@@ -544,7 +544,7 @@ impl Expected {
             let Links { up, expected } = links.of(node);
             let name = self.name(fabric, node);
             let mut left = format!("{name} has {up} of {expected} links to switches left");
-            if let Some((name, Links { up, expected })) = links.worst_neighbour(&cables) {
+            if let Some((name, Links { up, expected })) = links.worst_neighbor(&cables) {
                 left.push_str(&format!(", {name} {up} of {expected}"));
             }
             (MissingKind::Cable, left)
@@ -592,7 +592,7 @@ impl Expected {
         }
     }
 
-    /// Links of a switch to other switches: the present ones, and with the missing ones.
+    /// Counts the links of a switch to other switches: present, and present or missing.
     fn links_of(&self, fabric: &Fabric, switch: Guid) -> Links {
         let node = fabric.node_of(switch);
         let ports = node.into_iter().flat_map(|node| &node.ports);
@@ -659,7 +659,7 @@ impl Expected {
 }
 
 impl Missing {
-    /// Place where the missing part was: `leaf-03 port 7 and 3 more`.
+    /// The far ends of the missing cables, for operators: `leaf-03 port 7 and 3 more`.
     pub fn place(&self) -> String {
         let first = self.cables.first().zip(self.peers.first());
         let Some(((_, far), name)) = first else {
@@ -675,7 +675,7 @@ impl Missing {
     /// The finding about a missing entry.
     fn finding(&self) -> Finding {
         let name = &self.name;
-        let (kind, severity, what) = match self.kind {
+        let (kind, severity, mut text) = match self.kind {
             MissingKind::Switch => (
                 FindingKind::SwitchMissing,
                 Severity::Warning,
@@ -703,7 +703,6 @@ impl Missing {
                 format!("cables were exchanged: {}", self.now),
             ),
         };
-        let mut text = what;
         if self.at == LostAt::Unknown {
             text.push_str(", not seen since rsm started");
         }

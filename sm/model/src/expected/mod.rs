@@ -1,14 +1,14 @@
 //! The expected fabric: nodes and cables that were once present at both ends, and are missing now.
 //!
 //! [`Expected`] holds only the parts that the present [`Fabric`] lacks, port by port. A convergence
-//! changes no more of it than changed in the fabric, and snapshots share it. A missing port stays
-//! expected until it is cabled again, or an operator [accepts](Expected::accept) the loss for good.
+//! updates only the entries of parts that changed. A missing port stays expected until it is cabled
+//! again, or an operator [accepts](Expected::accept) the loss for good.
 //!
 //! Findings, `rsmctl expect`, the names of missing nodes and the former cable of a port all come
-//! from here. The store also holds the present cables, so that losses while no manager ran are
-//! noticed. Ports with another cable than before keep a record of the former cable: if no end of
-//! such cables is free, the cables were exchanged. A host that moved to a port at which no other
-//! host was before keeps no record: it is expected at its new port.
+//! from here. The store also holds the present cables, so that the next run notices losses that
+//! occur while no manager runs. Ports with another cable than before keep a record of the former
+//! cable: if no end of the former cables is free, the cables were exchanged. A host that moved to a
+//! port at which no other host was before keeps no record: it is expected at its new port.
 
 mod designed;
 mod fate;
@@ -150,8 +150,8 @@ impl Cabling {
 
     /// The stored record of a node; `None` if there is none.
     pub fn node(&self, guid: Guid) -> Option<LostNode> {
-        let there = || Some(LostNode::of(self.fabric.node_of(guid)?, LostAt::Unknown));
-        self.missing.node(guid).cloned().or_else(there)
+        let present = || Some(LostNode::of(self.fabric.node_of(guid)?, LostAt::Unknown));
+        self.missing.node(guid).cloned().or_else(present)
     }
 
     /// The ports of a node with a present or missing cable. A port with another cable than before
@@ -168,20 +168,20 @@ impl Cabling {
 
     /// All nodes with a stored record.
     pub fn nodes(&self) -> BTreeSet<Guid> {
-        let there = self.fabric.nodes().map(|node| node.guid);
+        let present = self.fabric.nodes().map(|node| node.guid);
         let ports = self
             .missing
             .ports
             .keys()
             .chain(self.missing.recabled.keys());
-        there
+        present
             .chain(ports.map(|port| port.node))
             .chain(self.missing.nodes.keys().copied())
             .collect()
     }
 
-    /// All stored parts, as missing: the state before the first sweep, which removes each part that
-    /// it finds.
+    /// All stored parts as missing: the state before the first sweep. The sweep removes each part
+    /// that it finds.
     pub fn recalled(&self) -> Expected {
         let mut expected = Expected::default();
         for guid in self.nodes() {
@@ -216,7 +216,7 @@ impl Cabling {
             let is_moved =
                 || cabled.is_host_port(port.peer) && self.peer_of(port.peer) == Some(here);
             if cabled.has(here) {
-                expected.note_recabled(here, port, present);
+                expected.record_recabled(here, port, present);
                 if is_host(present, here.node) {
                     moved.insert(here, port.peer);
                 }
@@ -231,7 +231,7 @@ impl Cabling {
             former,
             left: left.get(&former).copied(),
         });
-        expected.settle(moves.collect(), present);
+        expected.resolve_moves(moves.collect(), present);
         expected.forget_times();
         expected
     }
@@ -241,11 +241,11 @@ impl Cabling {
         let Expected {
             ports, recabled, ..
         } = &*self.missing;
-        let there = self.fabric.nodes().flat_map(cabled_ports);
-        let there =
-            there.filter(|(key, _)| !ports.contains_key(key) && !recabled.contains_key(key));
+        let present = self.fabric.nodes().flat_map(cabled_ports);
+        let present =
+            present.filter(|(key, _)| !ports.contains_key(key) && !recabled.contains_key(key));
         let before = recabled.iter().filter(|(key, _)| !ports.contains_key(key));
-        there.chain(ports.iter().chain(before).map(|(&key, &port)| (key, port)))
+        present.chain(ports.iter().chain(before).map(|(&key, &port)| (key, port)))
     }
 
     /// Other end of a port's cable, present or missing.
@@ -264,7 +264,7 @@ struct Move {
     host: PortKey,
     /// Other end of the former cable.
     former: PortKey,
-    /// Record of that end, if it waited for this port and is not cabled.
+    /// Record of the former cable's other end, if it waited for this port and is not cabled.
     left: Option<LostPort>,
 }
 
@@ -377,7 +377,7 @@ impl Expected {
     }
 
     /// Records the ports that rsm keeps disabled. Returns whether they differ from the former ones.
-    pub fn note_disabled(&mut self, disabled: &Arc<BTreeMap<PortKey, DisabledPort>>) -> bool {
+    pub fn set_disabled(&mut self, disabled: &Arc<BTreeMap<PortKey, DisabledPort>>) -> bool {
         let differs = self.disabled != *disabled;
         self.disabled.clone_from(disabled);
         differs
@@ -487,23 +487,23 @@ impl Expected {
         for guid in &delta.nodes_appeared {
             self.nodes.remove(guid);
         }
-        let found = || delta.links_appeared.iter().flat_map(|&(a, b)| [a, b]);
-        for key in found() {
+        let appeared = || delta.links_appeared.iter().flat_map(|&(a, b)| [a, b]);
+        for key in appeared() {
             if let Some(&lost) = self.ports.get(&key) {
-                self.note_recabled(key, lost, new);
+                self.record_recabled(key, lost, new);
             }
         }
-        let found: BTreeSet<PortKey> = found().collect();
-        let moves = found
+        let recabled: BTreeSet<PortKey> = appeared().collect();
+        let moves = recabled
             .iter()
-            .filter_map(|&key| self.end_loss(key, &found, new));
+            .filter_map(|&key| self.end_loss(key, &recabled, new));
         let moves = moves.collect();
-        self.settle(moves, new);
+        self.resolve_moves(moves, new);
     }
 
-    /// Follows a port that is cabled. Records the former cable `before` if the present one differs
-    /// and no former cable is recorded yet. Forgets the recorded cable once it is put back.
-    fn note_recabled(&mut self, key: PortKey, before: LostPort, new: &Fabric) {
+    /// Records the former cable `before` of a cabled port if the present one differs and no former
+    /// cable is recorded yet. Forgets the recorded cable once it is put back.
+    fn record_recabled(&mut self, key: PortKey, before: LostPort, new: &Fabric) {
         let is_back = |before: &LostPort| shown_at(new, key) == Some(before.peer);
         match self.recabled.get(&key) {
             Some(recorded) if is_back(recorded) => drop(self.recabled.remove(&key)),
@@ -527,9 +527,9 @@ impl Expected {
 
     /// Ends the loss of a port that is cabled again. A host's port that moved to another switch
     /// port is no longer missing at the old one. A switch port with another cable leaves the old
-    /// cable expected at that cable's other end. Returns the move of a host's port; `found` has all
-    /// ports that are cabled again.
-    fn end_loss(&mut self, key: PortKey, found: &BTreeSet<PortKey>, new: &Fabric) -> Option<Move> {
+    /// cable expected at that cable's other end. Returns the move of a host's port. `cabled` has
+    /// all ports that are cabled again.
+    fn end_loss(&mut self, key: PortKey, cabled: &BTreeSet<PortKey>, new: &Fabric) -> Option<Move> {
         let former = self.ports.remove(&key)?.peer;
         let is_switch = new
             .find(key.node)
@@ -542,14 +542,14 @@ impl Expected {
         is_host(new, key.node).then(|| Move {
             host: key,
             former,
-            left: left.filter(|_| !found.contains(&former)),
+            left: left.filter(|_| !cabled.contains(&former)),
         })
     }
 
-    /// Decides about the former places of hosts that are cabled again. A host at the former place
-    /// of another port may be half of an exchange: its own former place stays recorded, also while
-    /// no cable is there. Any other place is where the host is expected from now on.
-    fn settle(&mut self, moves: Vec<Move>, new: &Fabric) {
+    /// Keeps or forgets the former switch ports of hosts that are cabled again. A host at another
+    /// host's former switch port may be half of an exchange: its own former port stays recorded,
+    /// even while no cable is there. At any other port, the host is expected from now on.
+    fn resolve_moves(&mut self, moves: Vec<Move>, new: &Fabric) {
         let is_at_anothers_place = |host| {
             let there = shown_at(new, host).and_then(|at| self.recabled.get(&at));
             there.is_some_and(|before| before.peer != host)
@@ -584,12 +584,12 @@ impl Expected {
     }
 
     /// Records that the plan after the losses at `at` moved this number of routes.
-    pub fn note_moved(&mut self, at: Time, routes: u64) {
-        let fresh = self
+    pub fn record_moved_routes(&mut self, at: Time, routes: u64) {
+        let lost_ports = self
             .ports
             .values_mut()
             .filter(|port| port.at == LostAt::Run(at));
-        fresh.for_each(|port| port.moved = Some(routes));
+        lost_ports.for_each(|port| port.moved = Some(routes));
     }
 
     /// Stops expecting the entries of `accept`. Returns whether any were expected.
@@ -648,10 +648,10 @@ impl Expected {
         }
     }
 
-    /// The exchanges of cables, each as the ascending ends of its cables: every end is cabled, and
-    /// none as before. A cable with an end that is not cabled counts as missing instead. Where
-    /// hosts take part, each end is at the former place of another one; hosts that moved to new
-    /// places are no exchange.
+    /// The exchanges of cables, each as the ascending ends of its cables: every end is cabled, but
+    /// not to its former peer. A cable with an end that is not cabled counts as missing instead.
+    /// Where hosts take part, every end leads to an end of the same exchange; hosts that moved to
+    /// new ports are no exchange.
     fn exchanges(&self, fabric: &Fabric) -> Vec<Vec<PortKey>> {
         let is_whole = |(key, before): (&PortKey, &LostPort)| {
             let other = self.recabled.get(&before.peer);

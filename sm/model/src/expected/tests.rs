@@ -304,8 +304,8 @@ fn accept_command_names_each_gone_cable_of_a_switch_but_no_disabled_one() {
         since_unix_ms: 1_000_000,
     };
     let disabled = Arc::new(BTreeMap::from([(kept.1, order)]));
-    assert!(missing.note_disabled(&disabled));
-    assert!(!missing.note_disabled(&disabled));
+    assert!(missing.set_disabled(&disabled));
+    assert!(!missing.set_disabled(&disabled));
     let texts = missing.findings(&fabric);
     let texts: Vec<&str> = texts.iter().map(|finding| finding.text.as_str()).collect();
     let [gone, down] = &texts[..] else {

@@ -8,15 +8,15 @@ use super::{Fabric, Node, Port};
 /// in the order of GUIDs.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Delta {
-    /// Nodes only the new fabric has.
+    /// Nodes that only the new fabric has.
     pub nodes_appeared: Vec<Guid>,
-    /// Nodes only the old one had.
+    /// Nodes that only the old fabric has.
     pub nodes_vanished: Vec<Guid>,
     /// Nodes in both fabrics whose description, switch information or health differs.
     pub nodes_changed: Vec<Guid>,
-    /// Cables only the new fabric has, from the end with the lower (GUID, port).
+    /// Cables that only the new fabric has, from the end with the lower (GUID, port).
     pub links_appeared: Vec<(PortKey, PortKey)>,
-    /// Cables only the old one had.
+    /// Cables that only the old fabric has, from the end with the lower (GUID, port).
     pub links_vanished: Vec<(PortKey, PortKey)>,
     /// Ports of nodes in both fabrics whose PortInfo or virtual ports differ.
     pub ports_changed: Vec<PortKey>,
@@ -40,20 +40,21 @@ impl Delta {
         delta
     }
 
-    /// Records `node` if it differs from `before`, and its ports that differ.
+    /// Records `node` and its ports if they differ from `before`.
     fn compare(&mut self, before: &Node, node: &Node) {
         if before.description != node.description
             || before.own_description != node.own_description
-            || !tells_the_same(before, node)
+            || !has_same_switch_info(before, node)
             || before.suspected != node.suspected
             || before.unmanageable != node.unmanageable
         {
             self.nodes_changed.push(node.guid);
         }
         for (number, port) in (0..=u8::MAX).zip(&node.ports) {
-            let known = before.ports.get(usize::from(number));
-            let is_same = |known: &Port| known.info == port.info && known.vports == port.vports;
-            if !known.is_some_and(is_same) {
+            let earlier = before.ports.get(usize::from(number));
+            let is_same =
+                |earlier: &Port| earlier.info == port.info && earlier.vports == port.vports;
+            if !earlier.is_some_and(is_same) {
                 let key = PortKey::new(node.guid, PortNum(number));
                 self.ports_changed.push(key);
             }
@@ -76,7 +77,7 @@ impl Delta {
 
 /// Whether the SwitchInfo of two nodes is equal, apart from PortStateChange. That bit announces
 /// changes of ports, which are compared themselves.
-fn tells_the_same(before: &Node, now: &Node) -> bool {
+fn has_same_switch_info(before: &Node, now: &Node) -> bool {
     let unreported = |node: &Node| {
         node.switch.map(|mut info| {
             info.set_port_state_change(false);

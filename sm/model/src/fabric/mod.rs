@@ -44,7 +44,7 @@ pub struct PortRef {
     pub port: PortNum,
 }
 
-/// A port.
+/// A port of a node, as last read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Port {
     /// The port's GUID; for a switch's external ports, the GUID of port 0.
@@ -117,7 +117,7 @@ impl Port {
     }
 }
 
-/// A node.
+/// A node with its ports, as last read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Node {
     /// GUID of the node.
@@ -221,11 +221,11 @@ impl Node {
         } else {
             1..self.ports.len()
         };
-        let local_too = self.distance == 0;
+        let is_local = self.distance == 0;
         range
             .map(|number| (PortNum(number as u8), &self.ports[number]))
             .filter(move |(number, port)| {
-                number.0 == 0 || port.peer.is_some() || (local_too && port.info.is_some())
+                number.0 == 0 || port.peer.is_some() || (is_local && port.info.is_some())
             })
     }
 }
@@ -462,7 +462,7 @@ impl Fabric {
         info.is_some_and(|info| info.port_physical_state() == PortPhysicalState::Disabled)
     }
 
-    /// A copy with other PortInfo at these ports; ports that the fabric lacks are ignored.
+    /// A copy of the fabric with these PortInfos; ports that the fabric lacks are ignored.
     pub fn with_ports(&self, ports: &[(PortKey, PortInfo)]) -> Fabric {
         let mut fabric = self.clone();
         for &(key, info) in ports {

@@ -16,7 +16,7 @@ impl Fabric {
     pub fn of_netlist(netlist: &Netlist) -> Fabric {
         let mut hardware = Hardware::default();
         for node in netlist.nodes() {
-            hardware.insert(node.guid, record(node));
+            hardware.insert(node.guid, inventory_node(node));
         }
         for cable in netlist.cables() {
             let [a, b] =
@@ -53,8 +53,8 @@ impl Fabric {
 }
 
 /// Removes the PortInfo of unplugged ports of channel adapters and routers, which no sweep reads.
-/// Otherwise these ports would get LIDs: every node of a netlist has distance 0, as the subnet
-/// manager's own node has, whose ports get LIDs even without a cable.
+/// Otherwise these ports would get LIDs: every node of a netlist has distance 0, where ports get
+/// LIDs even without a cable.
 fn forget_unplugged(netlist: &Netlist, hardware: &mut Hardware) {
     let adapters = netlist.nodes().iter();
     for node in adapters.filter(|node| node.kind != NodeKind::Switch) {
@@ -67,7 +67,8 @@ fn forget_unplugged(netlist: &Netlist, hardware: &mut Hardware) {
     }
 }
 
-fn record(node: &Node) -> InventoryNode {
+/// The record of `node`, with the LIDs that the netlist states and every port Down.
+fn inventory_node(node: &Node) -> InventoryNode {
     let mut info = NodeInfo::default();
     info.set_node_type(match node.kind {
         NodeKind::Ca => NodeType::Ca,
@@ -86,8 +87,8 @@ fn record(node: &Node) -> InventoryNode {
             let mut port = PortInfo::default();
             if !is_switch || number == 0 {
                 // A LID that no port can hold is left out.
-                let usable = stated.lid.is_unicast() && stated.lmc.aligns(stated.lid);
-                port.set_lid(if usable { stated.lid } else { Lid::NONE });
+                let is_usable = stated.lid.is_unicast() && stated.lmc.aligns(stated.lid);
+                port.set_lid(if is_usable { stated.lid } else { Lid::NONE });
                 port.set_lmc(stated.lmc);
             }
             port.set_port_state(PortState::Down)
@@ -120,6 +121,7 @@ fn record(node: &Node) -> InventoryNode {
     }
 }
 
+/// Makes a port Active, with the width and speed of its cable.
 fn bring_up(info: &mut PortInfo, cable: &Cable) {
     info.set_port_state(PortState::Active);
     info.set_link_width_active(match cable.width {

@@ -12,7 +12,7 @@ use rsm_ids::Guid;
 use super::{Node, NodeIx};
 
 /// Number of nodes in each run of a new list. A run is split at twice this size.
-const RUN: usize = 64;
+const RUN_LENGTH: usize = 64;
 
 /// A run of consecutive nodes.
 #[derive(Clone, Debug)]
@@ -43,13 +43,13 @@ impl Nodes {
     pub(super) fn new(nodes: Vec<Arc<Node>>) -> Nodes {
         let mut list = Nodes::default();
         list.append(nodes);
-        list.count();
+        list.compute_starts();
         list
     }
 
-    /// Appends new runs with these nodes. [`Nodes::count`] must follow.
+    /// Appends new runs with these nodes. A call of [`Nodes::compute_starts`] must follow.
     fn append(&mut self, nodes: Vec<Arc<Node>>) {
-        self.runs.extend(nodes.chunks(RUN).map(|nodes| {
+        self.runs.extend(nodes.chunks(RUN_LENGTH).map(|nodes| {
             Arc::new(Run {
                 guids: nodes.iter().map(|node| node.guid).collect(),
                 nodes: nodes.to_vec(),
@@ -58,7 +58,7 @@ impl Nodes {
     }
 
     /// Computes `starts` from the runs.
-    fn count(&mut self) {
+    fn compute_starts(&mut self) {
         let mut next = 0;
         let lengths = self.runs.iter().map(|run| run.nodes.len() as u32);
         let ends = lengths.map(|length| {
@@ -68,12 +68,13 @@ impl Nodes {
         self.starts = std::iter::once(0).chain(ends).collect();
     }
 
+    /// Number of nodes.
     pub(super) fn len(&self) -> usize {
         self.starts.last().map_or(0, |&end| end as usize)
     }
 
     /// Index of the run with a node, and position of the node in the run.
-    fn place(&self, ix: NodeIx) -> (usize, usize) {
+    fn position(&self, ix: NodeIx) -> (usize, usize) {
         let run = self.starts.partition_point(|&start| start <= ix.0) - 1;
         (run, (ix.0 - self.starts[run]) as usize)
     }
@@ -83,8 +84,8 @@ impl Nodes {
     /// # Panics
     /// Panics if there is no such node.
     pub(super) fn get(&self, ix: NodeIx) -> &Node {
-        let (run, place) = self.place(ix);
-        &self.runs[run].nodes[place]
+        let (run, position) = self.position(ix);
+        &self.runs[run].nodes[position]
     }
 
     /// The node, mutable. Afterwards the node is not shared.
@@ -92,16 +93,16 @@ impl Nodes {
     /// # Panics
     /// Panics if there is no such node.
     pub(super) fn get_mut(&mut self, ix: NodeIx) -> &mut Node {
-        let (run, place) = self.place(ix);
-        Arc::make_mut(&mut Arc::make_mut(&mut self.runs[run]).nodes[place])
+        let (run, position) = self.position(ix);
+        Arc::make_mut(&mut Arc::make_mut(&mut self.runs[run]).nodes[position])
     }
 
     /// The index of the node with this GUID; `None` if there is none.
     pub(super) fn find(&self, guid: Guid) -> Option<NodeIx> {
         let run = self.runs.partition_point(|run| run.guids[0] <= guid);
         let run = run.checked_sub(1)?;
-        let place = self.runs[run].guids.binary_search(&guid).ok()?;
-        Some(NodeIx(self.starts[run] + place as u32))
+        let position = self.runs[run].guids.binary_search(&guid).ok()?;
+        Some(NodeIx(self.starts[run] + position as u32))
     }
 
     /// Number of nodes before the first GUID for which `is_before` is false. `is_before` must be
@@ -121,11 +122,12 @@ impl Nodes {
         runs.flat_map(|run| run.nodes.iter_mut().map(Arc::make_mut))
     }
 
+    /// All nodes in the order of their GUIDs.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Node>> {
         self.runs.iter().flat_map(|run| &run.nodes)
     }
 
-    /// A list in which these GUIDs have other nodes; `None` removes a node.
+    /// A copy of the list with `changes`: each GUID gets another node, or none.
     pub(super) fn with(&self, changes: &BTreeMap<Guid, Option<Arc<Node>>>) -> Nodes {
         let mut list = Nodes::default();
         let mut changes = changes.iter().peekable();
@@ -146,7 +148,7 @@ impl Nodes {
                 };
             }
             let nodes: Vec<Arc<Node>> = nodes.into_values().collect();
-            if (1..2 * RUN).contains(&nodes.len()) {
+            if (1..2 * RUN_LENGTH).contains(&nodes.len()) {
                 list.runs.push(Arc::new(Run {
                     guids: nodes.iter().map(|node| node.guid).collect(),
                     nodes,
@@ -156,7 +158,7 @@ impl Nodes {
             }
         }
         list.append(changes.filter_map(|(_, node)| node.clone()).collect());
-        list.count();
+        list.compute_starts();
         list
     }
 
@@ -201,7 +203,7 @@ struct Cursor<'a> {
     /// The present run; `None` at the end of the list.
     run: Option<&'a Arc<Run>>,
     /// Position in the present run.
-    place: usize,
+    position: usize,
 }
 
 impl<'a> Cursor<'a> {
@@ -212,31 +214,32 @@ impl<'a> Cursor<'a> {
         Cursor {
             runs,
             run,
-            place: 0,
+            position: 0,
         }
     }
 
     /// The run that begins at this position; `None` inside a run.
     fn whole_run(&self) -> Option<&'a Arc<Run>> {
-        self.run.filter(|_| self.place == 0)
+        self.run.filter(|_| self.position == 0)
     }
 
     /// Moves to the start of the next run.
     fn skip_run(&mut self) {
         self.run = self.runs.next();
-        self.place = 0;
+        self.position = 0;
     }
 
+    /// The node at this position and its GUID; `None` at the end of the list.
     fn node(&self) -> Option<(Guid, &'a Arc<Node>)> {
         let run = self.run?;
-        Some((run.guids[self.place], &run.nodes[self.place]))
+        Some((run.guids[self.position], &run.nodes[self.position]))
     }
 
     /// Takes the node at this position if `wanted` is true.
     fn next_if(&mut self, wanted: bool) -> Option<&'a Arc<Node>> {
         let (_, node) = self.node().filter(|_| wanted)?;
-        self.place += 1;
-        if self.run.is_some_and(|run| run.nodes.len() == self.place) {
+        self.position += 1;
+        if self.run.is_some_and(|run| run.nodes.len() == self.position) {
             self.skip_run();
         }
         Some(node)

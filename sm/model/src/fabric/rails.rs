@@ -8,8 +8,8 @@ use rsm_routing::topology::Topology;
 
 use super::{Fabric, Node};
 
-/// Maximum number of rails that are detected by names. GPU hosts have up to 18 adapters; if there
-/// are more names, the last word of descriptions does not number adapters.
+/// Maximum number of rails that are detected by names. GPU hosts have up to 18 adapters; a fabric
+/// with more names than this does not number its adapters in the last word of descriptions.
 const RAILS_MAX: usize = 32;
 
 /// Identifies an adapter within its host: the device's name, such as `mlx5_3` or `HCA-1`, and the

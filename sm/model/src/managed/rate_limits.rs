@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_bandwidth_do_not_count() {
+    fn blocks_that_differ_only_in_bandwidth_shares_agree() {
         let mut held = QosConfigSl::default();
         held.set_rate_limit(3, 500).set_bandwidth_share(3, 9);
         let mut wanted = QosConfigSl::default();

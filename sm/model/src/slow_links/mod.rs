@@ -1,10 +1,10 @@
 //! Links that carry less than they could, by one rule for findings, for lists of the API and for
-//! the colours of the web page.
+//! the colors of the web page.
 //!
 //! A link is slow if its width or speed is below a value that both its ends support and have
 //! enabled. A cable between switches is also slow if most of its siblings in the plan in force are
-//! faster ([`Topology::slow_cables`](rsm_routing::topology::Topology::slow_cables)), and the link of
-//! a host if those of most adapters of its type are faster ([`peers`]).
+//! faster ([`Topology::slow_cables`](rsm_routing::topology::Topology::slow_cables)). A host's link
+//! is also slow if the links of most adapters of its type are faster ([`peers`]).
 
 mod peers;
 mod rates;
@@ -48,7 +48,7 @@ pub struct BelowSiblings {
     pub siblings_mbps: u32,
 }
 
-/// The rates that a slow link falls short of: at least one of the two.
+/// The rates that a slow link falls short of; at least one of the two is present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlowLink {
     /// The rate that both its ends support; `None` if the link reaches it.
@@ -141,8 +141,8 @@ impl SlowLinks {
         ends
     }
 
-    /// Findings about slow links: one for each of the first few, links between switches first, and
-    /// one that counts the rest.
+    /// Findings about slow links: one for each of the first [`NAMED`] links, those between switches
+    /// first, and one that counts all others.
     pub fn findings(&self, fabric: &Fabric) -> Vec<Finding> {
         // A cable that has just vanished stays in the plan until the next plan.
         let is_there = |low, high| {

@@ -1,8 +1,8 @@
 //! Links of hosts that are slower than those of most adapters of their type.
 //!
-//! A fault of a cable or of an adapter's settings may leave no trace at the adapter: it seems to
-//! support no more. Adapters of one type at switches of one type show what is usual. A switch port
-//! that supports less than that is no fault.
+//! A fault of a cable or of an adapter's settings may leave no trace at the adapter: the adapter
+//! seems to support no more. The links of adapters of one type to switches of one type show the
+//! usual rate. A switch port that supports less than the usual rate is no fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,8 +38,8 @@ struct HostLink {
     high: PortKey,
     types: Types,
     mbps: u32,
-    /// Whether an end shows a speed above QDR. If none does, the adapter may be of a kind that
-    /// refuses to show such speeds.
+    /// Whether an end shows a speed above QDR. If neither end does, the adapter may be of a kind
+    /// that refuses to show extended speeds.
     shows_speed: bool,
     /// The best rate that the switch's port supports; `None` if it is not known.
     switch_mbps: Option<u32>,
@@ -53,13 +53,13 @@ impl SlowHosts {
         if differing.is_empty() {
             return;
         }
-        let is_other_switch = |pair: &(Option<&Node>, Option<&Node>)| match *pair {
+        let has_other_type = |pair: &(Option<&Node>, Option<&Node>)| match *pair {
             (Some(old), Some(new)) => {
-                new.kind() == NodeType::Switch && types_of(old) != types_of(new)
+                new.kind() == NodeType::Switch && type_of(old) != type_of(new)
             }
             _ => false,
         };
-        if differing.iter().any(is_other_switch) {
+        if differing.iter().any(has_other_type) {
             *self = SlowHosts::default();
             return self.follow(&Fabric::default(), now);
         }
@@ -82,7 +82,7 @@ impl SlowHosts {
             *of_type.entry(link.mbps).or_default() += 1;
         }
         let usual = usual_of(rates, &changed);
-        let is_other = |types: &Types| usual_before.get(types) != usual.get(types);
+        let has_other_rate = |types: &Types| usual_before.get(types) != usual.get(types);
         // Another setting of a switch's port may make an adapter comparable.
         let switches = differing.iter().filter_map(|pair| pair.1);
         let switches = switches.filter(|node| node.kind() == NodeType::Switch);
@@ -91,10 +91,12 @@ impl SlowHosts {
             node.filter(|node| node.kind() == NodeType::Ca)
         });
         new.extend(beside.flat_map(|node| links(now, node)));
-        if changed.iter().any(is_other) {
+        if changed.iter().any(has_other_rate) {
             let all = now.nodes().filter(|node| node.kind() == NodeType::Ca);
             let all = all.flat_map(|node| links(now, node));
-            new.extend(all.filter(|link| changed.contains(&link.types) && is_other(&link.types)));
+            new.extend(
+                all.filter(|link| changed.contains(&link.types) && has_other_rate(&link.types)),
+            );
         }
         let of_new: BTreeSet<Types> = new.iter().map(|link| link.types).collect();
         let usual = usual_of(rates, &of_new);
@@ -111,17 +113,19 @@ impl SlowHosts {
             (link.mbps < usual).then_some((link.low, below))
         });
         let slow: BTreeMap<PortKey, BelowSiblings> = slow.collect();
-        let gone = old.iter().chain(&new).map(|link| link.low);
-        let gone: BTreeSet<PortKey> = gone.filter(|low| self.slow.contains_key(low)).collect();
-        if !gone.is_empty() || !slow.is_empty() {
-            let own = Arc::make_mut(&mut self.slow);
-            own.retain(|low, _| !gone.contains(low));
-            own.extend(slow);
+        let compared = old.iter().chain(&new).map(|link| link.low);
+        let compared: BTreeSet<PortKey> =
+            compared.filter(|low| self.slow.contains_key(low)).collect();
+        if !compared.is_empty() || !slow.is_empty() {
+            let held = Arc::make_mut(&mut self.slow);
+            held.retain(|low, _| !compared.contains(low));
+            held.extend(slow);
         }
     }
 }
 
-/// The rate that more than half of the adapters of each of these types have, if there are enough.
+/// The rate that more than half of the links of each of these types have, in megabits per second.
+/// Types with fewer than [`ADAPTERS_MIN`] links, or with no such rate, are left out.
 fn usual_of(rates: &BTreeMap<Types, Rates>, types: &BTreeSet<Types>) -> BTreeMap<Types, u32> {
     let usual = types.iter().filter_map(|types| {
         let rates = rates.get(types)?;
@@ -133,11 +137,12 @@ fn usual_of(rates: &BTreeMap<Types, Rates>, types: &BTreeSet<Types>) -> BTreeMap
     usual.collect()
 }
 
-fn types_of(node: &Node) -> (u32, u16) {
+/// VendorID and DeviceID of a node.
+fn type_of(node: &Node) -> (u32, u16) {
     (node.info.vendor_id(), node.info.device_id())
 }
 
-/// The links of an adapter to switches that are up.
+/// The links of an adapter that are up and lead to switches.
 fn links(fabric: &Fabric, node: &Node) -> Vec<HostLink> {
     let links = node.cables().filter_map(|(here, there)| {
         let port = &node.ports[here.port.index()];
@@ -149,7 +154,7 @@ fn links(fabric: &Fabric, node: &Node) -> Vec<HostLink> {
         (!is_inside).then_some(HostLink {
             low: here.min(there),
             high: here.max(there),
-            types: [types_of(node), types_of(switch)],
+            types: [type_of(node), type_of(switch)],
             mbps: rate.data_mbps(),
             shows_speed: rate.speed > LinkSpeed::Fdr10,
             switch_mbps: far.and_then(supported_mbps),
