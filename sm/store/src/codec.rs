@@ -58,10 +58,11 @@ pub(super) struct Damaged {
     pub(super) reason: &'static str,
 }
 
-/// The description of the database's contents. Each batch of records also writes the sentinel after
-/// the batch.
+/// The description of the database's contents. Each batch of records also writes the sentinel that
+/// describes the database after the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) struct Sentinel {
+    /// Version of the layout of the database; see [`SCHEMA`].
     pub(super) schema: u16,
     /// Number of the last commit.
     pub(super) generation: u64,
@@ -74,10 +75,12 @@ pub(super) struct Sentinel {
     pub(super) plan_generation: u64,
 }
 
+/// The key of the claim of the port `guid`.
 pub(super) fn claim_key(guid: Guid) -> Vec<u8> {
     guid_key(TAG_CLAIM, guid)
 }
 
+/// The key of the generic record `key` in the table `namespace`.
 pub(super) fn record_key(namespace: &Namespace, key: &[u8]) -> Vec<u8> {
     let name = namespace.as_str().as_bytes();
     // A namespace has at most NAMESPACE_MAX bytes, so that its length fits one byte.
@@ -93,6 +96,7 @@ fn guid_key(tag: u8, guid: Guid) -> Vec<u8> {
     bytes
 }
 
+/// The value of the claim whose key is `key`.
 pub(super) fn claim_value(key: &[u8], claim: &LidClaim) -> Vec<u8> {
     let mut payload = Vec::with_capacity(11);
     payload.extend_from_slice(&claim.lid.0.to_be_bytes());
@@ -101,10 +105,12 @@ pub(super) fn claim_value(key: &[u8], claim: &LidClaim) -> Vec<u8> {
     seal(key, &payload)
 }
 
+/// The value of the generic record whose key is `key`, with the payload `value`.
 pub(super) fn record_value(key: &[u8], value: &[u8]) -> Vec<u8> {
     seal(key, value)
 }
 
+/// The value of the sentinel.
 pub(super) fn sentinel_value(sentinel: &Sentinel) -> Vec<u8> {
     let mut payload = Vec::with_capacity(34);
     payload.extend_from_slice(&sentinel.schema.to_be_bytes());
@@ -115,6 +121,10 @@ pub(super) fn sentinel_value(sentinel: &Sentinel) -> Vec<u8> {
     seal(&SENTINEL_KEY, &payload)
 }
 
+/// Decodes the sentinel. Of a sentinel with another schema, only the schema is valid.
+///
+/// # Errors
+/// Fails if the bytes are no valid sentinel.
 pub(super) fn decode_sentinel(value: &[u8]) -> Result<Sentinel, Damaged> {
     let payload = unseal(&SENTINEL_KEY, value)?;
     let mut fields = Fields(payload);
@@ -247,6 +257,7 @@ fn decode_name(rest: &[u8]) -> Option<(Namespace, Vec<u8>)> {
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
+    /// Splits off `N` bytes; `None` if there are fewer.
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;

@@ -30,7 +30,7 @@ pub(super) const BATCH_RECORDS: usize = 1024;
 
 /// Number of attempts to take the database's own lock. sled's last thread may hold the lock for a
 /// moment after the database was closed.
-const LOCK_TRIES: u32 = 200;
+const LOCK_ATTEMPTS: u32 = 200;
 /// Pause between two attempts to take the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
@@ -150,22 +150,23 @@ impl Drop for Database {
         // after a disk failure, which the failed commit has reported.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(db))) {
             let reason = panic_text(panic);
-            tracing::debug!(dir = %self.dir.display(), reason, "the database was given up");
+            tracing::debug!(dir = %self.dir.display(), reason, "the database panicked while it closed");
         }
     }
 }
 
+/// Opens the database at `path`, and reads all records. Waits up to two seconds for its lock.
 fn open_and_read(path: &Path) -> sled::Result<(sled::Db, Contents)> {
     let config = sled::Config::new()
         .path(path)
         .cache_capacity(CACHE_BYTES)
         // Every commit flushes; a timer would only add a thread.
         .flush_every_ms(None);
-    let mut tries = 1;
+    let mut attempts = 1;
     let db = loop {
         match config.open() {
-            Err(sled::Error::Io(error)) if is_locked(&error) && tries < LOCK_TRIES => {
-                tries += 1;
+            Err(sled::Error::Io(error)) if is_locked(&error) && attempts < LOCK_ATTEMPTS => {
+                attempts += 1;
                 thread::sleep(LOCK_PAUSE);
             }
             opened => break opened?,

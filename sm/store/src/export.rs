@@ -337,12 +337,12 @@ struct Written {
 
 /// The part of the file for a commit, to be published once the database has made the commit.
 pub(super) struct PreparedExport {
-    part: Part,
+    part: ExportPart,
     /// State of the file after publishing.
-    then: Written,
+    after: Written,
 }
 
-enum Part {
+enum ExportPart {
     /// A whole file, which replaces the present one.
     Whole(PreparedFile),
     /// Lines to append to the file.
@@ -370,19 +370,20 @@ impl StoreExporter {
                     source,
                 })?;
             return Ok(PreparedExport {
-                then: Written {
+                after: Written {
                     sum,
                     bytes: file.bytes + commit.len(),
                     ..file
                 },
-                part: Part::Commit(commit),
+                part: ExportPart::Commit(commit),
             });
         }
         let whole = Whole::of(state).with(changes);
-        let (file, then) = disk.prepare_with(&path, |out| whole.write(sentinel.generation, out))?;
+        let (file, after) =
+            disk.prepare_with(&path, |out| whole.write(sentinel.generation, out))?;
         Ok(PreparedExport {
-            then,
-            part: Part::Whole(file),
+            after,
+            part: ExportPart::Whole(file),
         })
     }
 
@@ -395,18 +396,18 @@ impl StoreExporter {
         let file = self.file.take();
         let path = layout.export();
         match prepared.part {
-            Part::Whole(whole) => {
+            ExportPart::Whole(whole) => {
                 if disk.exists(&path)? {
                     disk.rename(&path, &layout.export_before())?;
                 }
                 disk.publish(whole)?;
             }
-            Part::Commit(commit) => {
+            ExportPart::Commit(commit) => {
                 let end = file.map_or(0, |file| file.bytes);
                 disk.append(&path, end as u64, &commit)?;
             }
         }
-        self.file = Some(prepared.then);
+        self.file = Some(prepared.after);
         Ok(())
     }
 }

@@ -31,7 +31,7 @@ pub(super) struct Opened {
 }
 
 /// The contents of the files next to the database: the sidecar and the exports.
-struct Witness {
+struct SideFiles {
     /// `None` if the file is missing or damaged.
     sidecar: Option<Sidecar>,
     /// The newest readable export, and its path.
@@ -42,7 +42,7 @@ struct Witness {
     notes: Vec<String>,
 }
 
-impl Witness {
+impl SideFiles {
     /// Minimum generation of a database that has lost no commit; zero if there is neither sidecar
     /// nor export.
     fn minimum_generation(&self) -> u64 {
@@ -62,32 +62,32 @@ impl Witness {
 
 /// Opens the store, and restores it from the export if necessary.
 pub(super) fn open(disk: &Disk, layout: &Layout) -> Result<Opened, StoreError> {
-    let mut witness = Witness::read(disk, layout)?;
-    witness.set_damaged_aside(disk)?;
+    let mut side_files = SideFiles::read(disk, layout)?;
+    side_files.rename_damaged(disk)?;
     let path = layout.database();
     match disk.read(&layout.unfinished())?.as_deref() {
         None => {}
         Some([]) => disk.remove_dir(&path)?,
-        Some(marker) if witness.has_commit(marker) => {
+        Some(marker) if side_files.has_commit(marker) => {
             disk.remove_dir(&path)?;
-            return create(disk, layout, witness, Cause::Interrupted);
+            return create(disk, layout, side_files, Cause::Interrupted);
         }
         // The commit ended before its first batch, or the marker is damaged. In both cases the
         // database is checked like any other.
         Some(_) => disk.remove_file(&layout.unfinished())?,
     }
     let reason = if disk.list(&path)?.is_empty() {
-        if witness.minimum_generation() == 0 {
-            return create(disk, layout, witness, Cause::Fresh);
+        if side_files.minimum_generation() == 0 {
+            return create(disk, layout, side_files, Cause::Fresh);
         }
         "the database is missing".to_owned()
     } else {
-        match open_existing(disk, layout, &witness)? {
+        match open_existing(disk, layout, &side_files)? {
             Ok(opened) => return Ok(opened),
             Err(reason) => reason,
         }
     };
-    create(disk, layout, witness, Cause::Unusable(reason))
+    create(disk, layout, side_files, Cause::Unusable(reason))
 }
 
 /// Reason for creating a new database.
@@ -100,8 +100,12 @@ enum Cause {
     Unusable(String),
 }
 
-impl Witness {
-    fn read(disk: &Disk, layout: &Layout) -> Result<Witness, StoreError> {
+impl SideFiles {
+    /// Reads the sidecar and the exports.
+    ///
+    /// # Errors
+    /// [`StoreError::Schema`] if another version wrote a file, or an I/O error.
+    fn read(disk: &Disk, layout: &Layout) -> Result<SideFiles, StoreError> {
         let mut notes = Vec::new();
         let path = layout.sidecar();
         let mut sidecar = None;
@@ -138,7 +142,7 @@ impl Witness {
                 Err(error) => damaged.push((path, error)),
             }
         }
-        Ok(Witness {
+        Ok(SideFiles {
             sidecar,
             export,
             damaged,
@@ -147,7 +151,7 @@ impl Witness {
     }
 
     /// Renames the damaged exports, so that the next export does not replace a good one with them.
-    fn set_damaged_aside(&mut self, disk: &Disk) -> Result<(), StoreError> {
+    fn rename_damaged(&mut self, disk: &Disk) -> Result<(), StoreError> {
         for (path, error) in self.damaged.drain(..) {
             let aside = path.with_extension("damaged");
             disk.rename(&path, &aside)?;
@@ -169,12 +173,12 @@ pub(super) fn read_unopened(
     disk: &Disk,
     layout: &Layout,
 ) -> Result<(Persisted, LoadReport), StoreError> {
-    let Witness {
+    let SideFiles {
         sidecar,
         export,
         damaged,
         mut notes,
-    } = Witness::read(disk, layout)?;
+    } = SideFiles::read(disk, layout)?;
     let damaged = damaged.into_iter();
     notes.extend(damaged.map(|(path, error)| format!("{} {error}", path.display())));
     let committed = sidecar.map_or(0, |sidecar| sidecar.sentinel.generation);
@@ -206,6 +210,7 @@ pub(super) fn read_unopened(
     Ok((state, report))
 }
 
+/// Checks that `found`, the schema that the file at `path` names, is [`SCHEMA`].
 fn check_schema(found: u16, path: PathBuf) -> Result<(), StoreError> {
     if found == SCHEMA {
         return Ok(());
@@ -217,14 +222,14 @@ fn check_schema(found: u16, path: PathBuf) -> Result<(), StoreError> {
     })
 }
 
-/// Opens an existing database. The inner error is the reason why it cannot be trusted.
+/// Opens an existing database. The inner error is the reason why the database cannot be trusted.
 fn open_existing(
     disk: &Disk,
     layout: &Layout,
-    witness: &Witness,
+    side_files: &SideFiles,
 ) -> Result<Result<Opened, String>, StoreError> {
     let path = layout.database();
-    let clean = witness.sidecar.is_some_and(|s| s.clean);
+    let clean = side_files.sidecar.is_some_and(|s| s.clean);
     if !clean {
         // Opening truncates parts that sled does not recognise, so that the files are copied first.
         disk.copy_dir(&path, &layout.as_found())?;
@@ -245,7 +250,7 @@ fn open_existing(
         }
     };
     write_attempts(disk, layout, 0)?;
-    let checked = match verify(contents, witness.minimum_generation()) {
+    let checked = match verify(contents, side_files.minimum_generation()) {
         Ok(checked) => checked,
         Err(Untrusted::Schema(found)) => {
             return check_schema(found, path).map(|()| Err("names no schema".to_owned()));
@@ -257,7 +262,7 @@ fn open_existing(
     } else {
         Origin::Unclean
     };
-    let is_exported = witness.export.as_ref().is_some_and(|(_, export)| {
+    let is_exported = side_files.export.as_ref().is_some_and(|(_, export)| {
         export.state.claims == checked.state.claims && export.state.records == checked.state.records
     });
     let opened = Opened {
@@ -267,7 +272,7 @@ fn open_existing(
             origin,
             generation: checked.sentinel.generation,
             quarantined: None,
-            notes: witness.notes.clone(),
+            notes: side_files.notes.clone(),
         },
         sentinel: checked.sentinel,
         sums: checked.sums,
@@ -280,11 +285,11 @@ fn open_existing(
 fn create(
     disk: &Disk,
     layout: &Layout,
-    witness: Witness,
+    side_files: SideFiles,
     cause: Cause,
 ) -> Result<Opened, StoreError> {
     let path = layout.database();
-    let minimum_generation = witness.minimum_generation();
+    let minimum_generation = side_files.minimum_generation();
     let is_resumed = matches!(cause, Cause::Interrupted);
     let quarantined = match cause {
         // An empty directory is not kept.
@@ -298,12 +303,12 @@ fn create(
         Cause::Fresh | Cause::Interrupted => None,
     };
     write_attempts(disk, layout, 0)?;
-    let (origin, mut state) = match witness.export {
+    let (origin, mut state) = match side_files.export {
         Some((path, export)) if is_resumed => (Origin::Resumed(path), export.state),
         Some((path, export)) => (Origin::Export(path), export.state),
         None => (Origin::Fresh, Persisted::default()),
     };
-    if let Some(sidecar) = witness.sidecar {
+    if let Some(sidecar) = side_files.sidecar {
         // The export may be older than the last plan, and no generation may be used twice.
         state.plan_generation = state.plan_generation.max(sidecar.sentinel.plan_generation);
     }
@@ -318,7 +323,7 @@ fn create(
             origin,
             generation: sentinel.generation,
             quarantined,
-            notes: witness.notes,
+            notes: side_files.notes,
         },
         sentinel,
         sums,
@@ -328,7 +333,11 @@ fn create(
 
 /// Writes the marker for a commit of `generation` that is applied in several batches. The caller
 /// writes the export of that generation before the first batch.
-pub(super) fn announce(disk: &Disk, layout: &Layout, generation: u64) -> Result<(), StoreError> {
+pub(super) fn write_marker(
+    disk: &Disk,
+    layout: &Layout,
+    generation: u64,
+) -> Result<(), StoreError> {
     disk.write(&layout.unfinished(), format!("{generation}\n").as_bytes())
 }
 
@@ -388,6 +397,7 @@ pub(super) fn difference(
     changes
 }
 
+/// The checksum of each record in `contents`, by key.
 pub(super) fn sums_of(contents: &Contents) -> Sums {
     contents
         .iter()
@@ -422,8 +432,8 @@ struct Checked {
 }
 
 /// Checks that the database contains exactly the records of one commit, whose generation is at
-/// least `floor`.
-fn verify(mut contents: Contents, floor: u64) -> Result<Checked, Untrusted> {
+/// least `minimum`.
+fn verify(mut contents: Contents, minimum: u64) -> Result<Checked, Untrusted> {
     let damaged = |why: String| Err(Untrusted::Damaged(why));
     let Some(at) = contents.iter().position(|(key, _)| *key == SENTINEL_KEY) else {
         let count = contents.len();
@@ -436,9 +446,9 @@ fn verify(mut contents: Contents, floor: u64) -> Result<Checked, Untrusted> {
         Err(error) => return damaged(error.to_string()),
     };
     let generation = sentinel.generation;
-    if generation < floor {
+    if generation < minimum {
         return damaged(format!(
-            "it is at generation {generation}, but {floor} was committed"
+            "it is at generation {generation}, but {minimum} was committed"
         ));
     }
     let mut state = Persisted {
@@ -472,13 +482,14 @@ fn verify(mut contents: Contents, floor: u64) -> Result<Checked, Untrusted> {
     })
 }
 
-/// Number of attempts to open the database since the last one that returned.
+/// Number of attempts to open the database since the last attempt that returned.
 fn read_attempts(disk: &Disk, layout: &Layout) -> Result<u32, StoreError> {
     let bytes = disk.read(&layout.attempts())?;
     let text = bytes.as_deref().and_then(|b| std::str::from_utf8(b).ok());
     Ok(text.and_then(|t| t.trim().parse().ok()).unwrap_or(0))
 }
 
+/// Records the number of attempts to open the database; removes the file for zero.
 fn write_attempts(disk: &Disk, layout: &Layout, attempts: u32) -> Result<(), StoreError> {
     let path = layout.attempts();
     if attempts == 0 {

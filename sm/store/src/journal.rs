@@ -159,9 +159,9 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     Some(*first)
 }
 
-/// One of the two files of the journal.
+/// State of one of the two files of the journal.
 #[derive(Debug)]
-struct Half {
+struct JournalFile {
     path: PathBuf,
     /// The open file; `None` before the first write, so that entries of an unwritable folder can be
     /// read.
@@ -179,8 +179,8 @@ struct Half {
 #[derive(Debug)]
 pub struct Journal {
     disk: Disk,
-    halves: [Half; 2],
-    /// Index of the half that is written.
+    files: [JournalFile; 2],
+    /// Index of the file that is written.
     current: usize,
     /// Number of the last entry that the database includes.
     covered: u64,
@@ -200,7 +200,7 @@ impl Journal {
     pub fn open(dir: &Path, disk: Disk) -> Result<(Journal, Vec<JournalEntry>), StoreError> {
         let mut entries: Vec<JournalEntry> = Vec::new();
         let mut damaged = 0;
-        let mut half = |name: &str| {
+        let mut read_file = |name: &str| {
             let path = dir.join(name);
             let bytes = disk.read(&path)?.unwrap_or_default();
             let mut rest = &bytes[..];
@@ -228,7 +228,7 @@ impl Journal {
                     "an entry that was being written when rsm ended is left out"
                 );
             }
-            Ok::<Half, StoreError>(Half {
+            Ok::<JournalFile, StoreError>(JournalFile {
                 path,
                 file: None,
                 bytes: whole,
@@ -236,12 +236,12 @@ impl Journal {
                 is_torn: false,
             })
         };
-        let halves = [half("journal.0")?, half("journal.1")?];
+        let files = [read_file("journal.0")?, read_file("journal.1")?];
         entries.sort_by_key(|entry| entry.number);
-        let current = usize::from(halves[1].last > halves[0].last);
+        let current = usize::from(files[1].last > files[0].last);
         let journal = Journal {
             disk,
-            halves,
+            files,
             current,
             covered: 0,
             replaced: None,
@@ -263,20 +263,24 @@ impl Journal {
     /// Fails if the disk fails, if the journal is full, or if its folder was replaced and the
     /// database lacks earlier entries. Earlier entries are then unchanged.
     pub fn append(&mut self, entries: &[u8], last: u64) -> Result<(), StoreError> {
-        if self.replaced.is_none() && self.halves.iter().any(Half::has_vanished) {
-            self.replaced = self.halves.iter().map(|half| half.last).max();
+        if self.replaced.is_none() && self.files.iter().any(JournalFile::has_vanished) {
+            self.replaced = self
+                .files
+                .iter()
+                .map(|journal_file| journal_file.last)
+                .max();
         }
         self.adopt_folder()?;
         let other = 1 - self.current;
-        if self.halves[self.current].bytes >= SWITCH_SIZE && self.halves[other].bytes == 0 {
+        if self.files[self.current].bytes >= SWITCH_SIZE && self.files[other].bytes == 0 {
             self.current = other;
         }
-        let half = &mut self.halves[self.current];
-        let (path, whole) = (half.path.clone(), half.bytes);
+        let journal_file = &mut self.files[self.current];
+        let (path, whole) = (journal_file.path.clone(), journal_file.bytes);
         let bytes = whole + entries.len() as u64;
         let disk = &self.disk;
-        let is_torn = half.is_torn;
-        let file = half.open(disk)?;
+        let is_torn = journal_file.is_torn;
+        let file = journal_file.open(disk)?;
         if is_torn {
             disk.run(FileOperation::Write, &path, || cut(file, whole))?;
         }
@@ -292,9 +296,9 @@ impl Journal {
         let written = written.map_err(in_file);
         let written =
             written.and_then(|()| disk.run(FileOperation::Sync, &path, || file.sync_data()));
-        half.is_torn = match written {
+        journal_file.is_torn = match written {
             Ok(()) => {
-                (half.bytes, half.last) = (bytes, last);
+                (journal_file.bytes, journal_file.last) = (bytes, last);
                 false
             }
             // A start ignores the unfinished entry; the next write cuts it off.
@@ -318,13 +322,18 @@ impl Journal {
             let text = "its folder was replaced, and the store has not all earlier entries yet";
             return Err(StoreError::Io {
                 operation: FileOperation::Append,
-                path: self.halves[self.current].path.clone(),
+                path: self.files[self.current].path.clone(),
                 source: io::Error::other(text),
             });
         }
-        for half in &mut self.halves {
-            (half.file, half.bytes, half.last, half.is_torn) = (None, 0, 0, false);
-            half.open(&self.disk)?;
+        for journal_file in &mut self.files {
+            (
+                journal_file.file,
+                journal_file.bytes,
+                journal_file.last,
+                journal_file.is_torn,
+            ) = (None, 0, 0, false);
+            journal_file.open(&self.disk)?;
         }
         self.replaced = None;
         Ok(())
@@ -338,20 +347,20 @@ impl Journal {
     pub fn covered(&mut self, number: u64) -> Result<(), StoreError> {
         self.covered = number;
         self.adopt_folder()?;
-        for half in &mut self.halves {
-            if half.bytes > 0 && half.last <= number {
-                let path = half.path.clone();
-                let file = half.open(&self.disk)?;
+        for journal_file in &mut self.files {
+            if journal_file.bytes > 0 && journal_file.last <= number {
+                let path = journal_file.path.clone();
+                let file = journal_file.open(&self.disk)?;
                 self.disk
                     .run(FileOperation::Write, &path, || cut(file, 0))?;
-                (half.bytes, half.last, half.is_torn) = (0, 0, false);
+                (journal_file.bytes, journal_file.last, journal_file.is_torn) = (0, 0, false);
             }
         }
         Ok(())
     }
 }
 
-impl Half {
+impl JournalFile {
     /// Whether the file that contains the entries is no longer in the folder.
     fn has_vanished(&self) -> bool {
         match &self.file {
@@ -515,7 +524,7 @@ mod tests {
             append(&mut journal, number + 1..=number + 500);
             number += 500;
         }
-        let first = journal.halves[0].last;
+        let first = journal.files[0].last;
         assert_eq!(number, first + 500);
         journal.covered(first).unwrap();
         assert_eq!(read(dir.path()), Vec::from_iter(first + 1..=number));

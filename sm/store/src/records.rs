@@ -34,8 +34,9 @@ impl Namespace {
     /// # Errors
     /// Fails if the text cannot name a table.
     pub fn new(name: &str) -> Result<Namespace, NamespaceError> {
-        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
-        if name.is_empty() || name.len() > NAMESPACE_MAX || !name.bytes().all(plain) {
+        let is_plain =
+            |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
+        if name.is_empty() || name.len() > NAMESPACE_MAX || !name.bytes().all(is_plain) {
             return Err(NamespaceError(name.to_owned()));
         }
         Ok(Namespace(name.into()))
@@ -306,7 +307,10 @@ impl ChangeSet {
         if let Ok(table) = Namespace::new(table)
             && let Err(error) = self.set_record(&table, key, &number.to_be_bytes())
         {
-            tracing::error!(error = &error as &dyn std::error::Error, "cannot remember");
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "cannot store a number: its key is too long"
+            );
         }
     }
 

@@ -4,9 +4,9 @@ use super::codec::Sentinel;
 /// The file `store.meta`: the sentinel of the last commit. A database with a lower generation has
 /// lost commits.
 ///
-/// A database that opens empty or with old contents does not reveal this fact; this file does. The
+/// A database that opens empty or with old contents does not reveal the loss; this file does. The
 /// file is one line of words: a magic word, words `key=value`, and a checksum of the bytes before
-/// it.
+/// the checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sidecar {
     /// The database's sentinel at the time of writing.
@@ -15,10 +15,13 @@ pub(super) struct Sidecar {
     pub(super) clean: bool,
 }
 
+/// First word of the line.
 const MAGIC: &str = "rsm-store";
+/// Text before the hexadecimal digits of the checksum.
 const SUM: &str = " sum=";
 
 impl Sidecar {
+    /// The contents of the file.
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let Sentinel {
             schema,

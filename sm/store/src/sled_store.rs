@@ -51,8 +51,8 @@ pub struct SledStore {
     lock: Arc<Lock>,
 }
 
-/// A database to write to, and the changes that must precede those of a commit; empty unless a
-/// commit has failed.
+/// A database to write to, and the changes that must precede the changes of a commit. There are
+/// such changes only after a failed commit.
 type Writable = (Database, Vec<RecordChange>);
 
 /// The files that are older than the database.
@@ -212,7 +212,7 @@ impl SledStore {
         sentinel: &Sentinel,
         export: PreparedExport,
     ) -> Result<(), StoreError> {
-        guard::announce(&self.disk, &self.layout, sentinel.generation)?;
+        guard::write_marker(&self.disk, &self.layout, sentinel.generation)?;
         self.has_marker = true;
         // The export is ahead of the committed state until the end of this function. After a
         // failure, the next commit writes a whole export.
@@ -266,14 +266,14 @@ impl SledStore {
 
     /// Switches to the folder that is now at the path of the state directory, if another folder has
     /// replaced the former one.
-    fn follow_folder(&mut self) -> Result<(), StoreError> {
+    fn adopt_folder(&mut self) -> Result<(), StoreError> {
         let dir = self.layout.dir();
         if self.lock.is_of(dir) {
             return Ok(());
         }
         let lock = Lock::take(&self.disk, dir)?;
         fabric_kind::claim(&self.disk, &self.layout, self.fabric)?;
-        tracing::info!(dir = %dir.display(), "the state folder is another one, and is written anew");
+        tracing::info!(dir = %dir.display(), "the state folder was replaced: the store is written anew");
         self.lock = Arc::new(lock);
         // This process did not write the files in the folder.
         self.database = None;
@@ -324,17 +324,17 @@ impl Store for SledStore {
         if self.closed {
             return Err(StoreError::Closed);
         }
-        self.follow_folder()?;
+        self.adopt_folder()?;
         let (count, after) = self.difference(changes);
         let plan_generation = changes
             .plan_generation
             .unwrap_or(self.sentinel.plan_generation);
-        let changed = count > 0 || plan_generation != self.sentinel.plan_generation;
-        if !changed && self.unpublished == Unpublished::default() {
+        let is_changed = count > 0 || plan_generation != self.sentinel.plan_generation;
+        if !is_changed && self.unpublished == Unpublished::default() {
             return Ok(());
         }
-        self.attempted += u64::from(changed);
-        let generation = match changed {
+        self.attempted += u64::from(is_changed);
+        let generation = match is_changed {
             true => self.attempted,
             false => self.sentinel.generation,
         };
@@ -360,7 +360,7 @@ impl Store for SledStore {
         let sidecar = self
             .disk
             .prepare(&self.layout.sidecar(), &sidecar.to_bytes())?;
-        if changed || self.database.is_none() {
+        if is_changed || self.database.is_none() {
             let sums = std::mem::take(&mut self.sums);
             let written = self.write((count, differing(&sums, changes)), &sentinel, export);
             self.sums = sums;

@@ -31,6 +31,7 @@ pub struct FolderStore {
     back_end: BackEnd,
 }
 
+/// The open store, or the contents that were read without opening it.
 enum BackEnd {
     Open(Box<SledStore>),
     Unopened(Box<Unopened>),
@@ -38,7 +39,7 @@ enum BackEnd {
 
 /// State that was read while the database cannot be opened.
 struct Unopened {
-    read: Persisted,
+    contents: Persisted,
     report: LoadReport,
     reason: StoreError,
 }
@@ -65,9 +66,9 @@ impl FolderStore {
                 BackEnd::Open(Box::new(store))
             }
             Err(reason) if is_of_disk(&reason) => {
-                let (read, report) = read((dir, fabric), &disk)?;
+                let (contents, report) = read((dir, fabric), &disk)?;
                 BackEnd::Unopened(Box::new(Unopened {
-                    read,
+                    contents,
                     report,
                     reason,
                 }))
@@ -139,11 +140,11 @@ fn is_of_disk(error: &StoreError) -> bool {
 
 impl Unopened {
     /// The changes that turn a database with the contents `held` into the contents that were read,
-    /// with `changes`. If some records could not be read, the database keeps its own.
+    /// with `changes`. If some records could not be read, the database keeps the records it has.
     fn pending_changes(&self, held: &Persisted, changes: &ChangeSet) -> ChangeSet {
         let mut pending = match self.report.may_lack_records() {
             true => ChangeSet::new(),
-            false => ChangeSet::between(held, &self.read, &[]),
+            false => ChangeSet::between(held, &self.contents, &[]),
         };
         pending.merge(changes.clone());
         // No generation may be used twice.
@@ -157,7 +158,7 @@ impl Store for FolderStore {
     fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError> {
         match &mut self.back_end {
             BackEnd::Open(store) => store.load(),
-            BackEnd::Unopened(unopened) => Ok((unopened.read.clone(), unopened.report.clone())),
+            BackEnd::Unopened(unopened) => Ok((unopened.contents.clone(), unopened.report.clone())),
         }
     }
 

@@ -79,21 +79,21 @@ pub(super) struct Limits {
     /// Time after which the next endpoint is called as well, while the former ones may still
     /// answer. The first answer counts, so that a hanging member of etcd delays a call by at most
     /// this time.
-    pub(super) alone: Duration,
+    pub(super) until_next: Duration,
     /// Time limit of all endpoints together.
-    pub(super) all: Duration,
+    pub(super) total: Duration,
 }
 
-/// Connections to all endpoints, and the index of the one to ask first.
+/// Connections to all endpoints, and the index of the endpoint to ask first.
 pub(super) struct Client {
     endpoints: Vec<Target>,
     /// Index of the endpoint that answered last, or of the endpoint to try next.
-    present: usize,
+    current: usize,
     user: Option<(String, String)>,
     /// Token that etcd has issued for the user; `None` if there is none yet.
     token: Mutex<Option<AsciiMetadataValue>>,
     /// The endpoints as text, for errors.
-    named: String,
+    endpoint_list: String,
     deadline: Deadline,
 }
 
@@ -135,10 +135,10 @@ impl Client {
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Client {
             endpoints,
-            present: 0,
+            current: 0,
             user: options.user.clone(),
             token: Mutex::default(),
-            named: options.endpoints.join(", "),
+            endpoint_list: options.endpoints.join(", "),
             deadline,
         })
     }
@@ -191,7 +191,7 @@ impl Client {
     ///
     /// # Errors
     /// Fails as [`Client::range`] does.
-    pub(super) async fn names(
+    pub(super) async fn list_keys(
         &mut self,
         from: &[u8],
         end: &[u8],
@@ -239,12 +239,12 @@ impl Client {
             revision,
             physical: false,
         };
-        let done = async |mut kv: KvClient<Channel>, request| match kv.compact(request).await {
+        let send = async |mut kv: KvClient<Channel>, request| match kv.compact(request).await {
             // Another client has already compacted up to this revision.
             Err(status) if status.code() == Code::OutOfRange => Ok(tonic::Response::new(())),
             answer => answer.map(|_| tonic::Response::new(())),
         };
-        self.call(limits, done, request).await
+        self.call(limits, send, request).await
     }
 
     /// Calls the endpoint that answered last, and then the other endpoints in turn until one of
@@ -260,11 +260,11 @@ impl Client {
         question: Q,
     ) -> Result<A, StoreError> {
         let count = self.endpoints.len();
-        let order: Vec<usize> = (0..count).map(|at| (self.present + at) % count).collect();
+        let order: Vec<usize> = (0..count).map(|at| (self.current + at) % count).collect();
         let mut not_called = order.iter().copied();
         let mut reason = "no answer".to_owned();
         let (begun, mut next) = (now(), now());
-        let end = begun + limits.all;
+        let end = begun + limits.total;
         let mut attempts: Vec<Attempt<'_, A>> = Vec::new();
         let outcome = loop {
             if (attempts.is_empty() || next <= now())
@@ -272,15 +272,15 @@ impl Client {
             {
                 let call = self.attempt(number, &send, question.clone());
                 attempts.push(Box::pin(async move { (number, call.await) }));
-                next = now() + limits.alone;
+                next = now() + limits.until_next;
             }
             if attempts.is_empty() {
                 break None;
             }
-            let more = not_called.len() > 0;
+            let has_more = not_called.len() > 0;
             tokio::select! {
                 biased;
-                (number, answer) = first(&mut attempts) => match answer {
+                (number, answer) = first_outcome(&mut attempts) => match answer {
                     Err(Failure::Silent(why)) => {
                         *self.endpoints[number].channel.lock() = None;
                         reason = why;
@@ -288,10 +288,10 @@ impl Client {
                     answer => break Some((number, answer)),
                 },
                 () = self.deadline.end_of_call(begun, end) => break None,
-                () = sleep_until(next.into()), if more => {}
+                () = sleep_until(next.into()), if has_more => {}
             }
         };
-        let waiting = !attempts.is_empty();
+        let is_waiting = !attempts.is_empty();
         drop(attempts);
         match outcome {
             Some((number, answer)) => {
@@ -300,19 +300,19 @@ impl Client {
                 for &silent in order.iter().take_while(|&&silent| silent != number) {
                     *self.endpoints[silent].channel.lock() = None;
                 }
-                self.present = number;
+                self.current = number;
                 answer.map_err(|failure| StoreError::Refused {
-                    endpoints: self.named.clone(),
+                    endpoints: self.endpoint_list.clone(),
                     reason: failure.reason(),
                 })
             }
             None => {
-                for target in self.endpoints.iter().filter(|_| waiting) {
+                for target in self.endpoints.iter().filter(|_| is_waiting) {
                     *target.channel.lock() = None;
                 }
-                self.present = (self.present + 1) % count;
+                self.current = (self.current + 1) % count;
                 Err(StoreError::Unreachable {
-                    endpoints: self.named.clone(),
+                    endpoints: self.endpoint_list.clone(),
                     reason,
                 })
             }
@@ -327,7 +327,7 @@ impl Client {
         question: Q,
     ) -> Result<A, Failure> {
         let target = &self.endpoints[number];
-        let mut renewed = false;
+        let mut is_renewed = false;
         loop {
             let channel = self.connected(target).await?;
             let kv = KvClient::new(channel).max_decoding_message_size(ANSWER_MAX);
@@ -341,8 +341,8 @@ impl Client {
             };
             match status.code() {
                 // A token is valid for some minutes, and at most until etcd restarts.
-                Code::Unauthenticated if self.user.is_some() && !renewed => {
-                    renewed = true;
+                Code::Unauthenticated if self.user.is_some() && !is_renewed => {
+                    is_renewed = true;
                     *self.token.lock() = None;
                 }
                 Code::Unauthenticated | Code::PermissionDenied | Code::InvalidArgument => {
@@ -353,8 +353,8 @@ impl Client {
         }
     }
 
-    /// The connection to an endpoint, which is made if there is none, and a token for the user if
-    /// there is none.
+    /// Returns the connection to an endpoint. Connects if there is no connection, and requests a
+    /// token for the user if there is none.
     async fn connected(&self, target: &Target) -> Result<Channel, Failure> {
         let channel = target.channel.lock().clone();
         let channel = match channel {
@@ -371,8 +371,8 @@ impl Client {
                 channel
             }
         };
-        let is_known = self.token.lock().is_some();
-        if let (Some((name, password)), false) = (&self.user, is_known) {
+        let has_token = self.token.lock().is_some();
+        if let (Some((name, password)), false) = (&self.user, has_token) {
             let request = AuthenticateRequest {
                 name: name.clone(),
                 password: password.clone(),
@@ -395,7 +395,7 @@ impl Client {
 }
 
 /// Waits for the first attempt that ends, and removes it from `attempts`.
-async fn first<A>(attempts: &mut Vec<Attempt<'_, A>>) -> (usize, Result<A, Failure>) {
+async fn first_outcome<A>(attempts: &mut Vec<Attempt<'_, A>>) -> (usize, Result<A, Failure>) {
     poll_fn(|context| {
         for at in 0..attempts.len() {
             if let Poll::Ready(outcome) = attempts[at].as_mut().poll(context) {
@@ -418,13 +418,14 @@ fn now() -> Instant {
 
 /// Reason why an endpoint gave no answer.
 enum Failure {
-    /// The endpoint cannot be reached, or its failure may be temporary: another one may answer.
+    /// The endpoint cannot be reached, or fails temporarily: another endpoint may answer.
     Silent(String),
-    /// etcd refuses the call; every endpoint would.
+    /// etcd refuses the call, as it would at every endpoint.
     Refused(String),
 }
 
 impl Failure {
+    /// The reason as text.
     fn reason(self) -> String {
         let (Failure::Silent(reason) | Failure::Refused(reason)) = self;
         reason
@@ -440,6 +441,10 @@ fn is_temporary(code: Code) -> bool {
 }
 
 impl Target {
+    /// The endpoint with this address, which is not connected yet.
+    ///
+    /// # Errors
+    /// [`StoreError::Setting`] if `endpoint` is no address, or has a scheme without a connector.
     fn new(endpoint: &str, tls: Option<&TlsConnector>) -> Result<Target, StoreError> {
         let wrong = || {
             setting(&format!(
@@ -549,6 +554,7 @@ fn certificates(key: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, 
     Ok(read)
 }
 
+/// The error about a file that cannot be used, which the configuration key `key` names.
 fn unusable(key: &str, file: &Path, error: &dyn std::error::Error) -> StoreError {
     setting(&format!(
         "{key}: {} cannot be used: {}",
@@ -557,6 +563,7 @@ fn unusable(key: &str, file: &Path, error: &dyn std::error::Error) -> StoreError
     ))
 }
 
+/// The error about a setting, with the text `what`.
 fn setting(what: &str) -> StoreError {
     StoreError::Setting {
         what: what.to_owned(),

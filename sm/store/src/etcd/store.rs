@@ -31,30 +31,30 @@ const OPS_MAX: usize = 120;
 
 /// Time limits of a reading of all keys, whose answers may contain the pages of the whole subnet.
 const LOAD: Limits = Limits {
-    alone: Duration::from_secs(2),
-    all: Duration::from_secs(5),
+    until_next: Duration::from_secs(2),
+    total: Duration::from_secs(5),
 };
 
 /// Time limits of a write. One member of etcd gets most of the time, because two members that make
 /// the same write at different times could overwrite a newer value with an older one. etcd itself
 /// gives up after seven seconds.
 const WRITE: Limits = Limits {
-    alone: Duration::from_secs(5),
-    all: Duration::from_secs(7),
+    until_next: Duration::from_secs(5),
+    total: Duration::from_secs(7),
 };
 
 /// Time limits for reading the epoch and for writing a sign of life. A hanging member of etcd must
 /// cost less time than the silence after which a holder counts as gone
 /// ([`SILENT`](crate::replica::SILENT)).
 const QUICK: Limits = Limits {
-    alone: Duration::from_millis(250),
-    all: Duration::from_secs(1),
+    until_next: Duration::from_millis(250),
+    total: Duration::from_secs(1),
 };
 
 /// Time limits of a claim. If two members of etcd execute it, only one succeeds.
 const CLAIM: Limits = Limits {
-    alone: QUICK.alone,
-    all: Duration::from_secs(5),
+    until_next: QUICK.until_next,
+    total: Duration::from_secs(5),
 };
 
 /// Time between two compactions.
@@ -152,6 +152,7 @@ impl EtcdStore {
         (from, end)
     }
 
+    /// The error about a damaged key.
     fn corrupt(&self, name: &str, reason: impl Into<String>) -> StoreError {
         StoreError::Corrupt {
             key: format!("{}{name}", self.prefix),
@@ -192,9 +193,9 @@ impl EtcdStore {
             self.apply(&name, &pair.value)?;
             self.keys.insert(name);
         }
-        // The numbers differ only if keys were removed, so that one request is mostly enough.
+        // The numbers differ only if keys were removed. In most cases, one request is enough.
         if ranged.count != self.keys.len() as u64 {
-            let names = self.client.names(&from, &end, revision, limits);
+            let names = self.client.list_keys(&from, &end, revision, limits);
             let names = self.runtime.block_on(names)?;
             let names: Result<BTreeSet<String>, _> =
                 names.iter().map(|pair| self.name_of(pair)).collect();
@@ -254,6 +255,7 @@ impl EtcdStore {
         }
     }
 
+    /// The error about a key that rsm did not write.
     fn foreign(&self, name: &str, reason: impl Into<String>) -> StoreError {
         StoreError::Foreign {
             key: format!("{}{name}", self.prefix),
@@ -286,13 +288,13 @@ impl EtcdStore {
         }
     }
 
-    /// The conditions of a claim. With `is_followed`, the key `format` must also have the value of
-    /// this version.
+    /// The conditions of a claim. With `is_format_known`, the key `format` must also have the value
+    /// of this version.
     fn conditions(
         &self,
         seen: Option<SeenEpoch>,
         condition: ClaimCondition,
-        is_followed: bool,
+        is_format_known: bool,
     ) -> Vec<Compare> {
         // The modification revision of a key that was never written is 0.
         let revision = seen.map_or(0, |seen| seen.revision);
@@ -300,7 +302,7 @@ impl EtcdStore {
         if let (ClaimCondition::HolderSilent, Some(seen)) = (condition, seen) {
             conditions.push(compare_revision(self.key("beat"), seen.beat));
         }
-        if is_followed {
+        if is_format_known {
             conditions.push(Compare {
                 result: CompareResult::Equal.into(),
                 target: CompareTarget::Value.into(),
@@ -484,8 +486,8 @@ impl SharedStore for EtcdStore {
     ) -> Result<Option<Epoch>, StoreError> {
         // Keys that rsm did not write must stay unchanged. If the key `format` was rsm's at the
         // last reading, the transaction checks that it still is.
-        let is_followed = self.revision != 0 && self.format.is_some();
-        if !is_followed {
+        let is_format_known = self.revision != 0 && self.format.is_some();
+        if !is_format_known {
             self.read_changes(LOAD)?;
         }
         let epoch = Epoch {
@@ -498,7 +500,7 @@ impl SharedStore for EtcdStore {
             op(self.key("format"), Some(FORMAT.into())),
             op(self.key("beat"), Some(b"0".to_vec())),
         ];
-        let compare = self.conditions(seen, condition, is_followed);
+        let compare = self.conditions(seen, condition, is_format_known);
         let answer = self.transact(compare, success, CLAIM)?;
         let revision = match answer.succeeded {
             true => answer.header.map_or(0, |header| header.revision),
@@ -506,7 +508,7 @@ impl SharedStore for EtcdStore {
                 // The claim has succeeded at another member of etcd, whose answer was lost.
                 Some(seen) => seen.revision,
                 None => {
-                    if is_followed {
+                    if is_format_known {
                         self.read_changes(LOAD)?;
                     }
                     return Ok(None);
@@ -562,7 +564,7 @@ impl SharedStore for EtcdStore {
         if let Err(error) = self.fenced(vec![put], QUICK) {
             tracing::debug!(
                 error = &error as &dyn std::error::Error,
-                "the epoch ends without a word"
+                "the shared store does not record the release of the epoch"
             );
         }
         self.held = None;
@@ -632,6 +634,7 @@ fn op_size(op: &RequestOp) -> usize {
     }
 }
 
+/// The bytes as lossy text.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -689,6 +692,6 @@ mod tests {
         let error = store.observe().unwrap_err();
         assert!(matches!(error, StoreError::Unreachable { .. }), "{error}");
         // Calls one after the other would take six times as long.
-        assert!(begun.elapsed() < 3 * QUICK.all, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < 3 * QUICK.total, "{:?}", begun.elapsed());
     }
 }

@@ -11,16 +11,16 @@ use super::{Epoch, Persisted, SILENT, STALE, SeenEpoch, last_commit};
 pub struct Claim {
     /// GUID of this manager.
     pub own: Guid,
-    /// The master that no longer answers in the fabric. The claim ends its epoch if it has also
-    /// shown no sign of life in the store for [`SILENT`]. If `None`, the claim ends an epoch only
-    /// if the holder has shown no sign of life for [`STALE`].
+    /// The master that no longer answers in the fabric. The claim ends this master's epoch if the
+    /// master has also shown no sign of life in the store for [`SILENT`]. If `None`, the claim ends
+    /// an epoch only if the holder has shown no sign of life for [`STALE`].
     pub over: Option<Guid>,
     /// Whether the epoch of `over` ends even if `over` shows signs of life.
     pub insists: bool,
     /// State in the store of this machine.
     pub state: Persisted,
-    /// Number of the last epoch that this machine held; 0 if none. If no other epoch followed,
-    /// `state` is newer than the shared store, unless the shared store has a later commit.
+    /// Number of the last epoch that this machine held; 0 if it held none. If no other epoch
+    /// followed, `state` is newer than the shared store unless that store has a later commit.
     pub held_before: u64,
     /// Whether this manager is already master, without the epoch. Its state then replaces the
     /// content of the shared store.
@@ -38,8 +38,9 @@ impl Claim {
         is_own && last_commit(&self.state) >= last_commit(shared)
     }
 
-    /// Time for which the holder of the epoch must have shown no sign of life. `None` if the holder
-    /// may be alive: the epoch is this manager's, was released, or ends in any case.
+    /// Time for which the holder of the epoch must have shown no sign of life. `None` if the claim
+    /// succeeds even if the holder is alive: the epoch is this manager's own, was released, or is
+    /// ended by a claim that insists.
     pub(super) fn silence(&self, seen: &SeenEpoch) -> Option<Duration> {
         let holder = seen.epoch.holder;
         let is_over = Some(holder) == self.over;

@@ -35,10 +35,10 @@ use super::{
     SeenEpoch, SharedStore, StoreError, last_commit,
 };
 
-/// Time for which a change waits for others to share its transaction.
+/// Time for which a change waits for further changes to share its transaction.
 const GROUPING_DELAY: Duration = Duration::from_millis(5);
 
-/// Time between two signs of life of the holder, and between two readings of them.
+/// Time between two signs of life of the holder, and between two readings of the epoch.
 pub const BEAT: Duration = Duration::from_millis(100);
 
 /// Time from a reading without a new sign of life to the next reading. A silence counts from the
@@ -142,13 +142,17 @@ pub struct Lag {
     pub oldest: Duration,
 }
 
+/// An order to the thread.
 enum Order {
     /// A claim, and the time by which it must have an answer; `None` if it may wait for the store.
     Claim(Box<Claim>, Option<Instant>),
+    /// A check whether this manager still holds the epoch.
     Check,
+    /// The end of the epoch, after the waiting changes are written.
     Release,
 }
 
+/// Changes and orders that wait for the thread.
 #[derive(Default)]
 struct Waiting {
     changes: ChangeSet,
@@ -162,11 +166,12 @@ struct Waiting {
     orders: Vec<Order>,
     /// Whether changes are kept: from a claim until the end of the epoch.
     keeps_changes: bool,
-    closing: bool,
+    is_closing: bool,
     /// This manager's GUID and the checksums of its settings, to be shown to other managers.
     announcement: Option<(Guid, String)>,
 }
 
+/// The queue from the handle to the thread.
 #[derive(Default)]
 struct Mailbox {
     waiting: Mutex<Waiting>,
@@ -197,9 +202,9 @@ impl ReplicaHandle {
             deadline: deadline.clone(),
             mailbox: mailbox.clone(),
             report,
-            holds: None,
-            wants: None,
-            awaits: None,
+            held: None,
+            retried_claim: None,
+            delayed_claim: None,
             seen: None,
             seen_at: now(),
             beat_at: now(),
@@ -275,7 +280,7 @@ impl ReplicaHandle {
 
     /// Writes the waiting changes, in one attempt, and ends the thread.
     pub fn close(&self) {
-        self.mailbox.waiting.lock().closing = true;
+        self.mailbox.waiting.lock().is_closing = true;
         self.mailbox.wakeup.notify_one();
         let thread = self.thread.lock().take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
@@ -292,6 +297,7 @@ impl Waiting {
         self.since = None;
     }
 
+    /// The number and age of the waiting rows.
     fn lag(&self) -> Lag {
         Lag {
             rows: self.changes.len() + self.in_flight,
@@ -307,12 +313,12 @@ struct Worker {
     deadline: Deadline,
     mailbox: Arc<Mailbox>,
     report: Box<dyn Fn(ReplicaEvent) + Send>,
-    /// The epoch that this manager holds.
-    holds: Option<Epoch>,
-    /// The claim that has not yet succeeded.
-    wants: Option<Box<Claim>>,
-    /// The claim that waits until the holder has been silent for long enough.
-    awaits: Option<Box<Claim>>,
+    /// The epoch that this manager held.
+    held: Option<Epoch>,
+    /// The claim that is repeated until the store answers.
+    retried_claim: Option<Box<Claim>>,
+    /// The claim that waits until the holder has been silent for the required time.
+    delayed_claim: Option<Box<Claim>>,
     /// The epoch at the last reading.
     seen: Option<SeenEpoch>,
     /// Time at which `seen` last changed, or could not be read.
@@ -333,6 +339,7 @@ struct Worker {
 }
 
 impl Worker {
+    /// Carries out orders and writes changes until the handle is closed.
     fn run(mut self) {
         loop {
             let (orders, is_closing) = self.wait();
@@ -344,7 +351,7 @@ impl Worker {
                 self.carry_out(order);
             }
             if is_closing {
-                if self.holds.is_some() {
+                if self.held.is_some() {
                     self.write();
                 }
                 if matches!(self.health, Health::Good | Health::Behind) {
@@ -359,14 +366,14 @@ impl Worker {
                 }
                 return;
             }
-            if self.holds.is_some() {
+            if self.held.is_some() {
                 self.write();
-            } else if self.silence_ends().is_some_and(|at| at <= now()) {
-                if let Some(claim) = self.awaits.take() {
+            } else if self.silence_end().is_some_and(|at| at <= now()) {
+                if let Some(claim) = self.delayed_claim.take() {
                     self.try_claim(claim, Attempt::First);
                 }
             } else if now() >= self.due {
-                match self.wants.take() {
+                match self.retried_claim.take() {
                     Some(claim) => self.try_claim(claim, Attempt::Later),
                     None => self.watch(),
                 }
@@ -382,28 +389,27 @@ impl Worker {
         loop {
             let present = now();
             let is_failing = matches!(self.health, Health::Failing(_));
-            let group = waiting
-                .since
-                .filter(|_| self.holds.is_some() && !is_failing);
+            let group = waiting.since.filter(|_| self.held.is_some() && !is_failing);
             let until = group.map_or(self.due, |since| self.due.min(since + GROUPING_DELAY));
-            let until = self.silence_ends().map_or(until, |at| until.min(at));
-            let is_called = !waiting.orders.is_empty() || waiting.closing || waiting.overflowed;
-            if is_called || until <= present {
-                return (std::mem::take(&mut waiting.orders), waiting.closing);
+            let until = self.silence_end().map_or(until, |at| until.min(at));
+            let has_work = !waiting.orders.is_empty() || waiting.is_closing || waiting.overflowed;
+            if has_work || until <= present {
+                return (std::mem::take(&mut waiting.orders), waiting.is_closing);
             }
             self.mailbox.wakeup.wait_until(&mut waiting, until);
         }
     }
 
+    /// Carries out an order, and reports the outcome.
     fn carry_out(&mut self, order: Order) {
         match order {
             Order::Claim(claim, by) => {
-                (self.awaits, self.wants) = (None, None);
+                (self.delayed_claim, self.retried_claim) = (None, None);
                 self.deadline.set(by);
                 // While the store does not answer, the end of a silence cannot be seen.
                 let is_failing = matches!(self.health, Health::Failing(_));
                 if !is_failing && self.silence_needed(&claim).is_some_and(|at| at > now()) {
-                    self.awaits = Some(claim);
+                    self.delayed_claim = Some(claim);
                 } else {
                     self.try_claim(claim, Attempt::First);
                 }
@@ -411,11 +417,11 @@ impl Worker {
             Order::Check => self.check(),
             Order::Release => {
                 self.deadline.set(None);
-                if self.holds.is_some() {
+                if self.held.is_some() {
                     self.write();
                 }
                 self.store.release();
-                (self.holds, self.wants, self.awaits) = (None, None, None);
+                (self.held, self.retried_claim, self.delayed_claim) = (None, None, None);
                 let mut waiting = self.mailbox.waiting.lock();
                 if !waiting.keeps_changes {
                     waiting.drop_changes();
@@ -435,8 +441,8 @@ impl Worker {
     }
 
     /// The end of the silence that the waiting claim requires.
-    fn silence_ends(&self) -> Option<Instant> {
-        self.silence_needed(self.awaits.as_ref()?)
+    fn silence_end(&self) -> Option<Instant> {
+        self.silence_needed(self.delayed_claim.as_ref()?)
     }
 
     /// Attempts a claim, and reports the outcome.
@@ -448,7 +454,7 @@ impl Worker {
             Ok(Ok(granted)) => granted,
             Ok(Err(holder)) => {
                 self.set_health(Health::Good);
-                self.wants = None;
+                self.retried_claim = None;
                 self.due = now() + BEAT;
                 // Changes are kept only for a master, until its next claim.
                 if !claim.is_master && attempt == Attempt::First {
@@ -467,7 +473,7 @@ impl Worker {
             _ => Duration::ZERO,
         };
         let before = before.map(|before| before.epoch);
-        (self.holds, self.wants) = (Some(epoch), None);
+        (self.held, self.retried_claim) = (Some(epoch), None);
         self.planned = None;
         self.due = now();
         let number = claim.number;
@@ -493,7 +499,7 @@ impl Worker {
             let number = claim.number;
             (self.report)(ReplicaEvent::Unreachable { number, state });
         }
-        self.wants = Some(Box::new(Claim {
+        self.retried_claim = Some(Box::new(Claim {
             over: None,
             ..*claim
         }));
@@ -577,7 +583,7 @@ impl Worker {
         }
     }
 
-    /// Reads the epoch, and notes the time if the epoch or its sign of life changed.
+    /// Reads the epoch, and records the time if the epoch or its sign of life changed.
     fn read_epoch(&mut self) -> Result<Option<SeenEpoch>, StoreError> {
         let seen = self.store.observe();
         match &seen {
@@ -586,7 +592,7 @@ impl Worker {
                 let before = std::mem::replace(&mut self.seen, *seen);
                 (self.seen_at, self.beat_at) = (now(), now());
                 let epoch = |seen: Option<SeenEpoch>| seen.map(|seen| seen.epoch);
-                if self.holds.is_some() && epoch(*seen) == self.holds {
+                if self.held.is_some() && epoch(*seen) == self.held {
                     // The epoch is this manager's own.
                     return Ok(*seen);
                 }
@@ -611,7 +617,7 @@ impl Worker {
         let before = self.seen;
         let reading = self.read_epoch().map(drop);
         let claim = self
-            .awaits
+            .delayed_claim
             .take_if(|_| reading.is_err() || self.seen != before);
         if let Some(claim) = claim {
             return match reading {
@@ -624,7 +630,7 @@ impl Worker {
             self.due = now() + SHORT_BEAT;
         }
         // Reading must not delay a waiting claim.
-        let followed = reading.and_then(|()| match self.awaits {
+        let followed = reading.and_then(|()| match self.delayed_claim {
             Some(_) => Ok(()),
             None => self.follow(),
         });
@@ -663,7 +669,7 @@ impl Worker {
     /// Shows a sign of life, and checks in the same transaction that this manager still holds the
     /// epoch. No claim can come in between, except a claim that does not depend on signs of life.
     fn check(&mut self) {
-        if self.holds.is_none() {
+        if self.held.is_none() {
             // The core already knows that this manager lost the epoch.
             return;
         }
@@ -684,7 +690,7 @@ impl Worker {
     /// Gives up the epoch and the waiting changes, because another manager claimed the epoch `by`.
     fn depose(&mut self, by: Epoch) {
         self.store.release();
-        (self.holds, self.wants, self.awaits) = (None, None, None);
+        (self.held, self.retried_claim, self.delayed_claim) = (None, None, None);
         self.mailbox.waiting.lock().drop_changes();
         self.due = now();
         (self.report)(ReplicaEvent::Deposed(by));
@@ -763,6 +769,7 @@ impl Worker {
         }
     }
 
+    /// Records that the shared store cannot be used because of `error`.
     fn fail(&mut self, error: &StoreError) {
         self.set_health(Health::Failing(with_causes(error)));
     }
@@ -789,7 +796,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Attempt of a claim: the core waits for the outcome of the first one.
+/// Attempt of a claim: the core waits for the outcome of the first attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Attempt {
     First,
