@@ -26,12 +26,12 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// Number of checks for room within [`LAST_LINES`].
 const CHECKS: u32 = 100;
 
-/// The daemon's log. When the log is dropped, it writes the lines that wait, as far as they are
-/// taken within [`LAST_LINES`].
+/// The daemon's log. Dropping the log waits until the waiting lines are written, for at most
+/// [`LAST_LINES`].
 pub(super) struct Log {
     lines: NonBlocking,
     dropped: Arc<Dropped>,
-    /// Signals that the empty line at the end was reached.
+    /// Receives a signal once the thread has reached the empty line at the end.
     end: mpsc::Receiver<()>,
 }
 
@@ -47,6 +47,7 @@ struct Dropped {
 }
 
 impl Dropped {
+    /// Number of lines that were dropped so far.
     fn count(&self) -> u64 {
         let no_room = self.no_room.get().map_or(0, ErrorCounter::dropped_lines);
         no_room as u64 + self.failed.load(Ordering::Relaxed)

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rsm_config::LogConfig;
 
+/// Bytes in a megabyte of `log.max_size_mb`.
 const MEGABYTE: u64 = 1_000_000;
 
 /// Log file. When the file reaches its limit, rsm appends `.1` to its name and begins a new file.
@@ -38,9 +39,9 @@ impl LogFile {
 
     /// Renames the file, and begins a new one.
     fn rotate(&mut self) -> io::Result<()> {
-        let mut old = self.path.clone().into_os_string();
-        old.push(".1");
-        fs::rename(&self.path, old)?;
+        let mut renamed = self.path.clone().into_os_string();
+        renamed.push(".1");
+        fs::rename(&self.path, renamed)?;
         self.file = File::create(&self.path)?;
         self.size = 0;
         Ok(())

@@ -34,12 +34,12 @@ pub(super) struct MigrateArgs {
 
 pub(super) fn run(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
     // The daemon starts in another folder, so the configuration needs absolute paths.
-    let whole = |path: &PathBuf| std::path::absolute(path);
+    let absolute = |path: &PathBuf| std::path::absolute(path);
     let migration = migrate::read(&MigrateOptions {
-        root: whole(&args.from)?,
-        config: args.config.as_ref().map(whole).transpose()?,
+        root: absolute(&args.from)?,
+        config: args.config.as_ref().map(absolute).transpose()?,
         guid: args.guid,
-        state_dir: args.state_dir.as_ref().map(whole).transpose()?,
+        state_dir: args.state_dir.as_ref().map(absolute).transpose()?,
         now: unix_seconds(),
     })?;
     let outputs = Outputs {
@@ -47,13 +47,13 @@ pub(super) fn run(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
         state_dir: migration.config.state.dir.clone(),
     };
     print(|out| write!(out, "{migration}"))?;
-    let done = match args.dry_run {
+    let summary = match args.dry_run {
         true => migration.rehearsal(&outputs)?,
         false => {
             let imported = migration.write(&outputs)?;
             migration.written(&outputs, imported)
         }
     };
-    print(|out| write!(out, "{done}"))?;
+    print(|out| write!(out, "{summary}"))?;
     Ok(ExitCode::SUCCESS)
 }

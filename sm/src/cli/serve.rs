@@ -21,7 +21,7 @@ const SIMULATED_ADAPTERS_S: u32 = 30;
 
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     heap::limit_arenas();
-    let progress = std::io::stderr().is_terminal() && args.log.is_none() && !args.log_json;
+    let shows_progress = std::io::stderr().is_terminal() && args.log.is_none() && !args.log_json;
     let (mut config, findings) = match &args.config {
         Some(file) => {
             let loaded = Config::load(file)?;
@@ -72,7 +72,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         once,
         trace: args.trace,
         accept_credit_loops: args.accept_credit_loops,
-        progress,
+        progress: shows_progress,
         dropped_log_lines: log.dropped(),
     };
     let last = runtime()?.block_on(daemon::run(options))?;
@@ -92,6 +92,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// Starts the runtime of the daemon.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -112,7 +113,7 @@ fn dry_run(options: DryRunOptions, detail: Detail, format: Format) -> anyhow::Re
     })
 }
 
-/// Tells whether rsm keeps no state on disk. Without `--state-dir`, rsm keeps none in two cases:
+/// Tells whether rsm keeps no state on disk. Without `--state-dir`, it keeps no state in two cases:
 /// for a simulated fabric, even with the site's configuration, because the simulation's state is
 /// not the site's; and for a single pass without a configuration.
 fn is_stateless(args: &ServeArgs, store_fabric: StoreFabric) -> bool {
@@ -123,7 +124,7 @@ fn is_stateless(args: &ServeArgs, store_fabric: StoreFabric) -> bool {
 /// Removes from a site's configuration everything that a simulation would write to: log, dumps,
 /// socket and receivers of events; keys in etcd get another prefix. The command line may name
 /// replacements.
-fn keep_off_site(config: &mut Config) {
+fn drop_site_targets(config: &mut Config) {
     config.log.file = None;
     config.dump.dir = None;
     config.api.socket = None;
@@ -133,7 +134,7 @@ fn keep_off_site(config: &mut Config) {
 
 /// Turns on the counters of a simulated fabric, and reads adapters often, so that a trial without a
 /// configuration shows errors, traffic and firmware.
-fn count_at_once(config: &mut Config) {
+fn enable_counters(config: &mut Config) {
     config.counters.enabled = true;
     config.counters.adapters_interval_s = SIMULATED_ADAPTERS_S;
 }
@@ -160,12 +161,12 @@ fn overrides(args: &ServeArgs, store_fabric: StoreFabric) -> anyhow::Result<daem
     let (dump_dir, partitions) = (args.dump_dir.clone(), args.partitions.clone());
     let (engine, insecure_admin) = (args.engine, args.insecure_admin);
     let (webhook, syslog, otlp) = (args.webhook.clone(), args.syslog.clone(), args.otlp.clone());
-    let is_tried_out = args.config.is_none() && !args.once;
+    let is_trial = args.config.is_none() && !args.once;
     Ok(Box::new(move |config: &mut Config| {
         if store_fabric == StoreFabric::Simulation {
-            keep_off_site(config);
-            if is_tried_out {
-                count_at_once(config);
+            drop_site_targets(config);
+            if is_trial {
+                enable_counters(config);
             }
         }
         if let Some(listen) = listen {

@@ -23,10 +23,10 @@ use rsm_api::access::{
 use rsm_config::{ApiConfig, HttpConfig};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-use super::findings::{DaemonFindings, Part};
+use super::findings::{DaemonFindings, DaemonPart};
 
 /// Time before the expiry of the server's certificate at which a finding appears.
-const ENDS_SOON: Duration = Duration::from_secs(14 * 24 * 3600);
+const EXPIRES_SOON: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// Time between two checks of the certificate's expiry.
 const CHECK_INTERVAL: Duration = Duration::from_secs(3600);
@@ -49,7 +49,7 @@ struct State {
     /// Text of the key set in force; `None` without one.
     key_set: Option<String>,
     /// Expiry of the certificate in force, in seconds since the Unix epoch.
-    certificate_ends: Option<i64>,
+    certificate_expiry: Option<i64>,
     /// Texts of the findings about files that cannot be used.
     faults: Vec<String>,
 }
@@ -98,8 +98,8 @@ impl Access {
 
     /// Expiry of the API's certificate, in seconds since the Unix epoch; `None` without a usable
     /// certificate.
-    pub(super) fn certificate_ends(&self) -> Option<i64> {
-        self.state.lock().certificate_ends
+    pub(super) fn certificate_expiry(&self) -> Option<i64> {
+        self.state.lock().certificate_expiry
     }
 
     /// TLS of the TCP address; `None` if the address has no TLS.
@@ -127,10 +127,10 @@ impl Access {
             },
         });
         match self.tls.as_ref().map(|tls| tls.reload()) {
-            Some(Ok(certificate)) => state.certificate_ends = Some(certificate.not_after),
+            Some(Ok(certificate)) => state.certificate_expiry = Some(certificate.not_after),
             Some(Err(error)) => {
-                let effect = match state.certificate_ends {
-                    Some(_) => "the certificate and key of before stay in force",
+                let effect = match state.certificate_expiry {
+                    Some(_) => "the earlier certificate and key stay in force",
                     None => "every connection there is refused",
                 };
                 state.faults.push(format!(
@@ -157,7 +157,7 @@ impl Access {
             Ok(roles) => state.roles = Some(roles),
             Err(reason) => {
                 let effect = match state.roles {
-                    Some(_) => "the roles of before stay in force",
+                    Some(_) => "the earlier roles stay in force",
                     None => "only user 0 has rights at the socket",
                 };
                 state.faults.push(format!(
@@ -177,12 +177,12 @@ impl Access {
             .iter()
             .map(|text| (Severity::Warning, text.clone()));
         let ends = state
-            .certificate_ends
-            .and_then(|ends| ending(ends, unix_s()));
+            .certificate_expiry
+            .and_then(|ends| expiry_fault(ends, unix_s()));
         let findings = faults.chain(ends).map(|(severity, text)| {
             Finding::new(FindingKind::AccessFile, Subject::Subnet, severity, text)
         });
-        self.findings.report(Part::Access, findings.collect());
+        self.findings.report(DaemonPart::Access, findings.collect());
     }
 
     /// Checks the certificate's expiry periodically; never returns.
@@ -204,15 +204,16 @@ impl Access {
 /// Starts the audit log in `dir`.
 fn audit(dir: &Path, api: &ApiConfig, findings: DaemonFindings) -> anyhow::Result<AuditFile> {
     let health = move |fault: Option<String>| match fault {
-        Some(text) => findings.fail(Part::Audit, text),
-        None => findings.clear(Part::Audit),
+        Some(text) => findings.fail(DaemonPart::Audit, text),
+        None => findings.clear(DaemonPart::Audit),
     };
     let max_bytes = u64::from(api.audit_max_mb) << 20;
     AuditFile::start(dir, max_bytes, Box::new(health))
         .context("cannot start the thread of the audit log")
 }
 
-/// Reads the keys of tokens. Without usable keys, the earlier keys stay in force.
+/// Reads the keys of tokens. If the file cannot be used, the earlier keys stay in force; `None` if
+/// there are none.
 fn read_keys(api: &ApiConfig, state: &mut State) -> Option<TokenVerifier> {
     let Some(path) = &api.jwks_file else {
         state.key_set = None;
@@ -238,7 +239,7 @@ fn read_keys(api: &ApiConfig, state: &mut State) -> Option<TokenVerifier> {
                 "the keys of tokens {} cannot be used ({reason}): {}; repair the file and send SIGHUP",
                 path.display(),
                 match before {
-                    Some(_) => "the keys of before stay in force",
+                    Some(_) => "the earlier keys stay in force",
                     None => "every token is refused",
                 }
             ));
@@ -259,7 +260,7 @@ fn read_api_tokens(http: &HttpConfig, state: &mut State) {
         Ok(tokens) => state.api_tokens = Some(tokens),
         Err(reason) => {
             let effect = match state.api_tokens {
-                Some(_) => "the tokens of before stay in force",
+                Some(_) => "the earlier tokens stay in force",
                 None => "none of them counts",
             };
             state.faults.push(format!(
@@ -270,6 +271,7 @@ fn read_api_tokens(http: &HttpConfig, state: &mut State) {
     }
 }
 
+/// Rights of callers without a certificate or token at the TCP address.
 fn anonymous(api: &ApiConfig) -> Anonymous {
     match (api.insecure_admin, api.anonymous_reading) {
         (true, _) => Anonymous::Everything,
@@ -304,9 +306,9 @@ fn unix_s() -> i64 {
 
 /// Severity and text of the fault if the certificate expires soon. `ends` and `now` are in seconds
 /// since the Unix epoch.
-fn ending(ends: i64, now: i64) -> Option<(Severity, String)> {
+fn expiry_fault(ends: i64, now: i64) -> Option<(Severity, String)> {
     let left = ends.saturating_sub(now);
-    let soon = i64::try_from(ENDS_SOON.as_secs()).unwrap_or(i64::MAX);
+    let soon = i64::try_from(EXPIRES_SOON.as_secs()).unwrap_or(i64::MAX);
     let days = left / (24 * 3600);
     match left {
         ..=0 => Some((
@@ -372,7 +374,7 @@ mod tests {
         assert_eq!(grant(7), "operate");
         let text = texts(&findings).concat();
         assert!(
-            text.contains("line 1") && text.contains("of before"),
+            text.contains("line 1") && text.contains("the earlier roles"),
             "{text}"
         );
         access.reload(&ApiConfig::default(), &HttpConfig::default());
@@ -385,10 +387,10 @@ mod tests {
     #[test]
     fn certificate_that_ends_soon_or_has_ended_is_a_finding() {
         let day = 24 * 3600;
-        assert_eq!(ending(30 * day, 0), None);
-        let (severity, text) = ending(3 * day, 0).unwrap();
+        assert_eq!(expiry_fault(30 * day, 0), None);
+        let (severity, text) = expiry_fault(3 * day, 0).unwrap();
         assert_eq!(severity, Severity::Warning);
         assert!(text.contains("in 3 days"), "{text}");
-        assert_eq!(ending(5, 5).unwrap().0, Severity::Error);
+        assert_eq!(expiry_fault(5, 5).unwrap().0, Severity::Error);
     }
 }

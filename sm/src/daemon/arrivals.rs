@@ -10,7 +10,7 @@ use rsm_mad::Time;
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
 /// Time until a waiting deadline is checked again.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(1);
+pub(super) const RECHECK_AFTER: Duration = Duration::from_millis(1);
 
 /// Decides whether due deadlines are handled now, or after the arrived datagrams are read.
 #[derive(Default, Debug)]
@@ -20,11 +20,11 @@ pub(super) struct ArrivalsFirst {
 }
 
 impl ArrivalsFirst {
-    /// Tells whether deadlines that are due at `now` may be handled now. `unread` tells whether an
-    /// arrived datagram is still to be read.
-    pub(super) fn permits_deadlines(&mut self, unread: bool, now: Time) -> bool {
+    /// Tells whether deadlines that are due at `now` may be handled now. `has_unread` tells whether
+    /// an arrived datagram is still to be read.
+    pub(super) fn permits_deadlines(&mut self, has_unread: bool, now: Time) -> bool {
         let since = *self.since.get_or_insert(now);
-        let permits = !unread || now.since(since) >= LONGEST_WAIT;
+        let permits = !has_unread || now.since(since) >= LONGEST_WAIT;
         if permits {
             self.since = None;
         }

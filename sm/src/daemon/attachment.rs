@@ -21,7 +21,7 @@ use rsm_sim::live::{self, SimHandle, SimTransport};
 use rsm_sim_host::seen;
 use rsm_store::StoreFabric;
 
-use super::findings::{DaemonFindings, Part};
+use super::findings::{DaemonFindings, DaemonPart};
 use crate::offline;
 
 /// Fabric to use: `umad`, `umad:CA`, `umad:CA:PORT` or `sim:SPEC`.
@@ -41,8 +41,8 @@ pub enum FabricSpec {
 
 impl FabricSpec {
     /// Kind of the fabric, as the store records it. `umad` is a simulated fabric if `rsm sim run`
-    /// started this process. Otherwise `umad` counts as hardware, also with ibsim's library or with
-    /// that of `rsm sim run`.
+    /// started this process. Otherwise `umad` counts as hardware, even if the library of ibsim or
+    /// of `rsm sim run` is preloaded.
     #[must_use]
     pub fn store_fabric(&self) -> StoreFabric {
         match self {
@@ -196,7 +196,7 @@ impl Line {
     /// Flushes the buffered trace.
     pub(super) fn finish(&mut self) {
         if let Line::Traced(_, trace) = self {
-            // `report_end` reports this error as it reports any other error of the trace.
+            // `report_trace_end` reports this error as it reports any other error of the trace.
             let _ = trace.flush();
         }
     }
@@ -220,7 +220,7 @@ pub(super) fn open(
             let writer = PcapngWriter::new(BufWriter::new(file), &spec.to_string())
                 .with_context(|| format!("cannot write the trace {}", path.display()))?;
             let trace = Trace::new(writer, clock);
-            report_end(&trace, path, findings.clone());
+            report_trace_end(&trace, path, findings.clone());
             Some(trace)
         }
         None => None,
@@ -241,7 +241,7 @@ pub(super) fn open(
                 Presence::Observer => umad::observe(&selector, sinks),
             };
             let port = port.map_err(|error| explain(error, &selector))?;
-            warn_of_another_port(guid, &port.local_port());
+            warn_if_another_port(guid, &port.local_port());
             (Attachment::Umad(port), None)
         }
         FabricSpec::Sim(spec) => {
@@ -284,7 +284,7 @@ fn explain(error: UmadError, selector: &UmadSelector) -> anyhow::Error {
 }
 
 /// Warns if `--fabric` names an adapter that lacks the port of `sm.guid`.
-fn warn_of_another_port(configured: Option<Guid>, opened: &LocalPort) {
+fn warn_if_another_port(configured: Option<Guid>, opened: &LocalPort) {
     if let Some(guid) = configured.filter(|&guid| guid != opened.port_guid) {
         tracing::warn!(
             "sm.guid is {guid}, and --fabric names {}:{} with GUID {}: the command line holds",
@@ -297,14 +297,14 @@ fn warn_of_another_port(configured: Option<Guid>, opened: &LocalPort) {
 
 /// Reports a finding when the trace ends early. The trace does not resume, because no reader can
 /// read past a partly written record.
-fn report_end(trace: &Trace, path: &Path, findings: DaemonFindings) {
+fn report_trace_end(trace: &Trace, path: &Path, findings: DaemonFindings) {
     let path = path.display().to_string();
     trace.on_error(move |error| {
         let text = format!(
             "the trace {path} has ended ({error}): datagrams are not recorded any more, traffic goes on; make room there, \
              and start rsm again for another trace"
         );
-        findings.fail(Part::Trace, text);
+        findings.fail(DaemonPart::Trace, text);
     });
 }
 
@@ -369,17 +369,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_port_of_a_guid_is_used_and_a_guid_without_a_port_is_an_error() {
+    fn port_with_the_configured_guid_is_used_and_an_unknown_guid_is_an_error() {
         let netlist = rsm_routing::generate::generate("fat-tree:k=4,levels=2").expect("a fabric");
-        let host = |node: &&rsm_routing::netlist::Node| node.kind == NodeKind::Ca;
-        let last = netlist.nodes().iter().rfind(host).expect("a host");
+        let is_host = |node: &&rsm_routing::netlist::Node| node.kind == NodeKind::Ca;
+        let last = netlist.nodes().iter().rfind(is_host).expect("a host");
         let guid = last.port(PortNum(1)).guid;
         let found = attachment_at(&netlist, guid).expect("the port is there");
         assert_eq!(found, (last.guid, PortNum(1)));
         assert_ne!(Some(found), default_attachment(&netlist));
         let error = attachment_at(&netlist, Guid(5)).expect_err("no such port");
         let text = error.to_string();
-        let first = netlist.nodes().iter().find(host).expect("a host");
+        let first = netlist.nodes().iter().find(is_host).expect("a host");
         let first = first.port(PortNum(1)).guid;
         assert!(
             text.contains("no port has the GUID 0x0000000000000005"),

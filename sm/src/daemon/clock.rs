@@ -13,6 +13,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
+    /// Starts the clock at zero.
     #[expect(
         clippy::disallowed_methods,
         reason = "the shell is where the time comes from"
@@ -27,6 +28,7 @@ impl Clock {
         }
     }
 
+    /// Time since the start of the daemon.
     #[expect(
         clippy::disallowed_methods,
         reason = "the shell is where the time comes from"

@@ -14,17 +14,18 @@ const NICE: i32 = 5;
 
 /// Lowers the priority of all parallel computation in the process. Must be called before the first
 /// computation.
-pub(super) fn give_way() {
+pub(super) fn lower_pool_priority() {
     // In a process with more than one daemon, the thread pool exists already.
     if let Err(error) = threads().build_global() {
-        tracing::debug!(%error, "the threads that compute are kept as they are");
+        tracing::debug!(%error, "the threads that compute keep their priority");
     }
 }
 
+/// The pool of computing threads, which lower their priority when they start.
 fn threads() -> ThreadPoolBuilder {
     ThreadPoolBuilder::new()
         .thread_name(|index| format!("compute-{index}"))
-        .start_handler(|_| step_back())
+        .start_handler(|_| lower_priority())
 }
 
 /// Runs `work` on one of the computing threads, and waits for its end.
@@ -40,7 +41,7 @@ pub(super) fn run<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 ///
 /// # Errors
 /// `work` panics, or the operating system starts no thread.
-pub(super) async fn apart<T: Send + 'static>(
+pub(super) async fn run_on_thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> anyhow::Result<T> {
@@ -53,11 +54,11 @@ pub(super) async fn apart<T: Send + 'static>(
 }
 
 /// Lowers the priority of the calling thread.
-pub(super) fn step_back() {
+pub(super) fn lower_priority() {
     // On Linux the call concerns the calling thread, elsewhere the process.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, NICE) {
-        tracing::debug!(%error, "a thread that computes does not give way");
+        tracing::debug!(%error, "a thread that computes keeps its priority");
     }
 }
 
@@ -68,7 +69,7 @@ const AHEAD: i32 = 2;
 /// Raises the priority of the calling thread above the core's: an answer to a host takes
 /// microseconds, and a turn of the core after a change of the fabric takes milliseconds. The higher
 /// priority requires CAP_SYS_NICE.
-pub(super) fn step_ahead() {
+pub(super) fn raise_priority() {
     // On Linux the call concerns the calling thread, elsewhere the process.
     #[cfg(target_os = "linux")]
     {
@@ -100,12 +101,12 @@ mod tests {
     }
 
     #[test]
-    fn work_of_the_loop_does_not_wait_for_readers() {
+    fn work_on_a_separate_thread_does_not_wait_for_blocking_readers() {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.max_blocking_threads(1).build().unwrap();
         let (release, released) = std::sync::mpsc::channel::<()>();
         let reader = runtime.spawn_blocking(move || released.recv());
-        let done = runtime.block_on(apart("plan", || 7));
+        let done = runtime.block_on(run_on_thread("plan", || 7));
         assert_eq!(done.unwrap(), 7);
         assert!(!reader.is_finished());
         drop(release);
@@ -115,17 +116,17 @@ mod tests {
     fn panic_of_work_on_a_separate_thread_is_an_error() {
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.build().unwrap();
-        let done = runtime.block_on(apart("plan", || panic!("as the test wants")));
+        let done = runtime.block_on(run_on_thread("plan", || panic!("as the test wants")));
         let done: anyhow::Result<()> = done;
         assert!(done.unwrap_err().to_string().contains("panicked"));
     }
 
     #[test]
-    fn only_a_thread_that_steps_ahead_changes_its_priority() {
+    fn raised_priority_applies_only_to_the_calling_thread() {
         let nice = || rustix::process::getpriority_process(None).unwrap();
         let own = nice();
         let ahead = std::thread::spawn(move || {
-            step_ahead();
+            raise_priority();
             nice()
         });
         // Without CAP_SYS_NICE the priority stays unchanged.

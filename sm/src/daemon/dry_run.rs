@@ -37,7 +37,7 @@ pub struct DryRunOptions {
 /// # Errors
 /// The port cannot be used, the local port does not answer, or no plan can be made.
 pub async fn dry_run(options: DryRunOptions) -> anyhow::Result<DryRunReport> {
-    compute::give_way();
+    compute::lower_pool_priority();
     let clock = Clock::start();
     let mut config = settings::core_config(&options.config, options.accept_credit_loops, None)?;
     config.mode = Mode::DryRun;
@@ -69,11 +69,12 @@ pub async fn dry_run(options: DryRunOptions) -> anyhow::Result<DryRunReport> {
         while let Some(effect) = core.poll_effect(clock.now()) {
             match effect {
                 Effect::Send { datagram, timeout } => {
-                    ask(&mut line, &datagram, timeout, &mut core, clock)?;
+                    send_get(&mut line, &datagram, timeout, &mut core, clock)?;
                 }
                 Effect::Plan(job) => {
                     let generation = job.generation;
-                    let outcome = compute::apart("plan", move || rsm_plan::plan(&job)).await?;
+                    let outcome =
+                        compute::run_on_thread("plan", move || rsm_plan::plan(&job)).await?;
                     let planned = Event::Planned {
                         generation,
                         outcome,
@@ -85,7 +86,7 @@ pub async fn dry_run(options: DryRunOptions) -> anyhow::Result<DryRunReport> {
                 _ => {}
             }
         }
-        if let Some(report) = finished(&core, sets, clock)? {
+        if let Some(report) = report_if_planned(&core, sets, clock)? {
             break report;
         }
         let deadline = clock.instant(core.next_deadline());
@@ -105,7 +106,7 @@ pub async fn dry_run(options: DryRunOptions) -> anyhow::Result<DryRunReport> {
 }
 
 /// Sends a Get. Any other method is an error, because the core of a dry run sends only Gets.
-fn ask(
+fn send_get(
     line: &mut Line,
     datagram: &Datagram,
     timeout: std::time::Duration,
@@ -129,7 +130,7 @@ fn ask(
 
 /// Report of the planned Sets; `None` until the core has a plan. Fails with the reasons if no plan
 /// can be made.
-fn finished(
+fn report_if_planned(
     core: &Core,
     sets: Option<Vec<Foreseen>>,
     clock: Clock,
@@ -140,21 +141,21 @@ fn finished(
         let handover = core.handover().unwrap_or_default();
         return Ok(Some(report.with_handover(&handover, &sets)));
     }
-    let refused = |kind| {
+    let is_refusal = |kind| {
         matches!(
             kind,
             FindingKind::RoutingRefused | FindingKind::LidSpaceExhausted
         )
     };
     let has_converged = core.history().next().is_some();
-    let is_hopeless = core.repairs() >= ONCE_REPAIRS;
-    if !has_converged && !is_hopeless {
+    let is_stuck = core.repairs() >= ONCE_REPAIRS;
+    if !has_converged && !is_stuck {
         return Ok(None);
     }
     let snapshot = core.snapshot(clock.now());
     let findings = snapshot.findings.iter();
     let reasons: Vec<&str> = findings
-        .filter(|finding| is_hopeless || refused(finding.kind))
+        .filter(|finding| is_stuck || is_refusal(finding.kind))
         .map(|finding| finding.text.as_str())
         .collect();
     anyhow::bail!("no plan can be made: {}", reasons.join("; "))

@@ -8,7 +8,7 @@ use rsm_state::Snapshot;
 use rsm_view::dump;
 use tokio::sync::watch;
 
-use super::findings::{DaemonFindings, Part};
+use super::findings::{DaemonFindings, DaemonPart};
 use super::state_dir::{self, CHECK_EVERY};
 
 /// Writes snapshots to files on its own thread. If several snapshots wait, it writes only the last.
@@ -45,7 +45,7 @@ impl Dumper {
                 let folder = Folder {
                     dir,
                     findings,
-                    owed: None,
+                    failed: None,
                 };
                 runtime.block_on(folder.write_all(inbox));
             })
@@ -78,7 +78,7 @@ struct Folder {
     dir: PathBuf,
     findings: DaemonFindings,
     /// Snapshot of a failed dump, to be written again; `None` after a successful dump.
-    owed: Option<Arc<Snapshot>>,
+    failed: Option<Arc<Snapshot>>,
 }
 
 impl Folder {
@@ -95,7 +95,7 @@ impl Folder {
                     }
                 }
                 Ok(Err(_)) => return,
-                Err(_) => match self.owed.take() {
+                Err(_) => match self.failed.take() {
                     Some(snapshot) => self.write(snapshot),
                     None if has_written => self.check(),
                     None => {}
@@ -108,11 +108,11 @@ impl Folder {
     fn write(&mut self, snapshot: Arc<Snapshot>) {
         match dump::snapshot::write(&self.dir, &snapshot) {
             Ok(()) => {
-                self.owed = None;
-                self.findings.clear(Part::Dumps);
+                self.failed = None;
+                self.findings.clear(DaemonPart::Dumps);
             }
             Err(error) => {
-                self.owed = Some(snapshot);
+                self.failed = Some(snapshot);
                 self.fail(&format!("{error:#}"));
             }
         }
@@ -122,7 +122,7 @@ impl Folder {
     /// still show the current subnet.
     fn check(&self) {
         match state_dir::check(&self.dir) {
-            Ok(()) => self.findings.clear(Part::Dumps),
+            Ok(()) => self.findings.clear(DaemonPart::Dumps),
             Err(error) => self.fail(&format!("cannot write {}: {error}", self.dir.display())),
         }
     }
@@ -133,6 +133,6 @@ impl Folder {
             "the dump files are not written ({why}): those there may show an earlier state, traffic goes on; make room \
              there, or correct dump.dir"
         );
-        self.findings.fail(Part::Dumps, text);
+        self.findings.fail(DaemonPart::Dumps, text);
     }
 }

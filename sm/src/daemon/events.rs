@@ -22,7 +22,7 @@ pub(super) fn watch(
             // umad reads the port's state once a second, so a missed event is soon noticed.
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
-                "the adapter's events are not heard at once"
+                "the adapter's events cannot be watched: a change of the port is noticed up to a second later"
             );
             None
         }

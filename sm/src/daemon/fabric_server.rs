@@ -66,7 +66,7 @@ pub async fn serve_fabric(
     let simulator = Simulator::new(handle, netlist);
     let api = serve_api(options.listen, simulator, spec).await?;
     let mut line = format!(
-        "{spec}: {switches} switches and {hosts} channel adapters at {}; programs are at {node} unless they say",
+        "{spec}: {switches} switches and {hosts} channel adapters at {}; programs run at {node} unless --node names another node",
         socket.display(),
     );
     if let Some((address, _)) = &api {
@@ -104,10 +104,10 @@ async fn serve_api(
         true,
         Box::new(Clock::start()),
     ));
-    let (nobody, _) = mpsc::channel::<Command>(1);
+    let (unserved, _) = mpsc::channel::<Command>(1);
     let backend = Backend {
         subnet: view.clone(),
-        control: Arc::new(Controller::new(nobody, view.clone())),
+        control: Arc::new(Controller::new(unserved, view.clone())),
         routing: Arc::new(RouteAnalyst::new(view)),
         sa: None,
         counters: None,

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 /// Part of the daemon that can fail alone while rsm manages the subnet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Part {
+pub(super) enum DaemonPart {
     /// Commits to the store.
     Store,
     /// Stored settings that are lost or cannot be read.
@@ -51,28 +51,28 @@ pub(super) enum Part {
     Notify,
 }
 
-impl Part {
+impl DaemonPart {
     /// Name of the part in the log.
     const fn name(self) -> &'static str {
         match self {
-            Part::Store => "the store",
-            Part::Damage => "every stored setting",
-            Part::SharedStore => "the shared store",
-            Part::Journal => "the journal of registrations",
-            Part::StateDir => "the state folder",
-            Part::History => "the history",
-            Part::Past => "the past of the counters",
-            Part::ErrorCorrection => "error correction of every link",
-            Part::Dumps => "writing dumps",
-            Part::Trace => "the trace",
-            Part::Configuration => "the configuration",
-            Part::Socket => "the socket of rsmctl",
-            Part::Access => "access by files",
-            Part::Audit => "the audit log",
-            Part::GpuHosts => "every GPU host",
-            Part::GpuInventories => "reading GPU inventories",
-            Part::Joins => "every join of a multicast group",
-            Part::Notify => "every receiver of events",
+            DaemonPart::Store => "the store",
+            DaemonPart::Damage => "every stored setting",
+            DaemonPart::SharedStore => "the shared store",
+            DaemonPart::Journal => "the journal of registrations",
+            DaemonPart::StateDir => "the state folder",
+            DaemonPart::History => "the history",
+            DaemonPart::Past => "the past of the counters",
+            DaemonPart::ErrorCorrection => "error correction of every link",
+            DaemonPart::Dumps => "writing dumps",
+            DaemonPart::Trace => "the trace",
+            DaemonPart::Configuration => "the configuration",
+            DaemonPart::Socket => "the socket of rsmctl",
+            DaemonPart::Access => "access by files",
+            DaemonPart::Audit => "the audit log",
+            DaemonPart::GpuHosts => "every GPU host",
+            DaemonPart::GpuInventories => "reading GPU inventories",
+            DaemonPart::Joins => "every join of a multicast group",
+            DaemonPart::Notify => "every receiver of events",
         }
     }
 }
@@ -80,7 +80,7 @@ impl Part {
 /// Reports of the daemon's parts. Clones share the reports.
 #[derive(Clone)]
 pub(super) struct DaemonFindings {
-    reports: Arc<Mutex<BTreeMap<Part, Vec<Finding>>>>,
+    reports: Arc<Mutex<BTreeMap<DaemonPart, Vec<Finding>>>>,
     changed: Arc<watch::Sender<()>>,
 }
 
@@ -95,7 +95,7 @@ impl DaemonFindings {
 
     /// Replaces the earlier report of `part`; an empty list means that the part works. Logs each
     /// change.
-    pub(super) fn report(&self, part: Part, findings: Vec<Finding>) {
+    pub(super) fn report(&self, part: DaemonPart, findings: Vec<Finding>) {
         let mut reports = self.reports.lock();
         let before = reports.get(&part).map_or(&[][..], Vec::as_slice);
         if before == findings {
@@ -121,7 +121,7 @@ impl DaemonFindings {
     ///
     /// `text` states the fault, its place, its consequence and the remedy. As long as the cause
     /// persists, callers should pass the same text, because each change is logged and published.
-    pub(super) fn fail(&self, part: Part, text: String) {
+    pub(super) fn fail(&self, part: DaemonPart, text: String) {
         let (kind, severity) = (FindingKind::Storage, Severity::Warning);
         let finding = Finding::new(kind, Subject::Subnet, severity, text);
         self.report(part, vec![finding]);
@@ -137,7 +137,7 @@ impl DaemonFindings {
         self.changed.subscribe()
     }
 
-    /// All reports, in the order of [`Part`].
+    /// All reports, in the order of [`DaemonPart`].
     pub(super) fn all(&self) -> Vec<Finding> {
         self.reports.lock().values().flatten().cloned().collect()
     }
@@ -151,27 +151,27 @@ mod tests {
     fn report_stays_until_its_part_works_again() {
         let findings = DaemonFindings::new();
         let changes = findings.subscribe();
-        findings.fail(Part::Dumps, "disk full".to_owned());
-        findings.fail(Part::Store, "read-only".to_owned());
+        findings.fail(DaemonPart::Dumps, "disk full".to_owned());
+        findings.fail(DaemonPart::Store, "read-only".to_owned());
         let texts = |findings: &DaemonFindings| -> Vec<String> {
             let all = findings.all().into_iter();
             all.map(|finding| finding.text).collect()
         };
         assert_eq!(texts(&findings), ["read-only", "disk full"]);
         assert!(changes.has_changed().unwrap());
-        findings.clear(Part::Store);
+        findings.clear(DaemonPart::Store);
         assert_eq!(texts(&findings), ["disk full"]);
-        findings.clear(Part::Dumps);
+        findings.clear(DaemonPart::Dumps);
         assert_eq!(findings.all(), []);
     }
 
     #[test]
     fn repeated_report_signals_no_change() {
         let findings = DaemonFindings::new();
-        findings.fail(Part::Trace, "disk full".to_owned());
+        findings.fail(DaemonPart::Trace, "disk full".to_owned());
         let changes = findings.subscribe();
-        findings.fail(Part::Trace, "disk full".to_owned());
-        findings.clear(Part::Store);
+        findings.fail(DaemonPart::Trace, "disk full".to_owned());
+        findings.clear(DaemonPart::Store);
         assert!(!changes.has_changed().unwrap());
     }
 }

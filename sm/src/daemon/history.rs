@@ -20,16 +20,16 @@ use rsm_view::publish::UnixClock as _;
 use tokio::sync::Semaphore;
 
 use super::clock::Clock;
-use super::findings::{DaemonFindings, Part};
+use super::findings::{DaemonFindings, DaemonPart};
 use super::persistence::{HistorySink, is_shared};
 
 /// Time for which events are collected before they are written and flushed together: the longest
 /// span of events that a crash of the machine loses.
-const GATHER: Duration = Duration::from_millis(100);
+const GATHERING_TIME: Duration = Duration::from_millis(100);
 
 /// Time for which events are collected for other managers, because each write replaces the whole
 /// last row.
-const SHARE: Duration = Duration::from_secs(1);
+const SHARING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Pause before a failed opening or write is repeated; events wait in the queue until then.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ impl History {
             days: config.history.days,
             bytes: u64::from(config.history.max_mb) << 20,
         };
-        let folder = Folder {
+        let folder = HistoryFolder {
             state_dir: state_dir.to_owned(),
             disk,
             bounds,
@@ -79,7 +79,7 @@ impl History {
                 Some(archive)
             }
             Err(error) => {
-                findings.fail(Part::History, unusable(&error));
+                findings.fail(DaemonPart::History, unusable(&error));
                 None
             }
         };
@@ -115,7 +115,7 @@ impl History {
         Arc::new(HistoryReader {
             recorder: self.recorder.clone(),
             segments: self.segments.clone(),
-            places: Arc::new(Semaphore::new(READERS)),
+            reader_slots: Arc::new(Semaphore::new(READERS)),
         })
     }
 
@@ -129,13 +129,13 @@ impl History {
 }
 
 /// Location of the history.
-struct Folder {
+struct HistoryFolder {
     state_dir: PathBuf,
     disk: Disk,
     bounds: Bounds,
 }
 
-impl Folder {
+impl HistoryFolder {
     /// Opens the history.
     fn open(&self) -> Result<Archive, StoreError> {
         Archive::open(&self.state_dir, self.disk.clone(), self.bounds)
@@ -148,7 +148,7 @@ impl Folder {
             match self.open() {
                 Ok(archive) => return Some(archive),
                 Err(_) if is_closed => return None,
-                Err(error) => findings.fail(Part::History, unusable(&error)),
+                Err(error) => findings.fail(DaemonPart::History, unusable(&error)),
             }
         }
     }
@@ -179,7 +179,7 @@ struct Writer {
     clock: Clock,
     findings: DaemonFindings,
     /// Fabric that was last recorded.
-    last: Option<Arc<Fabric>>,
+    last_fabric: Option<Arc<Fabric>>,
     /// Passes events to other managers; `None` if no store is shared.
     share: Option<HistorySink>,
     /// Events for other managers that `share` has not received yet.
@@ -201,17 +201,18 @@ impl Writer {
             recorder,
             clock,
             findings,
-            last: None,
+            last_fabric: None,
             share,
             unshared: Vec::new(),
             shared_at: None,
         }
     }
 
+    /// Writes events until the recorder is closed.
     fn run(mut self) {
         while let Some(batch) = self
             .recorder
-            .take((!self.unshared.is_empty()).then_some(SHARE))
+            .take((!self.unshared.is_empty()).then_some(SHARING_INTERVAL))
         {
             self.add(batch);
             if !self.write() {
@@ -219,15 +220,18 @@ impl Writer {
             }
             self.recorder.wrote();
             self.share_if_due();
-            self.recorder.pause(GATHER);
+            self.recorder.pause(GATHERING_TIME);
         }
         self.share();
     }
 
-    /// Passes events to other managers, unless it did so within the last [`SHARE`].
+    /// Passes events to other managers, unless it did so within the last [`SHARING_INTERVAL`].
     fn share_if_due(&mut self) {
         let now = self.clock.now();
-        if self.shared_at.is_none_or(|at| now.since(at) >= SHARE) {
+        if self
+            .shared_at
+            .is_none_or(|at| now.since(at) >= SHARING_INTERVAL)
+        {
             self.shared_at = Some(now);
             self.share();
         }
@@ -241,6 +245,7 @@ impl Writer {
         }
     }
 
+    /// Present time in milliseconds since the Unix epoch.
     fn now_unix_ms(&self) -> u64 {
         self.clock.unix_ms(self.clock.now())
     }
@@ -269,7 +274,7 @@ impl Writer {
         }
         if let Some(recorded) = batch.state {
             let fabric = recorded.snapshot.fabric.clone();
-            let before = self.last.replace(fabric);
+            let before = self.last_fabric.replace(fabric);
             let before = before.as_deref();
             self.archive
                 .state(recorded.at_unix_ms, before, &recorded.snapshot);
@@ -281,10 +286,10 @@ impl Writer {
         loop {
             match self.archive.write(self.now_unix_ms()) {
                 Ok(()) => {
-                    self.findings.clear(Part::History);
+                    self.findings.clear(DaemonPart::History);
                     return true;
                 }
-                Err(error) => self.findings.fail(Part::History, unwritten(&error)),
+                Err(error) => self.findings.fail(DaemonPart::History, unwritten(&error)),
             }
             if self.recorder.pause(RETRY_AFTER) && self.archive.write(self.now_unix_ms()).is_err() {
                 tracing::error!("the last events of this run are not in the history");
@@ -299,20 +304,20 @@ pub(super) struct HistoryReader {
     recorder: Recorder,
     /// Segments; empty until the history is open.
     segments: Arc<OnceLock<Segments>>,
-    /// [`READERS`] places for answers that are computed at the same time.
-    places: Arc<Semaphore>,
+    /// [`READERS`] permits for answers that are computed at the same time.
+    reader_slots: Arc<Semaphore>,
 }
 
 impl HistoryReader {
-    /// Runs `work` on a thread that may wait for a disk, as soon as one of `places` is free. The
-    /// work keeps its place until it ends, even if the client has left.
+    /// Runs `work` on a thread that may wait for a disk, as soon as one of `reader_slots` is free.
+    /// The work keeps its slot until it ends, even if the client has left.
     async fn on_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Segments) -> Result<T, HistoryError> + Send + 'static,
     ) -> Result<T, HistoryError> {
         let unread = |reason: String| HistoryError::Unreadable { reason };
         let (recorder, segments) = (self.recorder.clone(), self.segments.clone());
-        let done = blocking::at_place(&self.places, move || {
+        let done = blocking::at_place(&self.reader_slots, move || {
             let Some(segments) = segments.get() else {
                 let reason =
                     "its folder cannot be used yet: the finding about the storage says why"

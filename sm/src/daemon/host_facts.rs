@@ -18,6 +18,7 @@ pub(super) struct ThisHost {
 }
 
 impl ThisHost {
+    /// Facts about a host whose state is in `state_dir`.
     pub(super) fn new(state_dir: Option<PathBuf>, shares_store: bool, access: Access) -> ThisHost {
         ThisHost {
             state_dir,
@@ -31,7 +32,7 @@ impl HostFacts for ThisHost {
     fn store(&self) -> HostFact {
         match (&self.state_dir, self.shares_store) {
             (None, _) => HostFact::Doubtful(
-                "nothing is kept: LIDs, drains and groups are learnt anew after a restart"
+                "nothing is kept: LIDs, drains and groups are learned anew after a restart"
                     .to_owned(),
             ),
             (Some(dir), true) => HostFact::Good(format!(
@@ -43,8 +44,8 @@ impl HostFacts for ThisHost {
     }
 
     fn clock(&self) -> HostFact {
-        match is_synchronised() {
-            Some(true) => HostFact::Good("the clock is synchronised".to_owned()),
+        match is_synchronized() {
+            Some(true) => HostFact::Good("the clock is synchronized".to_owned()),
             Some(false) => HostFact::Doubtful(
                 "no time service keeps the clock in step: times of events and of managers drift \
                  apart, and tokens end at the wrong time"
@@ -61,7 +62,7 @@ impl HostFacts for ThisHost {
             let text = "the API has no certificate: it serves over TCP without TLS, if at all";
             return HostFact::NotKnown(text.to_owned());
         }
-        match self.access.certificate_ends() {
+        match self.access.certificate_expiry() {
             None => HostFact::Doubtful("the certificate of the API cannot be used".to_owned()),
             Some(ends) => {
                 let now = UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
@@ -74,7 +75,7 @@ impl HostFacts for ThisHost {
 }
 
 /// Whether a time service adjusts the kernel's clock; `None` if the kernel does not tell.
-fn is_synchronised() -> Option<bool> {
+fn is_synchronized() -> Option<bool> {
     // SAFETY: all fields are numbers, and zero is a valid number.
     let mut state: libc::timex = unsafe { std::mem::zeroed() };
     // SAFETY: with `modes` 0 the kernel only writes into `state`, which outlives the call.

@@ -40,7 +40,7 @@ pub(super) async fn serve(
         server = server.with_ufm(UfmSettings {
             gate: access.gate(),
             keeps_empty: http.ufm_keeps_empty,
-            conf: conf(config),
+            conf: sm_conf(config),
         });
     }
     if !http.proxies.is_empty() {
@@ -63,7 +63,7 @@ pub(super) async fn serve(
 }
 
 /// Part of the configuration that clients of the REST interface read.
-fn conf(config: &Config) -> SmConf {
+fn sm_conf(config: &Config) -> SmConf {
     let sm = &config.sm;
     let per_port = sm.m_keys == MKeyMode::PerPort;
     SmConf {

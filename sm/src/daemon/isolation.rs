@@ -16,8 +16,8 @@ use rsm_mad::Time;
 use rsm_view::publish::{Controller, View};
 use tokio::sync::mpsc;
 
-/// Time between two looks at the hostile ports, so that a host is isolated within a second.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Time between two checks for hostile ports, so that a host is isolated within a second.
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Maximum number of isolations under way at once. The channel of their ends has room for all.
 const REPORTS: usize = 64;
@@ -30,7 +30,7 @@ enum End {
     /// The port stays as it is.
     Refused,
     /// The manager was not ready for commands, so the isolation must be tried again.
-    Again,
+    Retry,
 }
 
 impl End {
@@ -44,7 +44,7 @@ impl End {
                 | ControlError::Stopping
                 | ControlError::Standby { .. }
                 | ControlError::NotAttached { .. },
-            ) => End::Again,
+            ) => End::Retry,
             Err(_) => End::Refused,
         }
     }
@@ -63,45 +63,46 @@ pub(super) struct Isolation {
     refused: BTreeSet<PortKey>,
     /// Channel of ended isolations.
     ends: Ends,
-    /// Time of the next look.
-    look_at: Time,
+    /// Time of the next check for hostile ports.
+    next_check: Time,
 }
 
 impl Isolation {
+    /// The state before the first isolation.
     pub(super) fn new() -> Isolation {
         Isolation {
             handled: BTreeMap::new(),
             pending: BTreeSet::new(),
             refused: BTreeSet::new(),
             ends: mpsc::channel(REPORTS),
-            look_at: Time::ZERO,
+            next_check: Time::ZERO,
         }
     }
 
-    /// Whether it is time to look.
+    /// Whether it is time for the next check.
     pub(super) fn is_due(&self, now: Time) -> bool {
-        now >= self.look_at
+        now >= self.next_check
     }
 
     /// Isolates hosts that have acted since their last isolation. `hostile` gives the latest act of
     /// each hostile port and its time.
-    pub(super) fn look(
+    pub(super) fn isolate_new(
         &mut self,
         hostile: &BTreeMap<PortKey, (Hostility, Time)>,
         controller: &Arc<Controller>,
         view: &Arc<View>,
         now: Time,
     ) {
-        self.look_at = now + LOOK_EVERY;
-        let due = self.due(hostile);
-        if due.is_empty() {
+        self.next_check = now + CHECK_INTERVAL;
+        let ports_to_isolate = self.ports_to_isolate(hostile);
+        if ports_to_isolate.is_empty() {
             return;
         }
         let was_refused = self.refused.clone();
         let (controller, view) = (controller.clone(), view.clone());
         let ends = self.ends.0.clone();
         tokio::spawn(async move {
-            let hosts: Vec<(PortKey, &str)> = due
+            let hosts: Vec<(PortKey, &str)> = ports_to_isolate
                 .iter()
                 .map(|(&port, what)| (port, what.in_words()))
                 .collect();
@@ -113,7 +114,7 @@ impl Isolation {
                     Err(_) => end == End::Refused && !was_refused.contains(&port),
                 };
                 if is_reported {
-                    view.acted(act(&view, port, due[&port], ended.err()));
+                    view.acted(act(&view, port, ports_to_isolate[&port], ended.err()));
                 }
                 // A closed channel means that the daemon is ending.
                 let _ = ends.send((port, end)).await;
@@ -121,9 +122,9 @@ impl Isolation {
         });
     }
 
-    /// The ports to isolate now, each with its act: those that have acted since their last
-    /// isolation. Ports beyond [`REPORTS`] isolations under way wait for the next look.
-    fn due(
+    /// The ports to isolate now, each with its act: ports that have acted since their last
+    /// isolation. Ports beyond [`REPORTS`] isolations under way wait for the next check.
+    fn ports_to_isolate(
         &mut self,
         hostile: &BTreeMap<PortKey, (Hostility, Time)>,
     ) -> BTreeMap<PortKey, Hostility> {
@@ -136,14 +137,14 @@ impl Isolation {
                 End::Refused => {
                     self.refused.insert(port);
                 }
-                End::Again => {
+                End::Retry => {
                     self.handled.remove(&port);
                 }
             }
         }
         self.handled.retain(|port, _| hostile.contains_key(port));
         self.refused.retain(|port| hostile.contains_key(port));
-        let mut due = BTreeMap::new();
+        let mut ports_to_isolate = BTreeMap::new();
         for (&port, &(what, last)) in hostile {
             let is_new = self
                 .handled
@@ -151,10 +152,10 @@ impl Isolation {
                 .is_none_or(|&handled| last > handled);
             if is_new && self.pending.len() < REPORTS && self.pending.insert(port) {
                 self.handled.insert(port, last);
-                due.insert(port, what);
+                ports_to_isolate.insert(port, what);
             }
         }
-        due
+        ports_to_isolate
     }
 }
 
@@ -193,9 +194,9 @@ mod tests {
     }
 
     /// Ports to isolate after these acts.
-    fn due(isolation: &mut Isolation, all: &[(u64, u64)]) -> Vec<PortKey> {
-        let due = isolation.due(&acts(all));
-        due.into_keys().collect()
+    fn ports_to_isolate(isolation: &mut Isolation, all: &[(u64, u64)]) -> Vec<PortKey> {
+        let ports_to_isolate = isolation.ports_to_isolate(&acts(all));
+        ports_to_isolate.into_keys().collect()
     }
 
     /// Ends the isolation of a node with a result.
@@ -206,31 +207,40 @@ mod tests {
     #[test]
     fn host_is_isolated_once_and_again_only_for_later_acts() {
         let mut isolation = Isolation::new();
-        assert_eq!(due(&mut isolation, &[(1, 5), (2, 6)]), [port(1), port(2)]);
+        assert_eq!(
+            ports_to_isolate(&mut isolation, &[(1, 5), (2, 6)]),
+            [port(1), port(2)]
+        );
         // While an isolation is under way, later acts wait.
-        assert_eq!(due(&mut isolation, &[(1, 7), (2, 6)]), []);
+        assert_eq!(ports_to_isolate(&mut isolation, &[(1, 7), (2, 6)]), []);
         end(&isolation, 1, End::Done);
         end(&isolation, 2, End::Done);
-        assert_eq!(due(&mut isolation, &[(1, 7), (2, 6)]), [port(1)]);
+        assert_eq!(
+            ports_to_isolate(&mut isolation, &[(1, 7), (2, 6)]),
+            [port(1)]
+        );
         end(&isolation, 1, End::Done);
         // The operator has enabled the ports, and only later acts count.
-        assert_eq!(due(&mut isolation, &[(1, 7), (2, 6)]), []);
-        assert_eq!(due(&mut isolation, &[(1, 7), (2, 9)]), [port(2)]);
+        assert_eq!(ports_to_isolate(&mut isolation, &[(1, 7), (2, 6)]), []);
+        assert_eq!(
+            ports_to_isolate(&mut isolation, &[(1, 7), (2, 9)]),
+            [port(2)]
+        );
         end(&isolation, 2, End::Done);
         // The port is no longer hostile, and then becomes hostile again.
-        assert_eq!(due(&mut isolation, &[]), []);
-        assert_eq!(due(&mut isolation, &[(1, 7)]), [port(1)]);
+        assert_eq!(ports_to_isolate(&mut isolation, &[]), []);
+        assert_eq!(ports_to_isolate(&mut isolation, &[(1, 7)]), [port(1)]);
     }
 
     #[test]
     fn refusal_is_remembered_while_the_host_is_hostile() {
         let mut isolation = Isolation::new();
-        assert_eq!(due(&mut isolation, &[(1, 5)]), [port(1)]);
+        assert_eq!(ports_to_isolate(&mut isolation, &[(1, 5)]), [port(1)]);
         end(&isolation, 1, End::Refused);
-        assert_eq!(due(&mut isolation, &[(1, 6)]), [port(1)]);
+        assert_eq!(ports_to_isolate(&mut isolation, &[(1, 6)]), [port(1)]);
         assert!(isolation.refused.contains(&port(1)));
         end(&isolation, 1, End::Refused);
-        assert_eq!(due(&mut isolation, &[]), []);
+        assert_eq!(ports_to_isolate(&mut isolation, &[]), []);
         assert!(isolation.refused.is_empty());
     }
 
@@ -238,10 +248,10 @@ mod tests {
     fn isolation_is_tried_again_while_the_manager_is_not_ready() {
         let mut isolation = Isolation::new();
         for _ in 0..3 {
-            assert_eq!(due(&mut isolation, &[(1, 5)]), [port(1)]);
-            end(&isolation, 1, End::Again);
+            assert_eq!(ports_to_isolate(&mut isolation, &[(1, 5)]), [port(1)]);
+            end(&isolation, 1, End::Retry);
         }
-        assert_eq!(due(&mut isolation, &[(1, 5)]), [port(1)]);
+        assert_eq!(ports_to_isolate(&mut isolation, &[(1, 5)]), [port(1)]);
         assert!(isolation.refused.is_empty());
     }
 
@@ -249,10 +259,13 @@ mod tests {
     fn hosts_beyond_the_limit_are_isolated_after_earlier_isolations_end() {
         let mut isolation = Isolation::new();
         let all: Vec<(u64, u64)> = (0..200).map(|node| (node, 1)).collect();
-        assert_eq!(due(&mut isolation, &all).len(), REPORTS);
+        assert_eq!(ports_to_isolate(&mut isolation, &all).len(), REPORTS);
         for node in 0..REPORTS as u64 {
             end(&isolation, node, End::Done);
         }
-        assert_eq!(due(&mut isolation, &all)[0], port(REPORTS as u64));
+        assert_eq!(
+            ports_to_isolate(&mut isolation, &all)[0],
+            port(REPORTS as u64)
+        );
     }
 }

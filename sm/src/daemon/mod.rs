@@ -54,7 +54,7 @@ use rsm_view::publish::{Controller, View};
 use tokio::sync::mpsc;
 
 use self::access::Access;
-use self::arrivals::{ArrivalsFirst, LOOK_AGAIN};
+use self::arrivals::{ArrivalsFirst, RECHECK_AFTER};
 pub use self::attachment::FabricSpec;
 use self::attachment::Line;
 use self::clock::Clock;
@@ -62,7 +62,7 @@ use self::counters::CountersHandle;
 pub use self::dry_run::{DryRunOptions, dry_run};
 use self::dumps::Dumper;
 pub use self::fabric_server::{FabricServer, serve_fabric};
-use self::findings::{DaemonFindings, Part};
+use self::findings::{DaemonFindings, DaemonPart};
 use self::gpu_hosts::GpuHosts;
 use self::history::History;
 use self::host_facts::ThisHost;
@@ -132,7 +132,7 @@ pub type Overrides = Box<dyn Fn(&mut Config) + Send + Sync>;
 /// The port, the state directory or a socket cannot be used, or a part of the daemon failed while
 /// it ran.
 pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>> {
-    compute::give_way();
+    compute::lower_pool_priority();
     let mut core_config =
         settings::core_config(&options.config, options.accept_credit_loops, None)?;
     let sa_config = settings::sa_config(&options.config)?;
@@ -244,7 +244,7 @@ fn core_sink(inbox: mpsc::Sender<Event>) -> sa::CoreSink {
 
 /// Publishes the SA's findings about refused joins among those of the daemon's parts.
 fn joins_sink(findings: DaemonFindings) -> sa::FindingsSink {
-    Box::new(move |refused| findings.report(Part::Joins, refused))
+    Box::new(move |refused| findings.report(DaemonPart::Joins, refused))
 }
 
 /// Delivers ports with link errors to the core, without waiting.
@@ -260,7 +260,7 @@ fn errors_sink(inbox: mpsc::Sender<Event>) -> counters::ErrorsSink {
 }
 
 /// Delivers new GPU inventories to the core.
-fn gpu_sink(inbox: mpsc::Sender<Event>) -> gpu_hosts::Tell {
+fn gpu_sink(inbox: mpsc::Sender<Event>) -> gpu_hosts::InventorySink {
     // Inventories arrive on threads that may wait. A closed channel means that the daemon is
     // ending.
     Box::new(move |gpus| drop(inbox.blocking_send(Event::GpuHosts(gpus))))
@@ -308,6 +308,8 @@ struct Shell {
 }
 
 impl Shell {
+    /// Passes events to the core and carries out its effects, until a signal, the end of `--once`
+    /// or a failure ends the daemon.
     async fn run(
         mut self,
         mut events: mpsc::Receiver<Event>,
@@ -417,14 +419,14 @@ impl Shell {
         has_waiting: bool,
     ) -> Option<Option<Time>> {
         let now = self.clock.now();
-        let due = self.core.next_deadline();
-        if due.is_none_or(|due| due > now) {
+        let deadline = self.core.next_deadline();
+        if deadline.is_none_or(|deadline| deadline > now) {
             *arrivals = ArrivalsFirst::default();
-            return Some(due);
+            return Some(deadline);
         }
-        let unread = has_waiting || self.line.has_unread();
-        if !arrivals.permits_deadlines(unread, now) {
-            return Some(Some(now + LOOK_AGAIN));
+        let has_unread = has_waiting || self.line.has_unread();
+        if !arrivals.permits_deadlines(has_unread, now) {
+            return Some(Some(now + RECHECK_AFTER));
         }
         self.check_mastership();
         self.core.handle_deadline(self.clock.now());
@@ -440,12 +442,12 @@ impl Shell {
     /// Tells whether `--once` may end: this manager is not the master, the subnet is up, or repairs
     /// do not succeed.
     fn is_finished(&self) -> bool {
-        let standby = matches!(self.core.role(), Role::Standby { .. } | Role::NotActive);
-        let settled = self.core.is_settled()
+        let is_standby = matches!(self.core.role(), Role::Standby { .. } | Role::NotActive);
+        let is_settled = self.core.is_settled()
             && !self.core.is_inquiring()
             && self.core.history().next().is_some();
-        let hopeless = self.core.repairs() >= ONCE_REPAIRS && self.core.is_idle();
-        self.last.is_some() && (standby || settled || hopeless)
+        let is_stuck = self.core.repairs() >= ONCE_REPAIRS && self.core.is_idle();
+        self.last.is_some() && (is_standby || is_settled || is_stuck)
     }
 
     /// Carries out all effects of the core. `failed` receives the reason why the daemon must end.
@@ -523,18 +525,18 @@ impl Shell {
     /// Isolates hostile hosts, if the configuration demands it and this manager is the master.
     fn isolate_hostile(&mut self) {
         let now = self.clock.now();
-        let wanted = self.config_read.health.hostile_hosts == HostileHosts::Isolate
+        let is_wanted = self.config_read.health.hostile_hosts == HostileHosts::Isolate
             && matches!(self.core.role(), Role::Master);
-        if wanted && self.isolation.is_due(now) {
+        if is_wanted && self.isolation.is_due(now) {
             let hostile = self.core.hostile_ports(now);
             self.isolation
-                .look(&hostile, &self.controller, &self.view, now);
+                .isolate_new(&hostile, &self.controller, &self.view, now);
         }
     }
 
     /// Tells the core of a pause of this process, and of an epoch that has superseded this
-    /// manager's. Must precede everything that the core receives or sends. Returns whether there
-    /// was a pause.
+    /// manager's epoch. Must precede everything that the core receives or sends. Returns whether
+    /// there was a pause.
     fn check_mastership(&mut self) -> bool {
         let pause = self.pauses.look();
         if let Some(pause) = pause {
@@ -547,6 +549,7 @@ impl Shell {
         pause.is_some()
     }
 
+    /// Passes a pause of this process to the core.
     fn on_pause(&mut self, pause: Duration) {
         tracing::warn!(
             pause_s = pause.as_secs_f64(),
@@ -565,7 +568,7 @@ impl Shell {
     ) {
         let inbox = self.inbox.clone();
         tokio::spawn(async move {
-            match compute::apart("plan", move || rsm_plan::plan(&job)).await {
+            match compute::run_on_thread("plan", move || rsm_plan::plan(&job)).await {
                 Ok(outcome) => {
                     log_unchanged(&outcome);
                     // A closed channel means that the daemon is ending.
@@ -581,7 +584,7 @@ impl Shell {
         });
     }
 
-    /// Tries to reopen a vanished port. Plans another attempt after a failure.
+    /// Tries to reopen a vanished port. Schedules another attempt after a failure.
     fn reopen(&mut self) {
         match self.line.reopen() {
             Ok(()) => {
@@ -640,6 +643,7 @@ fn log_role(before: Option<&Snapshot>, now: &Snapshot) {
     }
 }
 
+/// Logs the end of a convergence, with its costs.
 fn log_convergence(convergence: &Convergence, snapshot: &Snapshot, view: &View) {
     // The view has counted the nodes of this snapshot, because it was published before this call.
     let status = view.status();

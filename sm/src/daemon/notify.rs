@@ -16,7 +16,7 @@ use rsm_notify::{Notifier, Report, Trouble};
 use rsm_state::Role;
 use rsm_view::publish::EventOutlet;
 
-use super::findings::{DaemonFindings, Part};
+use super::findings::{DaemonFindings, DaemonPart};
 
 /// Sender of events to all receivers. Clones share the receivers.
 #[derive(Clone)]
@@ -99,7 +99,7 @@ fn report(findings: DaemonFindings) -> Report {
             };
             Finding::new(kind, Subject::Subnet, Severity::Warning, text.clone())
         });
-        findings.report(Part::Notify, findings_of_all.collect());
+        findings.report(DaemonPart::Notify, findings_of_all.collect());
     })
 }
 

@@ -10,7 +10,7 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::partitions::all_losses;
 
 use super::Shell;
-use super::findings::Part;
+use super::findings::DaemonPart;
 use super::settings::{self, log_findings};
 
 impl Shell {
@@ -117,7 +117,7 @@ impl Shell {
         // restart.
         let since_start = self.options.config.changed_keys(&config);
         let findings = restart_needed(&since_start).into_iter().collect();
-        self.findings.report(Part::Configuration, findings);
+        self.findings.report(DaemonPart::Configuration, findings);
         self.counters
             .configure(super::counters::Settings::of(&config));
         self.records.notify.configure(&config);

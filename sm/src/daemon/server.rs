@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::DaemonOptions;
 use super::access::Access;
-use super::findings::{DaemonFindings, Part};
+use super::findings::{DaemonFindings, DaemonPart};
 
 /// Running server.
 pub(super) struct Serving {
@@ -31,7 +31,7 @@ pub(super) async fn serve(
     let listen = Listen {
         socket: socket(options).map_or_else(
             |folders| {
-                findings.fail(Part::Socket, no_folder_text(&folders));
+                findings.fail(DaemonPart::Socket, no_folder_text(&folders));
                 None
             },
             Some,

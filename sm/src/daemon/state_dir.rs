@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::findings::{DaemonFindings, Part};
+use super::findings::{DaemonFindings, DaemonPart};
 
 /// Time between two checks of a folder, which is also the time within which an operator learns of a
 /// full disk. A check writes one small file.
@@ -68,9 +68,9 @@ impl StateDir {
 /// Checks the folder, and reports or clears the finding.
 fn report(dir: &Path, findings: &DaemonFindings) {
     match check(dir) {
-        Ok(()) => findings.clear(Part::StateDir),
+        Ok(()) => findings.clear(DaemonPart::StateDir),
         Err(error) => findings.fail(
-            Part::StateDir,
+            DaemonPart::StateDir,
             format!(
                 "the state folder {} cannot be written ({error}): LIDs and registrations from now on are forgotten by a \
                  restart, traffic goes on; make room there, or mount it writable",

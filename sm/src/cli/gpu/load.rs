@@ -32,37 +32,37 @@ const DEFAULT: &str = "default";
 pub(in crate::cli) fn inventory(path: &Path, now: u64) -> anyhow::Result<GpuInventory> {
     let mut inventory = GpuInventory::new();
     if !path.is_dir() {
-        if let Some(stream) = stream(path)? {
-            for (name, told) in &stream.silent {
-                skipped(path, &format!("host {name} has printed nothing ({told})"));
+        if let Some(stream) = read_stream(path)? {
+            for (name, reason) in &stream.silent {
+                warn_left_out(path, &format!("host {name} has printed nothing ({reason})"));
             }
             for (name, text) in stream.hosts {
                 let shown = || format!("{}, host {name}", path.display());
                 let bytes = text.as_bytes();
-                let told = import(InventoryFormat::detect(bytes), bytes).with_context(shown)?;
-                inventory.insert(&name, told, now).with_context(shown)?;
+                let host = import(InventoryFormat::detect(bytes), bytes).with_context(shown)?;
+                inventory.insert(&name, host, now).with_context(shown)?;
             }
             return Ok(inventory);
         }
-        inventory.insert_machine_type(DEFAULT, &host(path)?)?;
+        inventory.insert_machine_type(DEFAULT, &read_host(path)?)?;
         inventory.set_default(Some(DEFAULT))?;
         return Ok(inventory);
     }
-    for (name, files) in hosts(path)? {
-        let told = merged(&files)?;
-        let taken = match name.as_str() {
+    for (name, files) in files_by_host(path)? {
+        let host = merged(&files)?;
+        let inserted = match name.as_str() {
             DEFAULT => inventory
-                .insert_machine_type(DEFAULT, &told)
+                .insert_machine_type(DEFAULT, &host)
                 .and_then(|()| inventory.set_default(Some(DEFAULT))),
-            _ => inventory.insert(&name, told, now),
+            _ => inventory.insert(&name, host, now),
         };
-        taken.with_context(|| files[0].display().to_string())?;
+        inserted.with_context(|| files[0].display().to_string())?;
     }
     Ok(inventory)
 }
 
 /// The text of each host in the output of a parallel shell; `None` for a file of one host.
-fn stream(path: &Path) -> anyhow::Result<Option<HostStream>> {
+fn read_stream(path: &Path) -> anyhow::Result<Option<HostStream>> {
     let shown = path.display();
     let size = fs::metadata(path).with_context(|| format!("cannot read {shown}"))?;
     ensure!(
@@ -76,7 +76,7 @@ fn stream(path: &Path) -> anyhow::Result<Option<HostStream>> {
 
 /// Files of each host in a folder, under the file name without its extension; the files of a host
 /// are in the order of their names.
-fn hosts(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<PathBuf>>> {
+fn files_by_host(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<PathBuf>>> {
     let shown = folder.display();
     let mut hosts: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for entry in fs::read_dir(folder).with_context(|| format!("cannot read {shown}"))? {
@@ -90,7 +90,7 @@ fn hosts(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<PathBuf>>> {
             bail!("{} is not named after a host", file.display());
         };
         if is_copy(name) {
-            skipped(&file, "a copy of a file");
+            warn_left_out(&file, "a copy of a file");
             continue;
         }
         let host = host_of_file(name).to_owned();
@@ -106,8 +106,8 @@ fn hosts(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<PathBuf>>> {
     Ok(hosts)
 }
 
-/// Prints that a file, or a part of it, is left out.
-fn skipped(path: &Path, why: &str) {
+/// Prints the warning that a file, or a part of it, is left out.
+fn warn_left_out(path: &Path, why: &str) {
     // The other inventories are right even if the note cannot be written.
     drop(writeln!(
         std::io::stderr(),
@@ -123,9 +123,9 @@ fn skipped(path: &Path, why: &str) {
 /// A file cannot be read or is no inventory, or the files together make none.
 pub(super) fn merged(files: &[PathBuf]) -> anyhow::Result<HostInventory> {
     let (first, rest) = files.split_first().context("no file of a host")?;
-    let mut host = self::host(first)?;
+    let mut host = read_host(first)?;
     for file in rest {
-        for conflict in host.merge(&self::host(file)?) {
+        for conflict in host.merge(&read_host(file)?) {
             // The inventory is valid even if the warning cannot be written.
             drop(writeln!(
                 std::io::stderr(),
@@ -144,7 +144,7 @@ pub(super) fn merged(files: &[PathBuf]) -> anyhow::Result<HostInventory> {
 }
 
 /// Reads the host that a file describes.
-fn host(path: &Path) -> anyhow::Result<HostInventory> {
+fn read_host(path: &Path) -> anyhow::Result<HostInventory> {
     let shown = path.display();
     let size = fs::metadata(path)
         .with_context(|| format!("cannot read {shown}"))?

@@ -178,7 +178,7 @@ pub(super) fn inventory(path: &Path) -> anyhow::Result<Arc<GpuInventory>> {
 
 /// Joins inventories with a fabric that is already routed, in the order of the fabric's compute
 /// ports.
-pub(super) fn analyse(
+pub(super) fn analyze(
     order: &HostOrder,
     netlist: &Netlist,
     topology: &Arc<Topology>,
@@ -202,7 +202,7 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
         print(|out| writeln!(out, "{json}"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let analysis = analysed(args)?;
+    let analysis = routed_analysis(args)?;
     match &args.command {
         Command::Import { .. } => {}
         Command::Check { .. } => return check(&analysis, args.format),
@@ -261,14 +261,14 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Routes the fabric with an engine, and analyses the inventory on it.
-fn analysed(args: &GpuArgs) -> anyhow::Result<Analysis> {
+/// Routes the fabric with an engine, and analyzes the inventory on it.
+fn routed_analysis(args: &GpuArgs) -> anyhow::Result<Analysis> {
     let path = args
         .inventory
         .as_deref()
         .context("no inventory of GPU hosts: give a folder or a file with --inventory")?;
     let spec = args.command.fabric().unwrap_or_default();
-    let said = match &args.categories {
+    let categories = match &args.categories {
         Some(file) => load_categories(file)?,
         None => Categories::new(),
     };
@@ -279,7 +279,7 @@ fn analysed(args: &GpuArgs) -> anyhow::Result<Analysis> {
     let sources = HostOrderSources {
         gpus: inventory(path)?,
         policy: OrderPolicy {
-            categories: Arc::new(said),
+            categories: Arc::new(categories),
             ..OrderPolicy::default()
         },
     };
@@ -291,9 +291,10 @@ fn analysed(args: &GpuArgs) -> anyhow::Result<Analysis> {
     };
     let routing = engine::route(args.engine, &topology, &options, None)?;
     let tables = Arc::new(routing.tables);
-    Ok(analyse(&order, &netlist, &topology, tables, args.sl))
+    Ok(analyze(&order, &netlist, &topology, tables, args.sl))
 }
 
+/// Prints the summary. The exit code reports failure if a finding is an error.
 fn check(analysis: &Analysis, format: Format) -> anyhow::Result<ExitCode> {
     let summary = Summary::of(analysis);
     match format {
@@ -302,17 +303,18 @@ fn check(analysis: &Analysis, format: Format) -> anyhow::Result<ExitCode> {
     }
     // If the fabric contains no host of the inventory, an absence of findings proves nothing.
     analysis.joined()?;
-    let broken = analysis
+    let has_errors = analysis
         .findings
         .iter()
         .any(|finding| finding.kind.severity() == Severity::Error);
-    Ok(if broken {
+    Ok(if has_errors {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
     })
 }
 
+/// Prints the hints for a host.
 fn hints(analysis: &Analysis, host: &str, format: Format) -> anyhow::Result<()> {
     match format {
         Format::Json => print_json(&report::host(analysis, host)?),

@@ -30,6 +30,7 @@ struct UnitPart {
     rails: Vec<Option<String>>,
 }
 
+/// Finding about GPU hosts.
 #[derive(Serialize)]
 struct FindingPart {
     kind: &'static str,
@@ -48,6 +49,7 @@ struct FindingPart {
 }
 
 impl Summary {
+    /// Extracts the summary from an analysis.
     pub(in crate::cli) fn of(analysis: &Analysis) -> Summary {
         let leaf = |switch| match &analysis.fabric {
             Some(fabric) => fabric.switch_name(switch),
@@ -85,6 +87,7 @@ impl Summary {
         }
     }
 
+    /// Writes the summary as text.
     pub(in crate::cli) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let units = self.units.len();
         writeln!(
@@ -141,10 +144,10 @@ pub(super) struct HintPart {
 
 /// Hints for the GPUs of a host. Fails if no inventory of the host is known.
 pub(super) fn host(analysis: &Analysis, name: &str) -> anyhow::Result<Vec<HintPart>> {
-    let place = analysis
+    let index = analysis
         .place(name)
         .with_context(|| format!("nothing is known of host `{name}`"))?;
-    let inventory = &analysis.hosts[place].inventory;
+    let inventory = &analysis.hosts[index].inventory;
     let labels = |ports: &[usize]| {
         ports
             .iter()
@@ -161,7 +164,7 @@ pub(super) fn host(analysis: &Analysis, name: &str) -> anyhow::Result<Vec<HintPa
         fallbacks: labels(&hint.fallbacks),
         reason: hint.reason.text(),
     };
-    Ok(analysis.hints[place].iter().map(hint).collect())
+    Ok(analysis.hints[index].iter().map(hint).collect())
 }
 
 /// Hint for a pair of GPUs.
@@ -177,6 +180,7 @@ struct PairPart {
     paths: Vec<PathPart>,
 }
 
+/// Port that a GPU of the pair uses.
 #[derive(Serialize)]
 struct EndPart {
     device: String,
@@ -187,6 +191,7 @@ struct EndPart {
     rail: Option<u16>,
 }
 
+/// Path between the two ports for one DLID.
 #[derive(Serialize)]
 struct PathPart {
     path_bits: u8,
@@ -266,14 +271,14 @@ impl PairPart {
             )?;
         }
         for path in &self.paths {
-            let way = match (path.hops, &path.problem) {
+            let route = match (path.hops, &path.problem) {
                 (Some(hops), _) => format!("{hops} switches"),
                 (None, Some(problem)) => problem.clone(),
                 (None, None) => "no tables".to_owned(),
             };
             writeln!(
                 out,
-                "DLID     {} (path bits {}): {way}",
+                "DLID     {} (path bits {}): {route}",
                 path.dlid, path.path_bits
             )?;
         }
@@ -281,6 +286,7 @@ impl PairPart {
     }
 }
 
+/// Plan of a job.
 #[derive(Serialize)]
 struct PlanPart<'a> {
     pattern: &'static str,
@@ -291,6 +297,7 @@ struct PlanPart<'a> {
     warnings: &'a [String],
 }
 
+/// GPU of a rank.
 #[derive(Serialize)]
 struct RankPart<'a> {
     host: &'a str,

@@ -11,6 +11,7 @@ use rsm_config::{Applies, Config, KeyReference};
 /// Section of the manual for file formats.
 const SECTION: &str = "5";
 
+/// Paragraphs of the section DESCRIPTION.
 const DESCRIPTION: &[&str] = &[
     "The configuration of the InfiniBand subnet manager `rsm` is a TOML file: keys in \
      sections, and comments behind `#`. A key that the file does not have has its default.",
@@ -26,6 +27,7 @@ const DESCRIPTION: &[&str] = &[
      lists all keys of OpenSM.",
 ];
 
+/// Text of the section EXAMPLES.
 const EXAMPLE: &str = "\
 [sm]
 priority = 14
@@ -39,6 +41,7 @@ engine = \"updn\"
 [http]
 listen = \"127.0.0.1:9316\"";
 
+/// Paths of the section FILES, with their meanings.
 const FILES: &[(&str, &str)] = &[
     ("/etc/rsm/rsm.toml", "The configuration of `rsm.service`."),
     (
@@ -61,6 +64,7 @@ pub(super) fn write(root: &Path) -> io::Result<()> {
     fs::write(dir.join("rsm.toml.5"), page().render())
 }
 
+/// The whole page.
 fn page() -> Roff {
     let mut page = Roff::new();
     let version = concat!("rsm ", env!("CARGO_PKG_VERSION"));
@@ -110,8 +114,8 @@ fn describe(page: &mut Roff, key: &KeyReference) {
     page.text(heading);
     page.text(inlines(&key.doc.join(" ")));
     let mut facts = format!("Takes {}.", key.takes);
-    if let Some(theirs) = key.opensm {
-        facts += &format!(" OpenSM: `{theirs}`.");
+    if let Some(opensm_name) = key.opensm {
+        facts += &format!(" OpenSM: `{opensm_name}`.");
     }
     if key.applies == Applies::AtStart {
         facts += " A change takes effect at the next start.";

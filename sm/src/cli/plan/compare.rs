@@ -53,7 +53,7 @@ pub(super) fn run(
         .iter()
         .map(|&kind| (kind.name(), super::route(bench, kind, true)));
     outcomes.extend(routed);
-    let sound = outcomes
+    let is_sound = outcomes
         .iter()
         .all(|(_, outcome)| outcome.as_ref().is_ok_and(Measured::is_sound));
     match format {
@@ -69,7 +69,7 @@ pub(super) fn run(
             write_table(out, &outcomes)
         })?,
     }
-    Ok(exit_code(sound))
+    Ok(exit_code(is_sound))
 }
 
 /// Converts the result of an engine for JSON.

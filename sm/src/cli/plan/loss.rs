@@ -22,7 +22,9 @@ use crate::cli::output::{print, print_json};
 /// Cable or node to lose, by name.
 #[derive(Clone, Debug)]
 pub(super) enum LossSpec {
+    /// The cable at a port.
     Unlink(Selector),
+    /// A node with all its cables.
     Remove(Selector),
 }
 
@@ -43,7 +45,7 @@ impl FromStr for LossSpec {
 
 /// Consequences of a loss, for output.
 #[derive(Serialize)]
-struct Foreseen {
+struct LossReport {
     fabric: report::FabricPart,
     loss: String,
     cables: Vec<[String; 2]>,
@@ -79,12 +81,12 @@ pub(super) fn run(bench: &Bench, spec: &LossSpec, format: Format) -> anyhow::Res
     let planned = rsm_plan::plan(&job).plan();
     let plan = planned.map_err(|refused| anyhow::anyhow!(refused.with_causes()))?;
     let consequence = what_if(&plan, loss)?;
-    let foreseen = foreseen(bench, &fabric, loss, &consequence);
+    let loss_report = loss_report(bench, &fabric, loss, &consequence);
     match format {
-        Format::Json => print_json(&foreseen)?,
+        Format::Json => print_json(&loss_report)?,
         Format::Text => print(|out| {
             report::write_fabric(out, bench)?;
-            write_text(out, &foreseen)
+            write_text(out, &loss_report)
         })?,
     }
     Ok(exit_code(consequence.refused.is_none()))
@@ -99,34 +101,46 @@ fn name(fabric: &Fabric, key: PortKey) -> String {
     }
 }
 
-fn foreseen(bench: &Bench, fabric: &Fabric, loss: Loss, found: &Consequence) -> Foreseen {
+/// Converts the consequences for output.
+fn loss_report(
+    bench: &Bench,
+    fabric: &Fabric,
+    loss: Loss,
+    consequence: &Consequence,
+) -> LossReport {
     let name = |key: PortKey| name(fabric, key);
-    Foreseen {
+    LossReport {
         fabric: report::fabric(bench),
         loss: match loss {
             Loss::Cable(port) => format!("the cable at {}", name(port)),
             Loss::Node(guid) => name(PortKey::new(guid, rsm_ids::PortNum::ZERO)),
         },
-        cables: found
+        cables: consequence
             .cables
             .iter()
             .map(|&(a, b)| [name(a), name(b)])
             .collect(),
-        cut_off: found.cut_off.iter().map(|&key| name(key)).collect(),
-        broken_pairs: found.broken_pairs,
-        unreachable_pairs: found.unreachable_pairs,
-        refused: found.refused.clone(),
-        engine: found.engine.as_ref().map(|(name, _)| (*name).to_owned()),
-        reason: found.engine.as_ref().map(|(_, reason)| reason.clone()),
-        entries: found.entries,
-        switches: found.switches,
-        blocks: found.blocks,
-        blocks_before: found.blocks_before,
-        switch_infos: found.switch_infos,
-        smps: found.smps(),
-        link_load_max_before: found.max_load.0,
-        link_load_max_after: found.max_load.1,
-        credit_loop_free: found.credit_loop_free,
+        cut_off: consequence.cut_off.iter().map(|&key| name(key)).collect(),
+        broken_pairs: consequence.broken_pairs,
+        unreachable_pairs: consequence.unreachable_pairs,
+        refused: consequence.refused.clone(),
+        engine: consequence
+            .engine
+            .as_ref()
+            .map(|(name, _)| (*name).to_owned()),
+        reason: consequence
+            .engine
+            .as_ref()
+            .map(|(_, reason)| reason.clone()),
+        entries: consequence.entries,
+        switches: consequence.switches,
+        blocks: consequence.blocks,
+        blocks_before: consequence.blocks_before,
+        switch_infos: consequence.switch_infos,
+        smps: consequence.smps(),
+        link_load_max_before: consequence.max_load.0,
+        link_load_max_after: consequence.max_load.1,
+        credit_loop_free: consequence.credit_loop_free,
     }
 }
 
@@ -142,8 +156,9 @@ fn list(names: &[String]) -> String {
     text
 }
 
-fn write_text(out: &mut dyn Write, found: &Foreseen) -> io::Result<()> {
-    let cables: Vec<String> = found
+/// Writes the consequences as text.
+fn write_text(out: &mut dyn Write, consequence: &LossReport) -> io::Result<()> {
+    let cables: Vec<String> = consequence
         .cables
         .iter()
         .map(|[a, b]| format!("{a} - {b}"))
@@ -151,11 +166,11 @@ fn write_text(out: &mut dyn Write, found: &Foreseen) -> io::Result<()> {
     writeln!(
         out,
         "loss     {}: {} ({})",
-        found.loss,
+        consequence.loss,
         count(cables.len(), "cable", "cables"),
         list(&cables)
     )?;
-    match found.cut_off.as_slice() {
+    match consequence.cut_off.as_slice() {
         [] => writeln!(out, "cut off  none")?,
         ports => writeln!(
             out,
@@ -167,28 +182,32 @@ fn write_text(out: &mut dyn Write, found: &Foreseen) -> io::Result<()> {
     writeln!(
         out,
         "until repaired {} pairs of the ports that stay are lost",
-        found.broken_pairs
+        consequence.broken_pairs
     )?;
-    if let Some(refused) = &found.refused {
+    if let Some(refused) = &consequence.refused {
         return writeln!(out, "REFUSED  {refused}");
     }
     writeln!(
         out,
         "repair   {} in {}: {}, {} more before them, {} SwitchInfo, {} in all",
-        count(found.entries, "entry", "entries"),
-        count(found.switches, "switch", "switches"),
-        count(found.blocks, "block", "blocks"),
-        found.blocks_before,
-        found.switch_infos,
-        count(found.smps, "SMP", "SMPs")
+        count(consequence.entries, "entry", "entries"),
+        count(consequence.switches, "switch", "switches"),
+        count(consequence.blocks, "block", "blocks"),
+        consequence.blocks_before,
+        consequence.switch_infos,
+        count(consequence.smps, "SMP", "SMPs")
     )?;
     writeln!(
         out,
         "after    {} pairs lost, {} credit loop, {} paths on the fullest link (now {}); {}",
-        found.unreachable_pairs,
-        if found.credit_loop_free { "no" } else { "A" },
-        found.link_load_max_after,
-        found.link_load_max_before,
-        found.reason.as_deref().unwrap_or_default()
+        consequence.unreachable_pairs,
+        if consequence.credit_loop_free {
+            "no"
+        } else {
+            "A"
+        },
+        consequence.link_load_max_after,
+        consequence.link_load_max_before,
+        consequence.reason.as_deref().unwrap_or_default()
     )
 }

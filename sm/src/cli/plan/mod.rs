@@ -142,7 +142,7 @@ Examples:
   rsm plan fabric.txt --whatif unlink=leaf-03:33
   rsm plan fabric.txt --whatif remove=0x0002c90300001234";
 
-/// Fabric with LIDs, ready to be routed.
+/// Fabric with LIDs, ready to be routed, and the inputs of engines and measurements.
 struct Bench {
     fabric: Fabric,
     lids: LidPlan,
@@ -220,12 +220,13 @@ pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
 /// Rails and findings of the inventory on the measured tables.
 fn gpu_summary(bench: &Bench, measured: &Measured) -> Summary {
     let tables = Arc::new(measured.tables.clone());
-    let analysis = gpu::analyse(&bench.order, &bench.netlist, &bench.topology, tables, None);
+    let analysis = gpu::analyze(&bench.order, &bench.netlist, &bench.topology, tables, None);
     Summary::of(&analysis)
 }
 
-fn exit_code(sound: bool) -> ExitCode {
-    if sound {
+/// Success if the tables are sound.
+fn exit_code(is_sound: bool) -> ExitCode {
+    if is_sound {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -242,7 +243,7 @@ fn prepare(
     let mut watch = Stopwatch::start();
     let netlist = offline::load_as(&args.fabric, Strictness::lenient_if(args.lenient))?;
     let (netlist, missing) = match faults {
-        Some(faults) => broken(netlist, faults)?,
+        Some(faults) => with_faults(netlist, faults)?,
         None => (netlist, Vec::new()),
     };
     let read = watch.lap();
@@ -288,11 +289,11 @@ fn prepare(
 }
 
 /// Fabric with `faults`, and the switches at both ends of the removed cables.
-fn broken(netlist: Netlist, faults: &str) -> anyhow::Result<(Netlist, Vec<(Guid, Guid)>)> {
-    let intact = trunks(&netlist);
+fn with_faults(netlist: Netlist, faults: &str) -> anyhow::Result<(Netlist, Vec<(Guid, Guid)>)> {
+    let intact = switch_cables(&netlist);
     let netlist = generate::fail(netlist, faults)?;
-    let now: BTreeSet<_> = trunks(&netlist).into_iter().collect();
-    let gone = intact.into_iter().filter(|trunk| !now.contains(trunk));
+    let left: BTreeSet<_> = switch_cables(&netlist).into_iter().collect();
+    let gone = intact.into_iter().filter(|cable| !left.contains(cable));
     let missing = gone.map(|[a, b]| (a.0, b.0)).collect();
     Ok((netlist, missing))
 }
@@ -329,7 +330,7 @@ fn policy(args: &PlanArgs) -> anyhow::Result<Policy> {
 }
 
 /// Cables between switches, as pairs of ends.
-fn trunks(netlist: &Netlist) -> Vec<[(Guid, PortNum); 2]> {
+fn switch_cables(netlist: &Netlist) -> Vec<[(Guid, PortNum); 2]> {
     let nodes = netlist.nodes();
     let cables = netlist.cables().iter().map(|cable| [cable.a, cable.b]);
     let between = cables.filter(|ends| {
@@ -341,6 +342,7 @@ fn trunks(netlist: &Netlist) -> Vec<[(Guid, PortNum); 2]> {
         .collect()
 }
 
+/// Reads the file of root GUIDs; empty without a file.
 fn root_guids(file: Option<&Path>) -> anyhow::Result<Vec<Guid>> {
     match file {
         Some(file) => Ok(load_guid_file(file)?.into_iter().collect()),

@@ -85,6 +85,7 @@ impl From<&Contention> for ContentionPart {
 }
 
 impl EndPart {
+    /// Describes a port of `fabric`.
     fn new(fabric: &Fabric, guid: Guid, port: rsm_ids::PortNum) -> EndPart {
         let node = fabric.find(guid).map(|node| fabric.node(node));
         EndPart {
@@ -96,6 +97,7 @@ impl EndPart {
         }
     }
 
+    /// The name of the port for people: `leaf-03 port 7`.
     fn name(&self) -> String {
         let node = if self.description.is_empty() {
             &self.guid
@@ -107,6 +109,7 @@ impl EndPart {
 }
 
 impl QualityPart {
+    /// Converts the figures of routes on `fabric`.
     pub(super) fn new(quality: &Quality, fabric: &Fabric) -> QualityPart {
         let link = |link: &LinkUse| LinkPart {
             from: EndPart::new(fabric, link.switch, link.port),
@@ -141,6 +144,7 @@ impl QualityPart {
         }
     }
 
+    /// Writes the figures as text.
     pub(super) fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
         let paths = &self.paths;
         writeln!(
@@ -165,14 +169,14 @@ impl QualityPart {
         ];
         for (name, contention) in patterns {
             let Some(found) = contention else { continue };
-            let tried = if found.phases == found.of {
+            let phases = if found.phases == found.of {
                 format!("{} phases", found.phases)
             } else {
                 format!("{} of {} phases", found.phases, found.of)
             };
             writeln!(
                 out,
-                "         {name:<15} {:>4} flows by rate on the fullest link at most, {:.2} on average of {tried}",
+                "         {name:<15} {:>4} flows by rate on the fullest link at most, {:.2} on average of {phases}",
                 found.max, found.mean
             )?;
         }

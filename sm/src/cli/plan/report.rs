@@ -30,6 +30,7 @@ pub(super) struct Planned {
     gpu: Option<Summary>,
 }
 
+/// Numbers of nodes, links and LIDs.
 #[derive(Serialize)]
 pub(super) struct FabricPart {
     switches: usize,
@@ -39,6 +40,7 @@ pub(super) struct FabricPart {
     lids: u32,
 }
 
+/// Engine that routed, and why it was chosen.
 #[derive(Serialize)]
 struct EnginePart {
     name: &'static str,
@@ -65,6 +67,7 @@ struct TimingPart {
     total: f64,
 }
 
+/// Verdict of the proof, with hops and loads.
 #[derive(Serialize)]
 pub(super) struct VerifyPart {
     reachable_pairs: u64,
@@ -80,6 +83,7 @@ pub(super) struct VerifyPart {
     link_load_mean: f64,
 }
 
+/// Collects the result for output.
 pub(super) fn planned(bench: &Bench, measured: &Measured, gpu: Option<Summary>) -> Planned {
     let [read, model, route, verify] =
         [bench.read, bench.model, measured.route, measured.verify].map(milliseconds);
@@ -113,6 +117,7 @@ pub(super) fn planned(bench: &Bench, measured: &Measured, gpu: Option<Summary>) 
     }
 }
 
+/// Counts nodes, links and LIDs.
 pub(super) fn fabric(bench: &Bench) -> FabricPart {
     let count = |kind| bench.fabric.count(kind);
     FabricPart {
@@ -157,6 +162,7 @@ pub(super) fn write_fabric(out: &mut dyn Write, bench: &Bench) -> io::Result<()>
     )
 }
 
+/// Writes the result as text.
 pub(super) fn write_text(
     out: &mut dyn Write,
     bench: &Bench,

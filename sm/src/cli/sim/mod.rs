@@ -81,6 +81,7 @@ pub(super) struct RunArgs {
     command: Vec<OsString>,
 }
 
+/// Socket of the fabric without an option.
 fn default_socket() -> PathBuf {
     std::env::temp_dir().join("rsm-sim.sock")
 }
@@ -93,6 +94,7 @@ pub(super) fn run(command: &SimCommand) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Simulates a fabric until a signal ends the process.
 fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
@@ -123,22 +125,22 @@ fn run_program(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let socket = std::path::absolute(&args.socket).context("cannot find the socket")?;
     let library = library::find(args.preload.as_deref())?;
     let program = Program::find(name)?;
-    let surroundings = Surroundings::of(args, socket, &library);
-    probe::prove(&surroundings)?;
-    program.prove_preloaded(&library, &surroundings)?;
+    let environment = ProgramEnvironment::of(args, socket, &library);
+    probe::prove_simulated(&environment)?;
+    program.prove_preloaded(&library, &environment)?;
     let mut command = Command::new(program.path());
-    surroundings.apply(&mut command);
+    environment.apply(&mut command);
     let error = command.arg0(name).args(arguments).exec();
     Err(error).with_context(|| format!("cannot run {}", program.path().display()))
 }
 
 /// Environment variables through which a program sees the simulated node.
-struct Surroundings(Vec<(&'static str, OsString)>);
+struct ProgramEnvironment(Vec<(&'static str, OsString)>);
 
-impl Surroundings {
+impl ProgramEnvironment {
     /// Variables for a program at the node of `args`. `library` precedes libraries that the user
     /// preloads.
-    fn of(args: &RunArgs, socket: PathBuf, library: &Path) -> Surroundings {
+    fn of(args: &RunArgs, socket: PathBuf, library: &Path) -> ProgramEnvironment {
         let mut preloads = library.as_os_str().to_owned();
         if let Some(others) = std::env::var_os(PRELOAD).filter(|others| !others.is_empty()) {
             preloads.push(":");
@@ -154,9 +156,10 @@ impl Surroundings {
             args.port
                 .map(|port| (PORT_VARIABLE, port.to_string().into())),
         );
-        Surroundings(variables)
+        ProgramEnvironment(variables)
     }
 
+    /// Adds the variables to the environment of `command`.
     fn apply(&self, command: &mut Command) {
         command.envs(self.0.iter().map(|(name, value)| (name, value)));
     }

@@ -5,17 +5,17 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::Context as _;
 use rsm_sim_host::seen;
 
-use super::Surroundings;
+use super::ProgramEnvironment;
 use crate::cli::output::print;
 
 /// Runs rsm itself in the environment of the program, and checks the devices that this rsm sees.
 ///
 /// # Errors
 /// The devices are not simulated; the error states the reason.
-pub(super) fn prove(surroundings: &Surroundings) -> anyhow::Result<()> {
+pub(super) fn prove_simulated(environment: &ProgramEnvironment) -> anyhow::Result<()> {
     let rsm = std::env::current_exe().context("the path of rsm is not known")?;
     let mut command = Command::new(rsm);
-    surroundings.apply(&mut command);
+    environment.apply(&mut command);
     let probed = command
         .args(["sim", "probe"])
         .stdin(Stdio::null())
@@ -32,7 +32,7 @@ pub(super) fn prove(surroundings: &Surroundings) -> anyhow::Result<()> {
     )
 }
 
-/// Tells [`prove`] which devices this process sees.
+/// Tells [`prove_simulated`] which devices this process sees.
 pub(super) fn run() -> anyhow::Result<ExitCode> {
     seen::simulated_device()?;
     print(|out| out.write_all(seen::PROVEN.as_bytes()))?;

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 
-use super::{PRELOAD, Surroundings};
+use super::{PRELOAD, ProgramEnvironment};
 
 /// Bits of set-user-ID and set-group-ID (inode(7)): the loader ignores `LD_PRELOAD` for such files
 /// (ld.so(8)).
@@ -65,7 +65,7 @@ impl Program {
     pub(super) fn prove_preloaded(
         &self,
         library: &Path,
-        surroundings: &Surroundings,
+        environment: &ProgramEnvironment,
     ) -> anyhow::Result<()> {
         let mut path = self.path.clone();
         for _ in 0..=MAX_SCRIPTS {
@@ -75,7 +75,7 @@ impl Program {
             match image {
                 Image::Script { interpreter } => path = interpreter,
                 image => {
-                    return image.prove(&path, library, surroundings).with_context(|| {
+                    return image.prove(&path, library, environment).with_context(|| {
                         format!(
                             "{} was not started: it would run on the umad devices of this machine",
                             self.path.display()
@@ -91,6 +91,7 @@ impl Program {
     }
 }
 
+/// Whether `path` is a file that may be executed.
 fn is_executable(path: &Path) -> bool {
     fs::metadata(path)
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
@@ -110,6 +111,7 @@ enum Image {
 }
 
 impl Image {
+    /// Reads the kind of the file at `path`.
     fn read(path: &Path) -> io::Result<Image> {
         let file = File::open(path)?;
         let mut start = Vec::new();
@@ -127,7 +129,7 @@ impl Image {
         &self,
         path: &Path,
         library: &Path,
-        surroundings: &Surroundings,
+        environment: &ProgramEnvironment,
     ) -> anyhow::Result<()> {
         let name = path.display();
         let loader = match self {
@@ -147,7 +149,7 @@ impl Image {
         if has_capabilities(path)? {
             anyhow::bail!("{name} has file capabilities, with which programs ignore {PRELOAD}");
         }
-        is_loaded(loader, path, library, surroundings)
+        is_loaded(loader, path, library, environment)
     }
 }
 
@@ -158,10 +160,10 @@ fn is_loaded(
     loader: &Path,
     path: &Path,
     library: &Path,
-    surroundings: &Surroundings,
+    environment: &ProgramEnvironment,
 ) -> anyhow::Result<()> {
     let mut command = Command::new(loader);
-    surroundings.apply(&mut command);
+    environment.apply(&mut command);
     let listed = command
         .arg("--list")
         .arg(path.canonicalize()?)
@@ -185,6 +187,7 @@ fn is_loaded(
     )
 }
 
+/// Whether the file at `path` has capabilities.
 fn has_capabilities(path: &Path) -> io::Result<bool> {
     use rustix::io::Errno;
     // A length of 0 requests only the size.
@@ -222,8 +225,8 @@ fn elf(file: &File, start: &[u8]) -> io::Result<Image> {
     if start.len() < 64 || start[..6] != [0x7F, b'E', b'L', b'F', 2, order] {
         return Ok(Image::Unknown);
     }
-    let half = |at: usize| u16::from_ne_bytes([start[at], start[at + 1]]);
-    let (mut at, size, count) = (long(start, 0x20), half(0x36), half(0x38));
+    let short = |at: usize| u16::from_ne_bytes([start[at], start[at + 1]]);
+    let (mut at, size, count) = (long(start, 0x20), short(0x36), short(0x38));
     if size < 0x38 {
         return Ok(Image::Unknown);
     }
@@ -309,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn truncated_and_foreign_files_are_not_taken_for_programs() {
+    fn truncated_and_foreign_files_are_no_programs() {
         let whole = elf_file(LOADER_SEGMENT, b"/lib/ld.so\0");
         for len in 0..whole.len() - 1 {
             let (_dir, path) = executable("cut", &whole[..len]);

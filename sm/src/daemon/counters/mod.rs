@@ -39,7 +39,7 @@ use super::settings::health_policy;
 const INBOX: usize = 256;
 
 /// Settings of the collector, from the configuration.
-fn collector(config: &Config) -> CountersConfig {
+fn collector_settings(config: &Config) -> CountersConfig {
     let counters = &config.counters;
     let seconds = |seconds: u32| Duration::from_secs(seconds.into());
     let interval = seconds(counters.interval_s);
@@ -70,7 +70,7 @@ impl Settings {
     /// Settings from a configuration.
     pub(super) fn of(config: &Config) -> Settings {
         Settings {
-            collector: collector(config),
+            collector: collector_settings(config),
             limits: health_policy(&config.health).limits,
         }
     }
@@ -78,6 +78,7 @@ impl Settings {
 
 /// Message to the thread.
 enum Call {
+    /// An answer or notice from the port.
     Inbound(Box<Inbound>),
     /// [`Orders`] contains something new.
     Wake,
@@ -92,11 +93,11 @@ struct Orders {
     /// Settings that the thread has not taken yet.
     settings: Mutex<Option<Settings>>,
     /// Whether the thread must end.
-    closing: AtomicBool,
+    is_closing: AtomicBool,
     /// Number of answers that found no room in the inbox.
     dropped: AtomicU64,
     /// Latest readings, for readers.
-    shown: RwLock<CountersSnapshot>,
+    latest: RwLock<CountersSnapshot>,
 }
 
 /// Collector before its port is open: provides a sink to the transport that opens the port.
@@ -152,7 +153,7 @@ impl CountersSetup {
             orders: Arc::clone(&self.orders),
             port,
             clock: self.clock,
-            show_at: None,
+            snapshot_at: None,
         };
         let thread = Builder::new()
             .name("counters".to_owned())
@@ -193,12 +194,12 @@ impl CountersHandle {
 
     /// Stops reading.
     pub(super) fn stop(self) {
-        self.orders.closing.store(true, Ordering::Release);
+        self.orders.is_closing.store(true, Ordering::Release);
         self.wake();
         if self.thread.join().is_err() {
             tracing::error!("the thread of the performance counters panicked");
         }
-        let stats = self.orders.shown.read().stats;
+        let stats = self.orders.latest.read().stats;
         let dropped = self.orders.dropped.load(Ordering::Relaxed);
         tracing::info!(
             ?stats,
@@ -219,6 +220,6 @@ struct LastReadings(Arc<Orders>);
 
 impl CountersSource for LastReadings {
     fn counters(&self) -> CountersSnapshot {
-        self.0.shown.read().clone()
+        self.0.latest.read().clone()
     }
 }

@@ -20,7 +20,7 @@ use crate::daemon::sa::TimeSource;
 
 /// Time between two snapshots of the readings. A snapshot copies a pointer for each agent, and a
 /// large fabric has 50,000 agents.
-const SHOW_EVERY: Duration = Duration::from_secs(1);
+const SNAPSHOT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Service level for destinations without a service level in the plan.
 const SL: u8 = 0;
@@ -38,23 +38,23 @@ pub(super) struct Worker {
     /// Ports that were last reported to the core.
     pub(super) reported: Arc<BTreeMap<PortKey, PortErrors>>,
     /// Time of the next snapshot of the readings; `None` while there are no new readings.
-    pub(super) show_at: Option<Time>,
+    pub(super) snapshot_at: Option<Time>,
 }
 
 impl Worker {
     /// Runs until the handle stops the collector.
     pub(super) fn run(mut self) {
         // Answers to hosts and convergence take precedence over counters.
-        compute::step_back();
-        while !self.orders.closing.load(Ordering::Acquire) {
-            self.take_orders();
+        compute::lower_priority();
+        while !self.orders.is_closing.load(Ordering::Acquire) {
+            self.follow_orders();
             self.send();
-            self.show();
+            self.take_snapshot_if_due();
             match self.wait() {
                 Ok(call) => {
-                    self.take(call);
+                    self.handle_call(call);
                     while let Ok(call) = self.calls.try_recv() {
-                        self.take(call);
+                        self.handle_call(call);
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -62,22 +62,22 @@ impl Worker {
             }
             self.collector.handle_deadline((self.clock)());
         }
-        self.show_now();
+        self.take_snapshot();
     }
 
-    /// Takes over the latest orders.
-    fn take_orders(&mut self) {
+    /// Passes the latest settings and the latest snapshot to the collector.
+    fn follow_orders(&mut self) {
         let settings = self.orders.settings.lock().take();
         let snapshot = self.orders.snapshot.lock().take();
         let now = (self.clock)();
         if let Some(settings) = settings {
             self.collector.configure(settings.collector, now);
             self.limits = settings.limits;
-            self.show_soon(now);
+            self.schedule_snapshot(now);
         }
         if let Some(snapshot) = snapshot {
-            self.collector.follow(counted(&snapshot), now);
-            self.show_soon(now);
+            self.collector.follow(counted_subnet(&snapshot), now);
+            self.schedule_snapshot(now);
         }
     }
 
@@ -96,36 +96,37 @@ impl Worker {
         }
     }
 
-    fn take(&mut self, call: Call) {
+    /// Passes an answer or notice to the collector.
+    fn handle_call(&mut self, call: Call) {
         if let Call::Inbound(inbound) = call {
             let now = (self.clock)();
             self.collector.handle(&inbound, now);
-            self.show_soon(now);
+            self.schedule_snapshot(now);
         }
     }
 
     /// Schedules a snapshot of the readings, unless one is scheduled already.
-    fn show_soon(&mut self, now: Time) {
-        self.show_at.get_or_insert(now + SHOW_EVERY);
+    fn schedule_snapshot(&mut self, now: Time) {
+        self.snapshot_at.get_or_insert(now + SNAPSHOT_INTERVAL);
     }
 
     /// Shows the readings if a scheduled snapshot is due.
-    fn show(&mut self) {
+    fn take_snapshot_if_due(&mut self) {
         let now = (self.clock)();
-        if self.show_at.is_some_and(|at| at <= now) {
-            self.show_now();
+        if self.snapshot_at.is_some_and(|at| at <= now) {
+            self.take_snapshot();
         }
     }
 
     /// Shows the present readings to readers, and reports ports with errors.
-    fn show_now(&mut self) {
-        self.show_at = None;
+    fn take_snapshot(&mut self) {
+        self.snapshot_at = None;
         let now = (self.clock)();
         let snapshot = self.collector.snapshot(now);
         self.report_errors(&snapshot, now);
         // The old snapshot may be the last owner of many readings, so it is dropped after the lock
         // is released.
-        let before = std::mem::replace(&mut *self.orders.shown.write(), snapshot);
+        let before = std::mem::replace(&mut *self.orders.latest.write(), snapshot);
         drop(before);
     }
 
@@ -140,13 +141,13 @@ impl Worker {
             self.reported = exceeding;
         } else {
             // The core is busy; the next snapshot repeats the report.
-            self.show_soon(now);
+            self.schedule_snapshot(now);
         }
     }
 
     /// Waits for a call, but no longer than until the next due time.
     fn wait(&self) -> Result<Call, RecvTimeoutError> {
-        let deadlines = [self.collector.next_deadline(), self.show_at];
+        let deadlines = [self.collector.next_deadline(), self.snapshot_at];
         match deadlines.into_iter().flatten().min() {
             Some(at) => self.calls.recv_timeout(at.since((self.clock)())),
             None => self
@@ -158,7 +159,7 @@ impl Worker {
 }
 
 /// Extracts the collector's view of the subnet from a snapshot.
-fn counted(snapshot: &Snapshot) -> CountedSubnet {
+fn counted_subnet(snapshot: &Snapshot) -> CountedSubnet {
     CountedSubnet {
         is_master: snapshot.role == Role::Master,
         fabric: snapshot.fabric.clone(),

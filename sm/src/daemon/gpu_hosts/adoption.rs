@@ -16,10 +16,10 @@ impl GpuHosts {
     pub(in crate::daemon) fn adopt(&self, stored: StoredGpus) -> Arc<GpuInventory> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        let (inventory, reports) = joined(state, &stored);
+        let (inventory, reports) = merged(state, &stored);
         let is_new = !is_same(&inventory, &state.inventory);
         let has_more = !is_same(&inventory, &stored.inventory);
-        state.take(reports, stored.unreadable, &inventory);
+        state.set_reports(reports, stored.unreadable, &inventory);
         if is_new {
             self.replace(state, inventory);
         } else if has_more {
@@ -33,14 +33,14 @@ impl State {
     /// State at the start.
     pub(super) fn of(stored: StoredGpus) -> State {
         let mut state = State::default();
-        let (inventory, reports) = joined(&state, &stored);
-        state.take(reports, stored.unreadable, &inventory);
+        let (inventory, reports) = merged(&state, &stored);
+        state.set_reports(reports, stored.unreadable, &inventory);
         state.inventory = Arc::new(inventory);
         state
     }
 
     /// Takes over everything except the inventories.
-    fn take(
+    fn set_reports(
         &mut self,
         reports: BTreeMap<String, Report>,
         unreadable: BTreeSet<String>,
@@ -49,18 +49,19 @@ impl State {
         let hosts = inventory.hosts();
         self.bytes = reports.values().map(|report| report.bytes).sum();
         self.reports = reports;
-        self.taken_twice.retain(|name| hosts.contains_key(name));
+        self.contested_names.retain(|name| hosts.contains_key(name));
         self.unreadable = unreadable;
         self.unreadable.retain(|name| !hosts.contains_key(name));
     }
 }
 
-/// Joins the inventories of the store with the inventories that stay, and their reports.
-fn joined(state: &State, stored: &StoredGpus) -> (GpuInventory, BTreeMap<String, Report>) {
+/// Merges the inventories of the store with the inventories of this run that stay. Also returns the
+/// last reports of all hosts.
+fn merged(state: &State, stored: &StoredGpus) -> (GpuInventory, BTreeMap<String, Report>) {
     let mut inventory = stored.inventory.clone();
     let mut reports = BTreeMap::new();
-    let theirs = stored.inventory.hosts();
-    for (name, record) in theirs {
+    let stored_hosts = stored.inventory.hosts();
+    for (name, record) in stored_hosts {
         let seen = stored.seen.get(name).copied().unwrap_or(0);
         let seen = seen.max(record.seen);
         let known = state.inventory.hosts().get(name);

@@ -25,7 +25,7 @@ use rsm_state::Snapshot;
 use rsm_view::publish::{GoneNode, View};
 use tokio::sync::watch;
 
-pub(super) use self::publisher::{Tell, publish};
+pub(super) use self::publisher::{InventorySink, publish};
 use super::persistence::{StoredGpus, TEXT_MAX, set_machine_type, stored_bytes};
 
 /// Largest size of all inventories in the store, in bytes: ten times the inventories of 5,632 hosts
@@ -46,17 +46,17 @@ pub(super) struct SavedGpus {
 }
 
 /// Passes inventories to the store. Does not wait.
-pub(super) type Keep = Box<dyn Fn(SavedGpus) + Send + Sync>;
+pub(super) type StoreSink = Box<dyn Fn(SavedGpus) + Send + Sync>;
 
 /// Inventories of GPU hosts, which are joined with the fabric on request.
 pub(super) struct GpuHosts {
     view: Arc<View>,
-    keep: Keep,
+    store_sink: StoreSink,
     /// Age in seconds above which an inventory is stale; `None` for no limit.
     max_age: Option<u64>,
     state: Mutex<State>,
     /// Last analysis. Has its own lock, because hosts report while an analysis is made.
-    joined: Mutex<Option<Joined>>,
+    last_analysis: Mutex<Option<LastAnalysis>>,
     /// Number of changes of the inventories.
     changes: watch::Sender<u64>,
 }
@@ -68,7 +68,7 @@ struct State {
     /// Host name → last report of the host. Contains only hosts with an inventory of their own.
     reports: BTreeMap<String, Report>,
     /// Host names under which a second machine has reported.
-    taken_twice: BTreeSet<String>,
+    contested_names: BTreeSet<String>,
     /// Hosts whose inventories in the store cannot be read, until they report again.
     unreadable: BTreeSet<String>,
     /// Size of all inventories in the store, in bytes.
@@ -93,7 +93,7 @@ struct Report {
 }
 
 /// Analysis and its inputs.
-struct Joined {
+struct LastAnalysis {
     /// Generation of the snapshot.
     generation: u64,
     inventory: Arc<GpuInventory>,
@@ -103,19 +103,19 @@ struct Joined {
 }
 
 impl GpuHosts {
-    /// Joins `stored` with the snapshots of `view`. `keep` passes changes to the store.
+    /// Joins `stored` with the snapshots of `view`. `store_sink` passes changes to the store.
     pub(super) fn new(
         view: Arc<View>,
-        keep: Keep,
+        store_sink: StoreSink,
         stored: StoredGpus,
         max_age: Option<u64>,
     ) -> GpuHosts {
         GpuHosts {
             view,
-            keep,
+            store_sink,
             max_age,
             state: Mutex::new(State::of(stored)),
-            joined: Mutex::new(None),
+            last_analysis: Mutex::new(None),
             changes: watch::Sender::new(0),
         }
     }
@@ -128,18 +128,18 @@ impl GpuHosts {
     /// Replaces the inventory in force.
     fn replace(&self, state: &mut State, inventory: GpuInventory) {
         state.inventory = Arc::new(inventory);
-        self.changed(state);
+        self.store_and_notify(state);
     }
 
     /// Stores the changed inventory in force, and wakes its readers.
-    fn changed(&self, state: &State) {
+    fn store_and_notify(&self, state: &State) {
         self.keep_inventory(state);
         self.changes.send_modify(|count| *count += 1);
     }
 
     /// Stores the inventory in force.
     fn keep_inventory(&self, state: &State) {
-        (self.keep)(SavedGpus {
+        (self.store_sink)(SavedGpus {
             inventory: state.inventory.clone(),
             seen: None,
         });
@@ -153,7 +153,7 @@ impl GpuHosts {
             state.saved_at = now;
             let reports = state.reports.iter();
             let seen = reports.map(|(name, report)| (name.clone(), report.seen));
-            (self.keep)(SavedGpus {
+            (self.store_sink)(SavedGpus {
                 inventory: state.inventory.clone(),
                 seen: Some(seen.collect()),
             });
@@ -185,8 +185,8 @@ impl GpuHosts {
         self.max_age.is_some_and(|most| age > most)
     }
 
-    /// Inventory in force, the names of hosts whose inventory is stale, and each host's name with
-    /// the time of its last report.
+    /// Inventory in force, the names of hosts whose inventory is stale, and the name of each host
+    /// with the time of its last report.
     fn reported(&self, now: u64) -> (Arc<GpuInventory>, Vec<String>, Vec<(String, u64)>) {
         let state = self.state.lock();
         let reports = state.reports.iter();
@@ -254,8 +254,8 @@ impl GpuHosts {
         if new.is_empty() {
             return Err(GpuImportError::WithoutGuids { host, age });
         }
-        if state.taken_twice.len() < MAX_STATUS_NAMES {
-            state.taken_twice.insert(host.clone());
+        if state.contested_names.len() < MAX_STATUS_NAMES {
+            state.contested_names.insert(host.clone());
         }
         let (known, new) = (known.len(), new.len());
         Err(GpuImportError::NameTaken {
@@ -320,11 +320,11 @@ fn absent(gone: Vec<GoneNode>) -> BTreeMap<String, AbsentHost> {
 
 impl Gpus for GpuHosts {
     fn analysis(&self) -> Arc<Analysis> {
-        let mut joined = self.joined.lock();
+        let mut last_analysis = self.last_analysis.lock();
         let now = self.seconds();
         let (generation, snapshot) = self.view.latest();
         let (inventory, stale, seen) = self.reported(now);
-        if let Some(last) = &*joined
+        if let Some(last) = &*last_analysis
             && last.generation == generation
             && Arc::ptr_eq(&last.inventory, &inventory)
             && last.stale == stale
@@ -353,7 +353,7 @@ impl Gpus for GpuHosts {
             timed.saw(&name, seen);
         }
         let analysis = Arc::new(Analysis::new(&timed, fabric, config));
-        *joined = Some(Joined {
+        *last_analysis = Some(LastAnalysis {
             generation,
             inventory,
             stale,
@@ -411,11 +411,11 @@ impl Gpus for GpuHosts {
                 sizes.insert(import.host.clone(), new);
             }
             state.bytes = bytes;
-            self.changed(state);
+            self.store_and_notify(state);
         }
         state.has_news = true;
         for import in hosts {
-            state.taken_twice.remove(&import.host);
+            state.contested_names.remove(&import.host);
             state.unreadable.remove(&import.host);
             let known = state.reports.get(&import.host).map_or(0, |old| old.bytes);
             let report = Report {
@@ -452,7 +452,7 @@ impl Gpus for GpuHosts {
         GpuAges {
             ages,
             max_age: self.max_age,
-            names_taken_twice: state.taken_twice.iter().cloned().collect(),
+            names_taken_twice: state.contested_names.iter().cloned().collect(),
         }
     }
 
@@ -474,7 +474,7 @@ impl Gpus for GpuHosts {
                 let report = state.reports.remove(*name);
                 let bytes = report.map_or(0, |report| report.bytes);
                 state.bytes = state.bytes.saturating_sub(bytes);
-                state.taken_twice.remove(*name);
+                state.contested_names.remove(*name);
                 state.unreadable.remove(*name);
             }
         }

@@ -13,10 +13,10 @@ use rsm_gdr::hosts::GpuInventory;
 use rsm_model::findings::{Finding, FindingKind, Subject};
 
 use super::GpuHosts;
-use crate::daemon::findings::{DaemonFindings, Part};
+use crate::daemon::findings::{DaemonFindings, DaemonPart};
 
 /// Receives each new inventory.
-pub(in crate::daemon) type Tell = Box<dyn Fn(Arc<GpuInventory>) + Send + Sync>;
+pub(in crate::daemon) type InventorySink = Box<dyn Fn(Arc<GpuInventory>) + Send + Sync>;
 
 /// Time between two checks for changes. Hosts report one by one; all reports within this time cause
 /// only one new inventory, one plan and one analysis.
@@ -28,27 +28,27 @@ const MAX_FINDINGS: usize = 1_000;
 /// Maximum number of hosts that a finding names; the finding counts the others.
 const NAMES_SHOWN: usize = 10;
 
-/// Starts the thread, which ends with `hosts`. `tell` receives each new inventory; the faults of
-/// GPU hosts become `findings`.
+/// Starts the thread, which ends with `hosts`. `inventory_sink` receives each new inventory; the
+/// faults of GPU hosts become `findings`.
 ///
 /// # Errors
 /// The thread cannot be started.
 pub(in crate::daemon) fn publish(
     hosts: &Arc<GpuHosts>,
-    tell: Tell,
+    inventory_sink: InventorySink,
     findings: DaemonFindings,
 ) -> std::io::Result<()> {
     let mut publisher = Publisher {
         passed_inventory: hosts.inventory(),
         hosts: Arc::downgrade(hosts),
-        tell,
+        inventory_sink,
         findings,
         unreadable: BTreeSet::new(),
         published: None,
     };
     let named = thread::Builder::new().name("gpu-hosts".to_owned());
     named.spawn(move || {
-        while publisher.turn() {
+        while publisher.pass_changes() {
             thread::sleep(PERIOD);
         }
     })?;
@@ -58,7 +58,7 @@ pub(in crate::daemon) fn publish(
 /// State of the thread.
 struct Publisher {
     hosts: Weak<GpuHosts>,
-    tell: Tell,
+    inventory_sink: InventorySink,
     findings: DaemonFindings,
     /// Inventory that was passed to the core last.
     passed_inventory: Arc<GpuInventory>,
@@ -69,9 +69,9 @@ struct Publisher {
 }
 
 impl Publisher {
-    /// Passes changes since the last turn to the core and to the findings. Returns false once the
+    /// Passes changes since the last call to the core and to the findings. Returns false once the
     /// [`GpuHosts`] are dropped.
-    fn turn(&mut self) -> bool {
+    fn pass_changes(&mut self) -> bool {
         let Some(hosts) = self.hosts.upgrade() else {
             return false;
         };
@@ -80,7 +80,7 @@ impl Publisher {
         let inventory = hosts.inventory();
         if !Arc::ptr_eq(&inventory, &self.passed_inventory) {
             self.passed_inventory = inventory.clone();
-            (self.tell)(inventory.clone());
+            (self.inventory_sink)(inventory.clone());
         }
         let is_empty = inventory.hosts().is_empty() && inventory.machine_types().is_empty();
         if is_empty && self.published.is_none() {
@@ -90,7 +90,7 @@ impl Publisher {
         let is_new = |last: &Arc<Analysis>| !Arc::ptr_eq(last, &analysis);
         if self.published.as_ref().is_none_or(is_new) {
             self.findings
-                .report(Part::GpuHosts, published(&analysis.findings));
+                .report(DaemonPart::GpuHosts, findings_of(&analysis.findings));
             self.published = (!is_empty).then_some(analysis);
         }
         true
@@ -104,8 +104,8 @@ impl Publisher {
             return;
         }
         match unreadable(&names) {
-            Some(text) => self.findings.fail(Part::GpuInventories, text),
-            None => self.findings.clear(Part::GpuInventories),
+            Some(text) => self.findings.fail(DaemonPart::GpuInventories, text),
+            None => self.findings.clear(DaemonPart::GpuInventories),
         }
         self.unreadable = names;
     }
@@ -130,7 +130,7 @@ fn unreadable(names: &BTreeSet<String>) -> Option<String> {
 }
 
 /// Converts GPU findings to the form of all other findings.
-fn published(findings: &[GpuFinding]) -> Vec<Finding> {
+fn findings_of(findings: &[GpuFinding]) -> Vec<Finding> {
     let one = |finding: &GpuFinding| {
         let text = format!(
             "{}: {}; {}; {}",
@@ -170,7 +170,7 @@ mod tests {
             GpuFinding::new(GpuFindingKind::NvLinkDegraded, "gpu-1", evidence)
         };
         let many: Vec<GpuFinding> = (0..MAX_FINDINGS + 7).map(finding).collect();
-        let all = published(&many);
+        let all = findings_of(&many);
         assert_eq!(all.len(), MAX_FINDINGS + 1);
         let last = &all[MAX_FINDINGS];
         assert!(
@@ -179,6 +179,6 @@ mod tests {
         );
         assert_eq!(last.severity, Severity::Error);
         assert_eq!(all[0].kind.code(), "nvlink-degraded");
-        assert_eq!(published(&many[..MAX_FINDINGS]).len(), MAX_FINDINGS);
+        assert_eq!(findings_of(&many[..MAX_FINDINGS]).len(), MAX_FINDINGS);
     }
 }

@@ -27,7 +27,7 @@ use self::readings::Differ;
 use self::rises::Rises;
 use super::clock::Clock;
 use super::compute;
-use super::findings::{DaemonFindings, Part};
+use super::findings::{DaemonFindings, DaemonPart};
 
 /// Time between two checks of the readings: a fifth of a step of the finest tier, so that counts go
 /// to the step in which they were read, and a step is available soon after its end. Longer than the
@@ -144,15 +144,15 @@ impl Writer {
     /// Checks the readings until the end.
     fn run(&mut self, stopped: &Receiver<()>) {
         // Answers to hosts and convergence take precedence over the record.
-        compute::step_back();
+        compute::lower_priority();
         loop {
             self.open();
             let is_over = stopped.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout);
             let written = self.look(is_over);
             match written {
-                Ok(()) if self.past.is_some() => self.findings.clear(Part::Past),
+                Ok(()) if self.past.is_some() => self.findings.clear(DaemonPart::Past),
                 Ok(()) => {}
-                Err(error) => self.findings.fail(Part::Past, unwritten(&error)),
+                Err(error) => self.findings.fail(DaemonPart::Past, unwritten(&error)),
             }
             self.look_for_rises();
             if is_over {
@@ -171,7 +171,7 @@ impl Writer {
                 self.opened.0.get_or_init(|| past.reader());
                 self.past = Some(past);
             }
-            Err(error) => self.findings.fail(Part::Past, unusable(&error)),
+            Err(error) => self.findings.fail(DaemonPart::Past, unusable(&error)),
         }
     }
 
@@ -180,7 +180,7 @@ impl Writer {
         let counters = &self.before;
         if !counters.is_collecting {
             self.rises = Rises::default();
-            self.findings.clear(Part::ErrorCorrection);
+            self.findings.clear(DaemonPart::ErrorCorrection);
             return;
         }
         let now_unix_ms = self.clock.unix_ms(counters.at);
@@ -196,7 +196,7 @@ impl Writer {
             .rises
             .look(&ports, &past.reader(), &fabric, now_unix_ms);
         match found {
-            Ok(findings) => self.findings.report(Part::ErrorCorrection, findings),
+            Ok(findings) => self.findings.report(DaemonPart::ErrorCorrection, findings),
             Err(error) => tracing::warn!(%error, "the past of error correction cannot be read"),
         }
     }

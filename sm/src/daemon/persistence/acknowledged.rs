@@ -21,7 +21,7 @@ use rsm_store::{ChangeSet, Persisted, StoreError};
 
 use super::{groups, guids, services, subscriptions};
 use crate::daemon::clock::Clock;
-use crate::daemon::findings::{DaemonFindings, Part};
+use crate::daemon::findings::{DaemonFindings, DaemonPart};
 use crate::daemon::sa::{AckJournal, HELD_AT_MOST, Wake};
 
 /// Table that holds the number of the last journal entry that the database includes.
@@ -263,11 +263,11 @@ impl Acknowledged {
         self.durable.store(work.last, Ordering::Release);
         let is_write = !work.entries.is_empty();
         if is_broken {
-            findings.fail(Part::Journal, overflowed());
+            findings.fail(DaemonPart::Journal, overflowed());
         } else if is_write && is_slow {
-            findings.fail(Part::Journal, slow());
+            findings.fail(DaemonPart::Journal, slow());
         } else if is_write || is_mended || work.is_repeated {
-            findings.clear(Part::Journal);
+            findings.clear(DaemonPart::Journal);
         }
     }
 
@@ -283,7 +283,7 @@ impl Acknowledged {
         }
         self.durable.store(state.last, Ordering::Release);
         drop(state);
-        findings.fail(Part::Journal, unwritten(error));
+        findings.fail(DaemonPart::Journal, unwritten(error));
     }
 
     /// Present rows of a registration that a request has changed.

@@ -10,7 +10,7 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_store::{LoadReport, Origin, Persisted};
 
 use super::{drains, overlay};
-use crate::daemon::findings::{DaemonFindings, Part};
+use crate::daemon::findings::{DaemonFindings, DaemonPart};
 
 /// File in the state folder that states a loss of settings until an operator removes it.
 const LOST: &str = "settings-lost";
@@ -97,9 +97,9 @@ impl Damage {
             let mut all = damage.others.clone();
             all.insert(0, finding(Severity::Error, text));
             damage.lost = Some(path);
-            findings.report(Part::Damage, all);
+            findings.report(DaemonPart::Damage, all);
         } else if !damage.others.is_empty() {
-            findings.report(Part::Damage, damage.others.clone());
+            findings.report(DaemonPart::Damage, damage.others.clone());
         }
         damage
     }
@@ -109,7 +109,7 @@ impl Damage {
         let is_acknowledged = self.lost.as_ref().is_some_and(|path| !path.exists());
         if is_acknowledged {
             self.lost = None;
-            findings.report(Part::Damage, self.others.clone());
+            findings.report(DaemonPart::Damage, self.others.clone());
         }
     }
 }

@@ -66,7 +66,7 @@ pub(super) use self::shared::{HistorySink, SharedSetup, SharedView};
 use self::shared_history::Outgoing;
 pub(super) use self::shared_history::is_shared;
 use super::clock::Clock;
-use super::findings::{DaemonFindings, Part};
+use super::findings::{DaemonFindings, DaemonPart};
 use super::gpu_hosts::SavedGpus;
 use super::sa::AckJournal;
 
@@ -226,7 +226,7 @@ fn open_folder(
         .with_context(|| format!("cannot use the state directory {}", dir.display()))?;
     let unopened = store.unopened();
     if let Some(reason) = unopened {
-        findings.fail(Part::Store, unwritten(reason));
+        findings.fail(DaemonPart::Store, unwritten(reason));
     }
     let is_unopened = unopened.is_some();
     Ok((Box::new(store), is_unopened))
@@ -244,7 +244,7 @@ fn open_journal(
     let (journal, entries) = match Journal::open(dir, Disk::new()) {
         Ok(opened) => opened,
         Err(error) => {
-            findings.fail(Part::Journal, acknowledged::unread(&error));
+            findings.fail(DaemonPart::Journal, acknowledged::unread(&error));
             return Ok((None, 0));
         }
     };
@@ -305,7 +305,7 @@ impl StoreHandle {
     }
 
     /// Sink for GPU inventories. Does not wait.
-    pub(super) fn gpu_sink(&self) -> crate::daemon::gpu_hosts::Keep {
+    pub(super) fn gpu_sink(&self) -> crate::daemon::gpu_hosts::StoreSink {
         let mailbox = self.mailbox.clone();
         Box::new(move |saved| {
             mailbox.put(|latest| {
@@ -436,11 +436,11 @@ impl StoreThread {
                 number_commit(&mut self.persisted, &mut self.owed);
             }
             if let Err(error) = self.store.commit(&self.owed) {
-                self.findings.fail(Part::Store, unwritten(&error));
+                self.findings.fail(DaemonPart::Store, unwritten(&error));
                 return Some((pause * 2).min(COMMIT_AGAIN.1));
             }
             self.owed = ChangeSet::new();
-            self.findings.clear(Part::Store);
+            self.findings.clear(DaemonPart::Store);
             self.damage.look(&self.findings);
             self.gpus.stored();
         }

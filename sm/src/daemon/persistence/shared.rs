@@ -38,7 +38,7 @@ use super::{
     sa_state,
 };
 use crate::daemon::clock::Clock;
-use crate::daemon::findings::{DaemonFindings, Part};
+use crate::daemon::findings::{DaemonFindings, DaemonPart};
 use crate::daemon::gpu_hosts::GpuHosts;
 use crate::daemon::sa::SaRestorer;
 
@@ -343,7 +343,7 @@ impl ReplicaListener {
             Finding::new(kind, Subject::Subnet, Severity::Warning, text)
         });
         self.findings
-            .report(Part::SharedStore, finding.into_iter().collect());
+            .report(DaemonPart::SharedStore, finding.into_iter().collect());
     }
 }
 

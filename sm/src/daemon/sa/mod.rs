@@ -354,7 +354,7 @@ fn keep_directory(
     (sa_snapshot, shown): (&Mutex<Option<SaSnapshot>>, &RwLock<SaSnapshot>),
     inbox: &Inbox,
 ) {
-    compute::step_back();
+    compute::lower_priority();
     let mut last = None;
     while runtime.block_on(bases.changed()).is_ok() {
         let basis: Option<Basis> = bases.borrow_and_update().clone();

@@ -102,7 +102,7 @@ const RETRY_AFTER: Duration = Duration::from_millis(10);
 impl Worker {
     /// Answers until [`Worker::closing`] is set.
     pub(super) fn run(mut self) {
-        compute::step_ahead();
+        compute::raise_priority();
         while !self.closing.load(Ordering::Acquire) {
             let sa_snapshot = self.sa_snapshot.lock().take();
             if let Some(sa_snapshot) = sa_snapshot {
