@@ -336,7 +336,7 @@ impl Shell {
             if self.options.once && self.is_finished() {
                 break;
             }
-            if let Some(pause) = self.pauses.turn() {
+            if let Some(pause) = self.pauses.begin_turn() {
                 self.on_pause(pause);
                 continue;
             }
@@ -538,7 +538,7 @@ impl Shell {
     /// manager's epoch. Must precede everything that the core receives or sends. Returns whether
     /// there was a pause.
     fn check_mastership(&mut self) -> bool {
-        let pause = self.pauses.look();
+        let pause = self.pauses.check();
         if let Some(pause) = pause {
             self.on_pause(pause);
         }

@@ -142,18 +142,19 @@ fn settings(config: &Config) -> Settings {
 /// Filter that passes events of at least this severity, and of these kinds.
 fn filter(severity: Severity, kinds: &EventKinds) -> Filter {
     use rsm_notify::described::Severity as Shown;
-    let mut known = EventKinds::ALL.to_vec();
-    known.retain(|kind| kinds.contains(kind));
+    let mut passed = EventKinds::ALL.to_vec();
+    passed.retain(|kind| kinds.contains(kind));
     Filter {
         min_severity: match severity {
             Severity::Info => Shown::Info,
             Severity::Warning => Shown::Warning,
             Severity::Error => Shown::Error,
         },
-        kinds: known,
+        kinds: passed,
     }
 }
 
+/// Target at a URL.
 fn http_target(url: &HttpUrl, access: Result<Access, String>) -> HttpTarget {
     HttpTarget {
         tls: url.tls,
@@ -164,6 +165,7 @@ fn http_target(url: &HttpUrl, access: Result<Access, String>) -> HttpTarget {
     }
 }
 
+/// Address of a syslog daemon, as its receiver expects it.
 fn syslog_target(address: &SyslogAddress) -> SyslogTarget {
     match address {
         SyslogAddress::Udp(host, port) => SyslogTarget::Udp(host.clone(), *port),

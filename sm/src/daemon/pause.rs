@@ -25,7 +25,7 @@ const LONGEST_TURN: Duration = TURN.saturating_add(Duration::from_millis(500));
 /// Longest time between two readings of the clock that does not count as a pause if managers share
 /// a store. An rsm standby then takes over after 300 ms at the earliest (three requests, 100 ms
 /// apart), plus the time for its claim.
-const LONGEST_OF_PEERS: Duration = TURN.saturating_add(Duration::from_millis(150));
+const LONGEST_TURN_WITH_PEERS: Duration = TURN.saturating_add(Duration::from_millis(150));
 
 /// Time between two beats of the heartbeat.
 const BEAT: Duration = Duration::from_millis(40);
@@ -45,14 +45,14 @@ impl Heartbeat {
     /// Starts the thread; `None` if it cannot be started.
     fn start() -> Option<Arc<Heartbeat>> {
         let heartbeat = Arc::new(Heartbeat::default());
-        heartbeat.beat(read(ClockId::Boottime));
+        heartbeat.beat(clock_time(ClockId::Boottime));
         heartbeat.longest.store(0, Ordering::SeqCst);
         let beats = heartbeat.clone();
         let thread = std::thread::Builder::new().name("heartbeat".to_owned());
         let thread = thread.spawn(move || {
             while !beats.stopped.load(Ordering::SeqCst) {
                 std::thread::sleep(BEAT);
-                beats.beat(read(ClockId::Boottime));
+                beats.beat(clock_time(ClockId::Boottime));
             }
         });
         match thread {
@@ -87,6 +87,7 @@ impl Heartbeat {
     }
 }
 
+/// A time in nanoseconds.
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -96,12 +97,12 @@ fn nanos(time: Duration) -> u64 {
 #[derive(Debug)]
 pub(super) struct PauseWatch {
     /// Time when the turn began, on a clock that continues while the machine is suspended.
-    seen: Duration,
-    /// Processor time of this thread at `seen`.
-    worked: Duration,
+    began_at: Duration,
+    /// Processor time of this thread at `began_at`.
+    cpu_time: Duration,
     /// Total time for which the thread had waited for a processor, and the time of this reading,
     /// which lies in this turn or shortly before. The total is `None` if the kernel does not tell.
-    waited: (Option<Duration>, Duration),
+    run_delay: (Option<Duration>, Duration),
     /// Longest time between two readings of the clock that does not count as a pause.
     longest: Duration,
     heartbeat: Option<Arc<Heartbeat>>,
@@ -113,24 +114,24 @@ impl PauseWatch {
     pub(super) fn start(has_peers: bool) -> PauseWatch {
         PauseWatch {
             longest: match has_peers {
-                true => LONGEST_OF_PEERS,
+                true => LONGEST_TURN_WITH_PEERS,
                 false => LONGEST_TURN,
             },
-            seen: read(ClockId::Boottime),
-            worked: read(ClockId::ThreadCPUTime),
-            waited: (waited(), read(ClockId::Boottime)),
+            began_at: clock_time(ClockId::Boottime),
+            cpu_time: clock_time(ClockId::ThreadCPUTime),
+            run_delay: (run_delay(), clock_time(ClockId::Boottime)),
             heartbeat: Heartbeat::start(),
         }
     }
 
     /// Whether the manager shared its store with others when the watch was created.
     pub(super) fn has_peers(&self) -> bool {
-        self.longest == LONGEST_OF_PEERS
+        self.longest == LONGEST_TURN_WITH_PEERS
     }
 
-    /// Looks for a pause as [`PauseWatch::look`] does, and begins a turn of the loop.
-    pub(super) fn turn(&mut self) -> Option<Duration> {
-        let now = read(ClockId::Boottime);
+    /// Checks for a pause as [`PauseWatch::check`] does, and begins a turn of the loop.
+    pub(super) fn begin_turn(&mut self) -> Option<Duration> {
+        let now = clock_time(ClockId::Boottime);
         let pause = self.pause_until(now);
         self.begin(now);
         pause
@@ -138,8 +139,8 @@ impl PauseWatch {
 
     /// Time for which this thread did not run since the turn began; `None` if this is no pause.
     /// Cheap for a short turn.
-    pub(super) fn look(&mut self) -> Option<Duration> {
-        let now = read(ClockId::Boottime);
+    pub(super) fn check(&mut self) -> Option<Duration> {
+        let now = clock_time(ClockId::Boottime);
         let pause = self.pause_until(now);
         if pause.is_some() {
             self.begin(now);
@@ -147,15 +148,15 @@ impl PauseWatch {
         pause
     }
 
-    /// Begins a turn: takes the measurements against which the next look compares.
+    /// Begins a turn: takes the measurements against which the next check compares.
     fn begin(&mut self, now: Duration) {
         // The kernel's figure comes from a file, so not every one of the thousands of turns per
         // second reads it.
-        if now.saturating_sub(self.waited.1) > BEAT {
-            self.waited = (waited(), now);
+        if now.saturating_sub(self.run_delay.1) > BEAT {
+            self.run_delay = (run_delay(), now);
         }
-        self.seen = now;
-        self.worked = read(ClockId::ThreadCPUTime);
+        self.began_at = now;
+        self.cpu_time = clock_time(ClockId::ThreadCPUTime);
         if let Some(heartbeat) = &self.heartbeat {
             heartbeat.begin(now);
         }
@@ -164,18 +165,18 @@ impl PauseWatch {
     /// Time for which this thread did not run from the beginning of the turn to `now`; `None` if
     /// that is no pause of the process.
     fn pause_until(&self, now: Duration) -> Option<Duration> {
-        let passed = now.saturating_sub(self.seen);
+        let passed = now.saturating_sub(self.began_at);
         if passed <= self.longest {
             return None;
         }
-        let worked = read(ClockId::ThreadCPUTime).saturating_sub(self.worked);
-        let pause = pause_in(self.longest, passed, worked)?;
-        let (Some(heartbeat), Some(before), Some(waited)) =
-            (&self.heartbeat, self.waited.0, waited())
+        let cpu_time = clock_time(ClockId::ThreadCPUTime).saturating_sub(self.cpu_time);
+        let pause = pause_in(self.longest, passed, cpu_time)?;
+        let (Some(heartbeat), Some(before), Some(run_delay)) =
+            (&self.heartbeat, self.run_delay.0, run_delay())
         else {
             return Some(pause);
         };
-        let starved = waited.saturating_sub(before);
+        let starved = run_delay.saturating_sub(before);
         let stopped = heartbeat.longest(now);
         (stopped.max(starved) > self.longest).then_some(pause)
     }
@@ -191,21 +192,21 @@ impl Drop for PauseWatch {
 
 /// Total time for which this thread was ready to run but waited for a processor; `None` if the
 /// kernel does not tell.
-fn waited() -> Option<Duration> {
+fn run_delay() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let nanos = text.split_whitespace().nth(1)?.parse().ok()?;
     Some(Duration::from_nanos(nanos))
 }
 
-/// Time without work in a turn that took `passed`, of which the thread worked for `worked`; `None`
-/// if it is at most `longest`.
-fn pause_in(longest: Duration, passed: Duration, worked: Duration) -> Option<Duration> {
-    let idle = passed.saturating_sub(worked);
+/// Idle time in a turn that took `passed`, of which the thread ran for `cpu_time`; `None` if the
+/// idle time is at most `longest`.
+fn pause_in(longest: Duration, passed: Duration, cpu_time: Duration) -> Option<Duration> {
+    let idle = passed.saturating_sub(cpu_time);
     (idle > longest).then_some(idle)
 }
 
 /// Present time of a clock of the kernel.
-fn read(clock: ClockId) -> Duration {
+fn clock_time(clock: ClockId) -> Duration {
     let time = clock_gettime(clock);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
@@ -219,26 +220,26 @@ mod tests {
     #[test]
     fn idle_time_is_a_pause_and_a_long_computation_is_not() {
         let ms = Duration::from_millis;
-        let pause = |passed, worked| pause_in(LONGEST_TURN, passed, worked);
+        let pause = |passed, cpu_time| pause_in(LONGEST_TURN, passed, cpu_time);
         assert_eq!(pause(ms(10_000), ms(1)), Some(ms(9_999)));
         assert_eq!(pause(ms(10_000), ms(9_600)), None);
         assert_eq!(pause(TURN, Duration::ZERO), None);
         assert_eq!(pause(ms(300), ms(1)), None);
-        assert!(pause_in(LONGEST_OF_PEERS, ms(300), ms(1)).is_some());
+        assert!(pause_in(LONGEST_TURN_WITH_PEERS, ms(300), ms(1)).is_some());
         let mut watch = PauseWatch::start(false);
-        assert_eq!(watch.look(), None);
+        assert_eq!(watch.check(), None);
         // Simulates a stop of the whole process.
         let stop = |watch: &mut PauseWatch| {
-            watch.seen = watch.seen.saturating_sub(ms(10_000));
+            watch.began_at = watch.began_at.saturating_sub(ms(10_000));
             let heartbeat = watch.heartbeat.as_ref().unwrap();
             heartbeat.longest.store(nanos(ms(10_000)), Ordering::SeqCst);
         };
         stop(&mut watch);
-        assert!(watch.look().is_some_and(|pause| pause >= ms(9_000)));
-        assert_eq!(watch.look(), None);
+        assert!(watch.check().is_some_and(|pause| pause >= ms(9_000)));
+        assert_eq!(watch.check(), None);
         stop(&mut watch);
-        assert!(watch.turn().is_some());
-        assert_eq!(watch.turn(), None);
+        assert!(watch.begin_turn().is_some());
+        assert_eq!(watch.begin_turn(), None);
     }
 
     #[test]
@@ -248,13 +249,13 @@ mod tests {
         let other = std::thread::spawn(|| std::thread::sleep(Duration::from_millis(1500)));
         other.join().unwrap();
         let heartbeat = watch.heartbeat.clone().unwrap();
-        let now = read(ClockId::Boottime);
+        let now = clock_time(ClockId::Boottime);
         if heartbeat.longest(now) < LONGEST_TURN {
-            assert_eq!(watch.look(), None);
+            assert_eq!(watch.check(), None);
         }
         // Without a heartbeat, the wait counts as a pause.
         watch.heartbeat = None;
-        assert!(watch.look().is_some());
+        assert!(watch.check().is_some());
     }
 
     #[test]

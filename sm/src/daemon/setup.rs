@@ -211,7 +211,7 @@ impl Setup {
             days: counters.past_days,
             bytes: u64::from(counters.past_max_mb) << 20,
         };
-        let folder = past::Folder {
+        let folder = past::PastFolder {
             state_dir: dir.to_owned(),
             disk: rsm_store::io::Disk::new(),
             bounds,

@@ -32,16 +32,16 @@ use super::findings::{DaemonFindings, DaemonPart};
 /// Time between two checks of the readings: a fifth of a step of the finest tier, so that counts go
 /// to the step in which they were read, and a step is available soon after its end. Longer than the
 /// second between two readings of a port, so that times in whole seconds distinguish the readings.
-const EVERY: Duration = Duration::from_millis(Tier::Seconds.step_ms() / 5);
+const CHECK_INTERVAL: Duration = Duration::from_millis(Tier::Seconds.step_ms() / 5);
 
 /// Location of the recorded past.
-pub(super) struct Folder {
+pub(super) struct PastFolder {
     pub(super) state_dir: PathBuf,
     pub(super) disk: Disk,
     pub(super) bounds: Bounds,
 }
 
-impl Folder {
+impl PastFolder {
     /// Opens the recorded past.
     fn open(&self) -> Result<rsm_past::Past, StoreError> {
         rsm_past::Past::open(&self.state_dir, self.disk.clone(), self.bounds)
@@ -50,9 +50,9 @@ impl Folder {
 
 /// Reader of the past; empty until its folder is open.
 #[derive(Default)]
-struct Opened(OnceLock<PastReader>);
+struct OpenedReader(OnceLock<PastReader>);
 
-impl PastSource for Opened {
+impl PastSource for OpenedReader {
     fn past(&self) -> Option<PastReader> {
         self.0.get().cloned()
     }
@@ -60,7 +60,7 @@ impl PastSource for Opened {
 
 /// Recorded past, and the thread that writes it.
 pub(super) struct Past {
-    opened: Arc<Opened>,
+    opened: Arc<OpenedReader>,
     view: Arc<OnceLock<Arc<View>>>,
     stop: SyncSender<()>,
     thread: JoinHandle<()>,
@@ -73,12 +73,12 @@ impl Past {
     /// # Errors
     /// The thread cannot be started.
     pub(super) fn start(
-        folder: Folder,
+        folder: PastFolder,
         clock: Clock,
         findings: DaemonFindings,
         source: Arc<dyn CountersSource>,
     ) -> anyhow::Result<Past> {
-        let opened = Arc::<Opened>::default();
+        let opened = Arc::<OpenedReader>::default();
         let view = Arc::<OnceLock<Arc<View>>>::default();
         let (stop, stopped) = sync_channel(1);
         let mut writer = Writer {
@@ -127,11 +127,11 @@ impl Past {
 
 /// State of the thread.
 struct Writer {
-    folder: Folder,
+    folder: PastFolder,
     clock: Clock,
     findings: DaemonFindings,
     source: Arc<dyn CountersSource>,
-    opened: Arc<Opened>,
+    opened: Arc<OpenedReader>,
     view: Arc<OnceLock<Arc<View>>>,
     rises: Rises,
     past: Option<rsm_past::Past>,
@@ -147,14 +147,14 @@ impl Writer {
         compute::lower_priority();
         loop {
             self.open();
-            let is_over = stopped.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout);
-            let written = self.look(is_over);
+            let is_over = stopped.recv_timeout(CHECK_INTERVAL) != Err(RecvTimeoutError::Timeout);
+            let written = self.add_readings(is_over);
             match written {
                 Ok(()) if self.past.is_some() => self.findings.clear(DaemonPart::Past),
                 Ok(()) => {}
                 Err(error) => self.findings.fail(DaemonPart::Past, unwritten(&error)),
             }
-            self.look_for_rises();
+            self.report_rises();
             if is_over {
                 return;
             }
@@ -176,7 +176,7 @@ impl Writer {
     }
 
     /// Reports ports whose errors before correction grow, once an hour while counters are read.
-    fn look_for_rises(&mut self) {
+    fn report_rises(&mut self) {
         let counters = &self.before;
         if !counters.is_collecting {
             self.rises = Rises::default();
@@ -194,7 +194,7 @@ impl Writer {
         let ports = rises::watched(counters, counters.at);
         let found = self
             .rises
-            .look(&ports, &past.reader(), &fabric, now_unix_ms);
+            .examine(&ports, &past.reader(), &fabric, now_unix_ms);
         match found {
             Ok(findings) => self.findings.report(DaemonPart::ErrorCorrection, findings),
             Err(error) => tracing::warn!(%error, "the past of error correction cannot be read"),
@@ -202,7 +202,7 @@ impl Writer {
     }
 
     /// Adds the readings since the last check; with `is_last`, also writes the steps under way.
-    fn look(&mut self, is_last: bool) -> Result<(), StoreError> {
+    fn add_readings(&mut self, is_last: bool) -> Result<(), StoreError> {
         let now = self.source.counters();
         let before = std::mem::replace(&mut self.before, now);
         let Some(past) = &mut self.past else {

@@ -38,9 +38,9 @@ impl Differ {
         let mut earlier = before.agents().peekable();
         for agent in now.agents() {
             while earlier.next_if(|one| one.key < agent.key).is_some() {}
-            let same = earlier.next_if(|one| one.key == agent.key);
+            let matching = earlier.next_if(|one| one.key == agent.key);
             // Unchanged agents share their memory between snapshots.
-            if let Some(before) = same.filter(|before| !std::ptr::eq(*before, agent)) {
+            if let Some(before) = matching.filter(|before| !std::ptr::eq(*before, agent)) {
                 self.add(before, agent, &unix_ms);
             }
         }
@@ -51,10 +51,10 @@ impl Differ {
     fn add(&mut self, before: &AgentCounters, now: &AgentCounters, unix_ms: &impl Fn(Time) -> u64) {
         for (port, reading) in now.ports() {
             let earlier = before.port(port.port);
-            let moved = |earlier: &&PortReading| {
+            let has_new_reading = |earlier: &&PortReading| {
                 earlier.at() != reading.at() || corrected_at(earlier) != corrected_at(reading)
             };
-            let earlier = earlier.filter(moved);
+            let earlier = earlier.filter(has_new_reading);
             let read = earlier.and_then(|earlier| self.reading(port, earlier, reading, unix_ms));
             self.readings.extend(read.map(|read| Reading {
                 is_switch: now.is_switch,

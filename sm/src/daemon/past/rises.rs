@@ -12,20 +12,20 @@ use rsm_monitor::counters::CountersSnapshot;
 use rsm_past::{CorrectedStep, PastReader, Span};
 use rsm_store::StoreError;
 
-/// Time between two looks in milliseconds, which is also the time between two readings of error
-/// correction.
-const EVERY_MS: u64 = 3_600_000;
+/// Time between two examinations in milliseconds, which is also the time between two readings of
+/// error correction.
+const INTERVAL_MS: u64 = 3_600_000;
 
-/// Time from the first readings to the first look in milliseconds: long enough to read all ports of
-/// a fabric.
+/// Time from the first readings to the first examination in milliseconds: long enough to read all
+/// ports of a fabric.
 const FIRST_AFTER_MS: u64 = 10_000;
 
 /// Maximum number of ports that are examined: the ports that correct most. A port that gets worse
 /// is among them before its errors exceed the rate that the code can correct.
 const MAX_PORTS: usize = 4096;
 
-/// Maximum number of ports that have a finding each. The ports that will lose packets first have
-/// one, and one more finding counts the others.
+/// Maximum number of ports with findings of their own: the ports that will lose packets first. One
+/// more finding counts the others.
 const MAX_NAMED: usize = 64;
 
 /// Factor by which the time until packets are lost must change before a finding's text is updated.
@@ -60,39 +60,39 @@ struct ReportedTrend {
 #[derive(Default, Debug)]
 pub(super) struct Rises {
     reported: BTreeMap<PortKey, ReportedTrend>,
-    /// Time of the next look, in milliseconds since the Unix epoch; `None` before the first
+    /// Time of the next examination, in milliseconds since the Unix epoch; `None` before the first
     /// readings.
     due_unix_ms: Option<u64>,
 }
 
 impl Rises {
-    /// Whether a look is due: an hour after the last one, or [`FIRST_AFTER_MS`] after the first
-    /// call.
+    /// Whether an examination is due: an hour after the last examination, or [`FIRST_AFTER_MS`]
+    /// after the first call.
     pub(super) fn is_due(&mut self, now_unix_ms: u64) -> bool {
         let due = *self.due_unix_ms.get_or_insert(now_unix_ms + FIRST_AFTER_MS);
-        // A clock that was set back does not put off the next look.
-        now_unix_ms >= due || due - now_unix_ms > EVERY_MS
+        // A clock that was set back does not delay the next examination.
+        now_unix_ms >= due || due - now_unix_ms > INTERVAL_MS
     }
 
-    /// Looks at the past of `ports`. Returns the findings in force.
+    /// Examines the past of `ports`. Returns the findings in force.
     ///
     /// # Errors
     /// The past cannot be read.
-    pub(super) fn look(
+    pub(super) fn examine(
         &mut self,
         ports: &[Watched],
         past: &PastReader,
         fabric: &Fabric,
         now_unix_ms: u64,
     ) -> Result<Vec<Finding>, StoreError> {
-        self.due_unix_ms = Some(now_unix_ms + EVERY_MS);
+        self.due_unix_ms = Some(now_unix_ms + INTERVAL_MS);
         let keys: BTreeSet<PortKey> = ports.iter().map(|watched| watched.port).collect();
         let window_ms = WINDOW.as_millis() as u64;
         let span = Span {
             since_unix_ms: now_unix_ms.saturating_sub(window_ms),
             until_unix_ms: now_unix_ms.saturating_add(1),
         };
-        let corrected = past.corrected(&keys, span, EVERY_MS)?;
+        let corrected = past.corrected(&keys, span, INTERVAL_MS)?;
         let none = BTreeMap::new();
         for watched in ports {
             let steps = corrected.get(&watched.port).unwrap_or(&none);
@@ -126,7 +126,7 @@ impl Rises {
         let Some(rise) = CorrectionTrend::of(&hours, mendable_per_s, now_unix_ms, is_full) else {
             let lasts_ms = HOLD_TIME.as_millis() as u64;
             let down = hours.iter().rfind(|hour| hour.went_down);
-            let down_unix_ms = down.map_or(0, |hour| hour.start_unix_ms + EVERY_MS);
+            let down_unix_ms = down.map_or(0, |hour| hour.start_unix_ms + INTERVAL_MS);
             if let Some(reported) = self.reported.get(&port)
                 && (reported.seen_unix_ms + lasts_ms < now_unix_ms
                     || reported.seen_unix_ms < down_unix_ms)
@@ -302,12 +302,12 @@ mod tests {
         }
     }
 
-    /// Looks at the end of an hour.
-    fn look(rises: &mut Rises, past: &mut Past, ports: &[Watched], hour: u64) -> Vec<Finding> {
+    /// Examines the ports at the end of an hour.
+    fn examine(rises: &mut Rises, past: &mut Past, ports: &[Watched], hour: u64) -> Vec<Finding> {
         past.flush().unwrap();
         let now = NOON + (hour + 1) * HOUR;
         let fabric = Fabric::default();
-        rises.look(ports, &past.reader(), &fabric, now).unwrap()
+        rises.examine(ports, &past.reader(), &fabric, now).unwrap()
     }
 
     #[test]
@@ -320,7 +320,7 @@ mod tests {
             write(&mut past, PORT, hour, -5.0 + hour as f64 / 30.0, 0);
             write(&mut past, flat, hour, -1.5, 0);
             let ports = [watched(PORT), watched(flat)];
-            let findings = look(&mut rises, &mut past, &ports, hour);
+            let findings = examine(&mut rises, &mut past, &ports, hour);
             if let (None, [finding]) = (&reported, &findings[..]) {
                 reported = Some((hour, finding.clone()));
             }
@@ -359,14 +359,17 @@ mod tests {
         for hour in 0..48 {
             write(&mut past, PORT, hour, -5.0 + hour as f64 / 24.0, 0);
         }
-        assert_eq!(look(&mut rises, &mut past, &[watched(PORT)], 47).len(), 1);
+        assert_eq!(
+            examine(&mut rises, &mut past, &[watched(PORT)], 47).len(),
+            1
+        );
         let full = Watched {
             is_full: true,
             share: 0.0,
             ..watched(PORT)
         };
         for hour in 48..60 {
-            let findings = look(&mut rises, &mut past, &[full], hour);
+            let findings = examine(&mut rises, &mut past, &[full], hour);
             assert!(
                 findings[0]
                     .text
@@ -374,41 +377,41 @@ mod tests {
             );
         }
         write(&mut past, PORT, 60, -2.0, 1);
-        assert_eq!(look(&mut rises, &mut past, &[watched(PORT)], 60), []);
+        assert_eq!(examine(&mut rises, &mut past, &[watched(PORT)], 60), []);
     }
 
     #[test]
-    fn trend_that_ends_is_withdrawn_after_a_day_and_that_of_an_absent_port_at_once() {
+    fn ended_trend_is_withdrawn_after_a_day_and_the_trend_of_an_absent_port_at_once() {
         let dir = tempfile::tempdir().unwrap();
         let (mut past, mut rises) = (past(dir.path()), Rises::default());
         for hour in 0..48 {
             write(&mut past, PORT, hour, -5.0 + hour as f64 / 24.0, 0);
         }
-        let begun = look(&mut rises, &mut past, &[watched(PORT)], 47);
+        let begun = examine(&mut rises, &mut past, &[watched(PORT)], 47);
         assert_eq!(begun.len(), 1);
         let mut ended = 0;
         for hour in 48..120 {
             write(&mut past, PORT, hour, -3.0, 0);
-            if look(&mut rises, &mut past, &[watched(PORT)], hour).is_empty() {
+            if examine(&mut rises, &mut past, &[watched(PORT)], hour).is_empty() {
                 ended = hour;
                 break;
             }
         }
         assert!((70..100).contains(&ended), "{ended}");
         let mut rises = Rises::default();
-        look(&mut rises, &mut past, &[watched(PORT)], 47);
-        assert_eq!(look(&mut rises, &mut past, &[], 48), []);
+        examine(&mut rises, &mut past, &[watched(PORT)], 47);
+        assert_eq!(examine(&mut rises, &mut past, &[], 48), []);
     }
 
     #[test]
-    fn the_first_look_waits_until_the_ports_of_a_fabric_are_read() {
+    fn first_examination_waits_until_the_ports_of_a_fabric_are_read() {
         let mut rises = Rises::default();
         assert!(!rises.is_due(NOON) && !rises.is_due(NOON + FIRST_AFTER_MS - 1));
         assert!(rises.is_due(NOON + FIRST_AFTER_MS));
     }
 
     #[test]
-    fn looks_are_an_hour_apart_also_after_the_clock_was_set_back() {
+    fn examinations_are_an_hour_apart_even_after_the_clock_was_set_back() {
         let mut rises = Rises {
             due_unix_ms: Some(NOON),
             ..Rises::default()
@@ -430,7 +433,7 @@ mod tests {
             }
         }
         let watched: Vec<Watched> = ports.iter().map(|&port| watched(port)).collect();
-        let findings = look(&mut rises, &mut past, &watched, 47);
+        let findings = examine(&mut rises, &mut past, &watched, 47);
         assert_eq!(findings.len(), MAX_NAMED + 1);
         assert!(findings[MAX_NAMED].text.starts_with("6 more ports"));
     }

@@ -74,7 +74,10 @@ fn change(state: &Persisted, row: &RowChange) -> ChangeSet {
         RowChange::Set { table, key, value } => {
             // `RowChange` was created with valid lengths.
             if let Err(error) = changes.set_record(table, key, value) {
-                tracing::error!(error = &error as &dyn std::error::Error, "cannot remember");
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "cannot store a row of the journal"
+                );
             }
         }
         RowChange::Clear { table, prefix } => {
@@ -119,13 +122,14 @@ pub(super) struct Acknowledged {
     clock: Clock,
     state: Mutex<State>,
     /// Wakes the journal's thread.
-    bell: Condvar,
+    wakeup: Condvar,
     /// Number of the last entry for which answers no longer wait.
     durable: AtomicU64,
     /// Wakes the SA's thread, once it has set the function.
     wake: OnceLock<Wake>,
 }
 
+/// Entries that wait for the thread, and the progress of journal and database.
 #[derive(Default)]
 struct State {
     /// Encoded entries that wait for the thread.
@@ -140,17 +144,17 @@ struct State {
     /// Whether more than [`MAX_WAITING`] bytes waited and were dropped. The journal then accepts no
     /// entries until the database includes the dropped entries.
     is_broken: bool,
-    closing: bool,
+    is_closing: bool,
 }
 
 impl State {
-    /// Tells whether the database includes the dropped entries.
-    fn is_mended(&self) -> bool {
+    /// Tells whether entries were dropped, and the database now includes them.
+    fn is_caught_up(&self) -> bool {
         self.is_broken && self.covered >= self.last
     }
 
     /// Drops the waiting entries if they exceed [`MAX_WAITING`].
-    fn bound(&mut self) {
+    fn drop_excess(&mut self) {
         if self.waiting.len() > MAX_WAITING {
             self.is_broken = true;
             self.waiting = Vec::new();
@@ -175,7 +179,7 @@ impl Acknowledged {
                 last,
                 ..State::default()
             }),
-            bell: Condvar::new(),
+            wakeup: Condvar::new(),
             durable: AtomicU64::new(last),
             wake: OnceLock::new(),
         });
@@ -197,13 +201,13 @@ impl Acknowledged {
     /// Records that the database includes all entries up to `number`.
     pub(super) fn cover(&self, number: u64) {
         self.state.lock().covered = number;
-        self.bell.notify_one();
+        self.wakeup.notify_one();
     }
 
     /// Ends the thread after it has written all entries.
     pub(super) fn close(&self) {
-        self.state.lock().closing = true;
-        self.bell.notify_one();
+        self.state.lock().is_closing = true;
+        self.wakeup.notify_one();
     }
 
     /// Writes all entries to `journal`, until the end.
@@ -214,9 +218,9 @@ impl Acknowledged {
             match work.apply(&mut journal, dropped) {
                 Ok(()) => {
                     dropped = dropped.max(work.covered);
-                    self.succeeded(&work, now() - began > HELD_AT_MOST, findings);
+                    self.record_success(&work, now() - began > HELD_AT_MOST, findings);
                 }
-                Err(error) => self.failed(work, &error, findings),
+                Err(error) => self.record_failure(work, &error, findings),
             }
             if let Some(wake) = self.wake.get() {
                 wake();
@@ -229,7 +233,8 @@ impl Acknowledged {
         let mut state = self.state.lock();
         let mut is_due = false;
         loop {
-            let is_new = !state.waiting.is_empty() || state.covered > dropped || state.is_mended();
+            let is_new =
+                !state.waiting.is_empty() || state.covered > dropped || state.is_caught_up();
             if is_due || is_new && !state.is_failing {
                 return Some(Work {
                     entries: std::mem::take(&mut state.waiting),
@@ -238,26 +243,26 @@ impl Acknowledged {
                     is_repeated: state.is_failing,
                 });
             }
-            if state.closing {
+            if state.is_closing {
                 return None;
             }
             if state.is_failing {
                 // Entries that arrive meanwhile wait as well, because each attempt may take long.
                 let until = now() + RETRY_AFTER;
-                while !state.closing && !self.bell.wait_until(&mut state, until).timed_out() {}
+                while !state.is_closing && !self.wakeup.wait_until(&mut state, until).timed_out() {}
                 is_due = true;
             } else {
-                self.bell.wait(&mut state);
+                self.wakeup.wait(&mut state);
             }
         }
     }
 
     /// Records that the work is on the disk.
-    fn succeeded(&self, work: &Work, is_slow: bool, findings: &DaemonFindings) {
+    fn record_success(&self, work: &Work, is_slow: bool, findings: &DaemonFindings) {
         let mut state = self.state.lock();
-        let is_mended = state.is_mended();
+        let is_caught_up = state.is_caught_up();
         state.is_failing = false;
-        state.is_broken &= !is_mended;
+        state.is_broken &= !is_caught_up;
         let is_broken = state.is_broken;
         drop(state);
         self.durable.store(work.last, Ordering::Release);
@@ -266,20 +271,20 @@ impl Acknowledged {
             findings.fail(DaemonPart::Journal, overflowed());
         } else if is_write && is_slow {
             findings.fail(DaemonPart::Journal, slow());
-        } else if is_write || is_mended || work.is_repeated {
+        } else if is_write || is_caught_up || work.is_repeated {
             findings.clear(DaemonPart::Journal);
         }
     }
 
     /// Keeps the work for the next attempt. Lets answers leave nevertheless, because the fabric
     /// must work without a disk.
-    fn failed(&self, work: Work, error: &StoreError, findings: &DaemonFindings) {
+    fn record_failure(&self, work: Work, error: &StoreError, findings: &DaemonFindings) {
         let mut state = self.state.lock();
         state.is_failing = true;
         if state.covered < work.last {
             let later = std::mem::replace(&mut state.waiting, work.entries);
             state.waiting.extend(later);
-            state.bound();
+            state.drop_excess();
         }
         self.durable.store(state.last, Ordering::Release);
         drop(state);
@@ -302,7 +307,7 @@ impl Acknowledged {
     /// answer need not wait.
     pub(super) fn append_rows(&self, rows: &[RowChange]) -> Option<u64> {
         let mut state = self.state.lock();
-        if state.closing {
+        if state.is_closing {
             return None;
         }
         state.last += 1;
@@ -311,12 +316,12 @@ impl Acknowledged {
             return None;
         }
         journal::encode(number, rows, &mut state.waiting);
-        state.bound();
+        state.drop_excess();
         if state.is_failing || state.is_broken {
             return None;
         }
         drop(state);
-        self.bell.notify_one();
+        self.wakeup.notify_one();
         Some(number)
     }
 }

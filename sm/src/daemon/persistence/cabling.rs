@@ -26,7 +26,7 @@ enum Row {
 }
 
 /// Cabling at the end of the earlier run, with all parts marked as missing.
-pub(super) fn remembered(persisted: &Persisted) -> Cabling {
+pub(super) fn restored(persisted: &Persisted) -> Cabling {
     let mut missing = Expected::default();
     for row in table::read(persisted, CABLING, decode) {
         match row {
@@ -108,6 +108,7 @@ fn lost_at(unix_ms: u64) -> LostAt {
     }
 }
 
+/// Key of a row of a node.
 fn key(letter: u8, guid: Guid) -> Vec<u8> {
     [&[letter][..], &guid.0.to_be_bytes()].concat()
 }
@@ -149,6 +150,7 @@ fn read_cable(node: Guid, value: &mut Reader) -> Option<(PortKey, LostPort)> {
     Some((here, port))
 }
 
+/// Decodes a row; `None` if the row is invalid.
 fn decode(key: &[u8], value: &[u8]) -> Option<Row> {
     let (&letter, key) = key.split_first()?;
     let guid = Guid(u64::from_be_bytes(key.try_into().ok()?));
@@ -252,7 +254,7 @@ mod tests {
         let mut set = ChangeSet::new();
         changes(&persisted, None, &cabling, &clock, &mut set);
         persisted.apply(&set);
-        let recalled = remembered(&persisted).recalled();
+        let recalled = restored(&persisted).recalled();
         let at = LostAt::Unix(UnixClock::unix_ms(&clock, Time::from_nanos(5_000_000)));
         let node = recalled.node(host.node).expect("it is missing");
         assert_eq!((node.at, &*node.description), (at, "gpu-07"));
@@ -263,7 +265,7 @@ mod tests {
             (at, host, PortState::Active)
         );
         let mut again = ChangeSet::new();
-        let cabling = remembered(&persisted);
+        let cabling = restored(&persisted);
         changes(&persisted, None, &cabling, &clock, &mut again);
         assert!(again.is_empty(), "nothing is written twice");
     }

@@ -10,7 +10,7 @@ use super::table;
 const TABLE: &str = "device-capabilities";
 
 /// Capabilities in the store. Logs and skips invalid rows.
-pub(super) fn remembered(persisted: &Persisted) -> DeviceCapabilities {
+pub(super) fn restored(persisted: &Persisted) -> DeviceCapabilities {
     let mut known = DeviceCapabilities::default();
     let rows = table::read(persisted, TABLE, |key, value| {
         Some((decode_type(key)?, decode_words(value)?))
@@ -40,6 +40,7 @@ fn encode_type(device: DeviceType) -> [u8; 10] {
     key
 }
 
+/// Decodes a key that [`encode_type`] returned; `None` if the key is invalid.
 fn decode_type(key: &[u8]) -> Option<DeviceType> {
     let key: &[u8; 10] = key.try_into().ok()?;
     Some(DeviceType {
@@ -49,6 +50,7 @@ fn decode_type(key: &[u8]) -> Option<DeviceType> {
     })
 }
 
+/// Decodes the four words of an answer; `None` if the value is invalid.
 fn decode_words(value: &[u8]) -> Option<Capabilities> {
     let value: &[u8; 16] = value.try_into().ok()?;
     let mut words = [0; 4];
@@ -76,14 +78,14 @@ mod tests {
         let mut change = ChangeSet::new();
         changes(&persisted, &known, &mut change);
         persisted.apply(&change);
-        let after = remembered(&persisted);
+        let after = restored(&persisted);
         assert!(after.answers().eq(known.answers()));
         let mut change = ChangeSet::new();
         changes(&persisted, &after, &mut change);
         assert!(change.is_empty(), "nothing is written twice");
         changes(&persisted, &DeviceCapabilities::default(), &mut change);
         persisted.apply(&change);
-        assert_eq!(remembered(&persisted).answers().count(), 0);
+        assert_eq!(restored(&persisted).answers().count(), 0);
     }
 
     #[test]

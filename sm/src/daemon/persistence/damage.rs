@@ -25,7 +25,7 @@ pub(super) struct Damage {
     /// Path of the file [`LOST`]; `None` without a loss, or after an operator acknowledged it.
     lost: Option<PathBuf>,
     /// Findings that last until the end of this run.
-    others: Vec<Finding>,
+    lasting: Vec<Finding>,
 }
 
 impl Damage {
@@ -59,7 +59,7 @@ impl Damage {
                  forgotten; compare `rsmctl partition list` and `rsmctl drained` with what should be \
                  there"
             );
-            damage.others.push(finding(Severity::Warning, text));
+            damage.lasting.push(finding(Severity::Warning, text));
         }
         let unreadable = overlay::unreadable(persisted)
             .into_iter()
@@ -74,9 +74,9 @@ impl Damage {
                     count => format!("{count} settings"),
                 },
                 if unreadable.len() == 1 { "is" } else { "are" },
-                joined(&unreadable)
+                name_list(&unreadable)
             );
-            damage.others.push(finding(Severity::Error, text));
+            damage.lasting.push(finding(Severity::Error, text));
         }
         if damaged_bytes > 0 {
             let text = format!(
@@ -84,7 +84,7 @@ impl Damage {
                  registrations that were acknowledged may be forgotten, and hosts are asked \
                  to register again; look after the disk of the state folder"
             );
-            damage.others.push(finding(Severity::Error, text));
+            damage.lasting.push(finding(Severity::Error, text));
         }
         if let Some(reason) = lost {
             let text = format!(
@@ -94,26 +94,27 @@ impl Damage {
                  or make them again; then remove {}",
                 path.display()
             );
-            let mut all = damage.others.clone();
+            let mut all = damage.lasting.clone();
             all.insert(0, finding(Severity::Error, text));
             damage.lost = Some(path);
             findings.report(DaemonPart::Damage, all);
-        } else if !damage.others.is_empty() {
-            findings.report(DaemonPart::Damage, damage.others.clone());
+        } else if !damage.lasting.is_empty() {
+            findings.report(DaemonPart::Damage, damage.lasting.clone());
         }
         damage
     }
 
     /// Withdraws the finding about lost settings once the operator has removed the file.
-    pub(super) fn look(&mut self, findings: &DaemonFindings) {
+    pub(super) fn check_acknowledgement(&mut self, findings: &DaemonFindings) {
         let is_acknowledged = self.lost.as_ref().is_some_and(|path| !path.exists());
         if is_acknowledged {
             self.lost = None;
-            findings.report(DaemonPart::Damage, self.others.clone());
+            findings.report(DaemonPart::Damage, self.lasting.clone());
         }
     }
 }
 
+/// A finding about the storage of the subnet's state.
 fn finding(severity: Severity, text: String) -> Finding {
     Finding::new(FindingKind::Storage, Subject::Subnet, severity, text)
 }
@@ -122,7 +123,7 @@ fn finding(severity: Severity, text: String) -> Finding {
 const MAX_NAMES: usize = 8;
 
 /// Joins up to [`MAX_NAMES`] names, and tells the number of the others.
-fn joined(names: &[String]) -> String {
+fn name_list(names: &[String]) -> String {
     let mut text = names.iter().take(MAX_NAMES).cloned().collect::<Vec<_>>();
     if names.len() > MAX_NAMES {
         text.push(format!("{} more", names.len() - MAX_NAMES));
@@ -186,10 +187,10 @@ mod tests {
             ..LoadReport::default()
         });
         assert_eq!(texts(&findings), found);
-        damage.look(&findings);
+        damage.check_acknowledgement(&findings);
         assert_eq!(texts(&findings), found);
         std::fs::remove_file(dir.path().join(LOST)).unwrap();
-        damage.look(&findings);
+        damage.check_acknowledgement(&findings);
         assert_eq!(texts(&findings), []);
     }
 }

@@ -24,7 +24,7 @@ const NODE: u8 = b'n';
 const PORT: u8 = b'p';
 
 /// Drained parts in the store. Logs and skips invalid rows.
-pub(super) fn remembered(persisted: &Persisted) -> Avoid {
+pub(super) fn restored(persisted: &Persisted) -> Avoid {
     let mut avoid = Avoid::default();
     for (part, drained) in table::read(persisted, DRAINED, decode) {
         let parts = BTreeMap::from([(part, Reason::Drained(drained))]);
@@ -48,7 +48,7 @@ pub(super) fn changes(persisted: &Persisted, avoid: &Avoid, changes: &mut Change
 
 /// Descriptions of the rows that cannot be read, for operators.
 pub(super) fn unreadable(persisted: &Persisted) -> Vec<String> {
-    let rows = table::held(persisted, DRAINED);
+    let rows = table::rows_of(persisted, DRAINED);
     let unread = rows.filter(|(key, value)| decode(key, value).is_none());
     { unread }
         .map(|(key, _)| format!("the drained part of record {}", hex::encode(key)))
@@ -87,6 +87,7 @@ fn encode(drained: &Drained) -> Vec<u8> {
     value
 }
 
+/// Decodes a row; `None` if the row is invalid.
 fn decode(key: &[u8], value: &[u8]) -> Option<(NodeOrCable, Drained)> {
     let (&kind, rest) = key.split_first()?;
     let at = read_port(rest)?;
@@ -113,6 +114,7 @@ fn decode(key: &[u8], value: &[u8]) -> Option<(NodeOrCable, Drained)> {
     value.is_empty().then_some((part, drained))
 }
 
+/// Decodes a port that [`port`] encoded; `None` if the bytes are invalid.
 fn read_port(bytes: &[u8]) -> Option<PortKey> {
     let (guid, port) = bytes.split_first_chunk()?;
     let &[port] = port else { return None };
@@ -155,7 +157,7 @@ mod tests {
             set
         };
         persisted.apply(&change(&persisted, &avoid));
-        assert_eq!(remembered(&persisted), avoid);
+        assert_eq!(restored(&persisted), avoid);
         assert!(change(&persisted, &avoid).is_empty());
         let namespace = Namespace::new(DRAINED).expect("a name");
         let mut broken = ChangeSet::new();
@@ -164,7 +166,7 @@ mod tests {
             .set_record(&namespace, &key(NodeOrCable::Node(Guid(6))), &[0; 20])
             .expect("room");
         persisted.apply(&broken);
-        assert_eq!(remembered(&persisted), avoid);
+        assert_eq!(restored(&persisted), avoid);
         persisted.apply(&change(&persisted, &Avoid::default()));
         // Rows that cannot be read are kept, because a later version may have written them.
         assert_eq!(unreadable(&persisted).len(), 2);

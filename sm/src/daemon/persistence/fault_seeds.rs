@@ -136,7 +136,7 @@ enum Harm {
     /// Damages the database, while the copies hold everything.
     Database,
     /// Damages the text copy or the side file, while the database holds everything.
-    Witness,
+    SideFile,
     /// Damages the journal, while commits hold everything up to the last one.
     Journal,
     /// Damages the database and its text copy.
@@ -167,7 +167,7 @@ struct World {
 struct Life {
     store: FolderStore,
     journal: Journal,
-    owed: ChangeSet,
+    uncommitted: ChangeSet,
     /// Encoded entries that the journal has not accepted yet.
     waiting: Vec<u8>,
 }
@@ -236,8 +236,8 @@ impl World {
         let (journal, entries) = Journal::open(&self.dir(), disk).unwrap();
         let last = entries.last().map_or(0, |entry| entry.number);
         let committed = covered(&persisted);
-        let owed = replay(&persisted, entries);
-        persisted.apply(&owed);
+        let uncommitted = replay(&persisted, entries);
+        persisted.apply(&uncommitted);
         let last = last.max(covered(&persisted));
         assert!(store.unopened().is_none(), "{:?}", store.unopened());
         self.compare(harm, last, &rows(&persisted), &report);
@@ -252,7 +252,7 @@ impl World {
         Life {
             store,
             journal,
-            owed,
+            uncommitted,
             waiting: Vec::new(),
         }
     }
@@ -272,11 +272,11 @@ impl World {
         };
         let disk = self.disk();
         let opened = FolderStore::open_on(&self.dir(), StoreFabric::Hardware, disk);
-        self.move_on(opened);
+        self.abandon(opened);
     }
 
     /// Abandons `running` as a kill does, and continues with a copy of the folder.
-    fn move_on(&mut self, running: impl Sized) {
+    fn abandon(&mut self, running: impl Sized) {
         let left = self.dir();
         self.folders += 1;
         copy(&left, &self.dir());
@@ -289,7 +289,7 @@ impl World {
     fn compare(&self, harm: Harm, last: u64, read: &Rows, report: &LoadReport) {
         let seed = self.seed;
         let promised = match harm {
-            Harm::None | Harm::Database | Harm::Witness => self.durable.max(self.committed),
+            Harm::None | Harm::Database | Harm::SideFile => self.durable.max(self.committed),
             Harm::Journal => self.committed,
             Harm::DatabaseAndCopy => {
                 let kept = self.durable.max(self.committed)..=self.last();
@@ -366,13 +366,13 @@ impl World {
         let (number, key) = (self.last(), registration.key.to_be_bytes());
         let row = match registration.is_gone {
             true => {
-                life.owed.remove_record(&table(), &key);
+                life.uncommitted.remove_record(&table(), &key);
                 let (table, prefix) = (table(), key.to_vec());
                 RowChange::Clear { table, prefix }
             }
             false => {
                 let value = number.to_be_bytes().to_vec();
-                life.owed.set_record(&table(), &key, &value).unwrap();
+                life.uncommitted.set_record(&table(), &key, &value).unwrap();
                 let (table, key) = (table(), key.to_vec());
                 RowChange::Set { table, key, value }
             }
@@ -386,7 +386,7 @@ impl World {
 
     fn commit(&mut self, life: &mut Life) {
         let number = self.last();
-        cover(number, &mut life.owed);
+        cover(number, &mut life.uncommitted);
         if self.random.below(30) == 0 {
             for lid in 1..=LARGE {
                 let claim = LidClaim {
@@ -394,11 +394,13 @@ impl World {
                     lmc: Lmc::ZERO,
                     last_seen: number,
                 };
-                life.owed.set_claim(Guid(u64::from(lid)), claim).unwrap();
+                life.uncommitted
+                    .set_claim(Guid(u64::from(lid)), claim)
+                    .unwrap();
             }
         }
-        if life.store.commit(&life.owed).is_ok() {
-            life.owed = ChangeSet::new();
+        if life.store.commit(&life.uncommitted).is_ok() {
+            life.uncommitted = ChangeSet::new();
             self.committed = number;
             // A failure leaves entries that have no effect.
             let _ = life.journal.covered(number);
@@ -431,25 +433,25 @@ impl World {
         if !self.faults.lock().is_over() && self.random.below(3) == 0 {
             let _ = life.store.close();
         }
-        self.move_on(life);
+        self.abandon(life);
         let harms = [
             Harm::None,
             Harm::None,
             Harm::None,
             Harm::Database,
-            Harm::Witness,
+            Harm::SideFile,
             Harm::Journal,
             Harm::DatabaseAndCopy,
         ];
         let harm = self.random.one_of(&harms);
-        let witness = self
+        let side_file = self
             .random
             .one_of(&["export.jsonl", "export.prev.jsonl", "store.meta"]);
         let journal = self.random.one_of(&["journal.0", "journal.1"]);
         let harmed: &[&str] = match harm {
             Harm::None => &[],
             Harm::Database => &["db/db"],
-            Harm::Witness => &[witness],
+            Harm::SideFile => &[side_file],
             Harm::Journal => &[journal],
             Harm::DatabaseAndCopy => &["db/db", "export.jsonl"],
         };
@@ -525,8 +527,8 @@ pub(super) fn seed_count() -> Option<u64> {
 }
 
 fn run(seeds: std::ops::Range<u64>) {
-    let failed = |&seed: &u64| std::panic::catch_unwind(|| drop(World::new(seed))).is_err();
-    let failed: Vec<u64> = seeds.filter(failed).collect();
+    let has_failed = |&seed: &u64| std::panic::catch_unwind(|| drop(World::new(seed))).is_err();
+    let failed: Vec<u64> = seeds.filter(has_failed).collect();
     assert_eq!(failed, [0_u64; 0], "seeds that failed");
 }
 

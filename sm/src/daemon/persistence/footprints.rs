@@ -25,13 +25,14 @@ use rsm_store::{ChangeSet, Persisted};
 
 use super::table::{self, Rows};
 
+/// Table of footprints.
 const TABLE: &str = "footprints";
 
 /// Largest size of a row, in bytes.
 const CHUNK: usize = 48 * 1024;
 
 /// Reads the footprints from the store; omits each footprint that is damaged or incomplete.
-pub(super) fn remembered(persisted: &Persisted) -> Footprints {
+pub(super) fn restored(persisted: &Persisted) -> Footprints {
     let rows = table::read(persisted, TABLE, |key, value| {
         let (plan, row) = key.split_at_checked(8)?;
         let plan = u64::from_be_bytes(plan.try_into().ok()?);
@@ -68,6 +69,7 @@ pub(super) fn changes(
     table::replace(persisted, TABLE, &rows, changes);
 }
 
+/// Encodes a footprint as described in the module.
 fn encode(footprint: &Footprint) -> Vec<u8> {
     let mut bytes = vec![u8::from(footprint.since.is_some())];
     bytes.extend(footprint.since.unwrap_or(0).to_be_bytes());
@@ -96,6 +98,7 @@ fn encode(footprint: &Footprint) -> Vec<u8> {
     bytes
 }
 
+/// Decodes the footprint of a plan; `None` if the bytes are invalid.
 fn decode(plan: u64, bytes: &[u8]) -> Option<Footprint> {
     let mut reader = Reader(bytes);
     let has_since = reader.flag()?;
@@ -203,7 +206,7 @@ mod tests {
         let footprints = Footprints::restored(footprints);
         let persisted = stored(&footprints);
         assert_eq!(persisted.len(), 6, "180,000 bytes are four rows");
-        assert_eq!(remembered(&persisted), footprints);
+        assert_eq!(restored(&persisted), footprints);
         let mut again = ChangeSet::new();
         changes(&persisted, Some(&footprints), &footprints, &mut again);
         changes(&persisted, None, &footprints, &mut again);
@@ -215,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_gone_cut_or_foreign_makes_its_plan_unknown() {
+    fn footprint_with_a_missing_cut_or_foreign_row_is_left_out() {
         let footprints = Footprints::restored(vec![footprint(5, 20_000), footprint(9, 1)]);
         let whole = stored(&footprints);
         let table = Namespace::new(TABLE).unwrap();
@@ -225,7 +228,7 @@ mod tests {
             let mut set = ChangeSet::new();
             set.remove_record(&table, key);
             broken.apply(&set);
-            let plans: Vec<u64> = remembered(&broken).iter().map(|all| all.plan).collect();
+            let plans: Vec<u64> = restored(&broken).iter().map(|all| all.plan).collect();
             assert_eq!(plans, [9]);
         }
         let key = &keys[4];
@@ -235,13 +238,13 @@ mod tests {
             let mut set = ChangeSet::new();
             set.set_record(&table, key, &value[..length]).unwrap();
             broken.apply(&set);
-            assert_eq!(remembered(&broken).iter().count(), 1, "{length} bytes");
+            assert_eq!(restored(&broken).iter().count(), 1, "{length} bytes");
         }
         let mut broken = whole.clone();
         let mut set = ChangeSet::new();
         set.set_record(&table, b"key", b"value").unwrap();
         set.set_record(&table, &[0; 9], &[2; 9]).unwrap();
         broken.apply(&set);
-        assert_eq!(remembered(&broken), footprints);
+        assert_eq!(restored(&broken), footprints);
     }
 }

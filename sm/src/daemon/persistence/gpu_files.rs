@@ -33,33 +33,33 @@ pub(super) fn load(dir: &Path, stored: &mut StoredGpus) -> OldFiles {
         read: Vec::new(),
     };
     for (name, path) in files(&folder.join("hosts")) {
-        let taken = read(&path).and_then(|(host, seen)| {
+        let result = read(&path).and_then(|(host, seen)| {
             let known = stored.inventory.hosts().get(&name);
             if known.is_none_or(|known| known.seen < seen) {
                 stored.inventory.insert(&name, host, seen)?;
             }
             Ok(())
         });
-        old.note(path, taken);
+        old.record(path, result);
     }
     for (name, path) in files(&folder.join("machine-type")) {
-        let taken = read(&path).and_then(|(host, _)| {
+        let result = read(&path).and_then(|(host, _)| {
             if stored.inventory.default_machine_type().is_none() {
                 set_machine_type(&mut stored.inventory, &name, &host)?;
             }
             Ok(())
         });
-        old.note(path, taken);
+        old.record(path, result);
     }
     old
 }
 
 impl OldFiles {
-    /// Remembers a file for removal, or logs why it cannot be used.
-    fn note(&mut self, path: PathBuf, taken: anyhow::Result<()>) {
-        match taken {
+    /// Schedules a file for removal, or logs why it cannot be used.
+    fn record(&mut self, path: PathBuf, result: anyhow::Result<()>) {
+        match result {
             Ok(()) => self.read.push(path),
-            Err(error) => tracing::warn!("{} is passed over: {error:#}", path.display()),
+            Err(error) => tracing::warn!("{} is not imported: {error:#}", path.display()),
         }
     }
 

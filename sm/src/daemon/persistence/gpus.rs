@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! table gpu-hosts   "h" NAME 0 PART   the text of a host's inventory, in parts of 60,000 bytes
-//!                   "m" NAME 0 PART   that of the machine type of the other hosts
-//!                   "v"               there once an inventory has been stored
-//! table gpu-seen    PAGE              when the hosts whose names have this hash last reported
+//!                   "m" NAME 0 PART   the text of the machine type of the other hosts
+//!                   "v"               present once an inventory has been stored
+//! table gpu-seen    PAGE              times of the last reports of hosts with this hash of names
 //! ```
 //!
 //! Part 0 of a text begins with the version (1 byte), the number of parts (1), the time of the
@@ -48,24 +48,25 @@ const PAGE_BITS: u32 = 10;
 
 /// Kind of machine that a text describes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Kind {
+enum MachineKind {
     Host,
     MachineType,
 }
 
-impl Kind {
+impl MachineKind {
+    /// Letter of the kind in keys.
     const fn letter(self) -> u8 {
         match self {
-            Kind::Host => b'h',
-            Kind::MachineType => b'm',
+            MachineKind::Host => b'h',
+            MachineKind::MachineType => b'm',
         }
     }
 
     /// Kind with a letter; `None` if no kind has the letter.
-    const fn of(letter: u8) -> Option<Kind> {
+    const fn of(letter: u8) -> Option<MachineKind> {
         match letter {
-            b'h' => Some(Kind::Host),
-            b'm' => Some(Kind::MachineType),
+            b'h' => Some(MachineKind::Host),
+            b'm' => Some(MachineKind::MachineType),
             _ => None,
         }
     }
@@ -92,7 +93,7 @@ pub(in crate::daemon) struct GpuRows {
     /// Inventories that the store holds, so that changes need not compare them; `None` if unknown.
     pub(super) known: Option<Arc<GpuInventory>>,
     /// Files of an earlier version, until the store holds their inventories.
-    old: Option<OldFiles>,
+    old_files: Option<OldFiles>,
 }
 
 impl GpuRows {
@@ -101,7 +102,7 @@ impl GpuRows {
     pub(super) fn open(
         dir: Option<&Path>,
         persisted: &mut Persisted,
-        owed: &mut ChangeSet,
+        uncommitted: &mut ChangeSet,
     ) -> (GpuRows, StoredGpus) {
         let mut rows = GpuRows::default();
         let mut stored = rows.reader.read(persisted);
@@ -112,9 +113,9 @@ impl GpuRows {
             let known = rows.known.as_deref();
             self::changes(persisted, known, &stored.inventory, &mut changes);
             persisted.apply(&changes);
-            owed.merge(changes);
+            uncommitted.merge(changes);
             rows.known = Some(Arc::new(stored.inventory.clone()));
-            rows.old = Some(old);
+            rows.old_files = Some(old);
         }
         (rows, stored)
     }
@@ -134,9 +135,9 @@ impl GpuRows {
     }
 
     /// Records that all changes so far are on the disk.
-    pub(super) fn stored(&mut self) {
-        if let Some(old) = self.old.take() {
-            old.remove();
+    pub(super) fn record_stored(&mut self) {
+        if let Some(files) = self.old_files.take() {
+            files.remove();
         }
     }
 }
@@ -149,15 +150,15 @@ type Parts<'a> = Vec<(u8, &'a [u8])>;
 pub(in crate::daemon) struct GpuReader {
     inventory: GpuInventory,
     /// Checksums of the texts in `inventory`.
-    sums: BTreeMap<(Kind, String), u64>,
+    sums: BTreeMap<(MachineKind, String), u64>,
 }
 
 impl GpuReader {
     /// Inventories in `persisted`.
     pub(in crate::daemon) fn read(&mut self, persisted: &Persisted) -> StoredGpus {
         let mut stored = StoredGpus::default();
-        let mut texts: BTreeMap<(Kind, String), Parts<'_>> = BTreeMap::new();
-        for (key, value) in table::held(persisted, HOSTS) {
+        let mut texts: BTreeMap<(MachineKind, String), Parts<'_>> = BTreeMap::new();
+        for (key, value) in table::rows_of(persisted, HOSTS) {
             match decode_key(key) {
                 _ if key == MARKER => stored.is_complete = true,
                 Some((kind, name, part)) => {
@@ -172,7 +173,7 @@ impl GpuReader {
             self.forget(&key);
         }
         for (key, parts) in texts {
-            if let Err(reason) = self.take(&key, &parts) {
+            if let Err(reason) = self.accept_text(&key, &parts) {
                 tracing::warn!(
                     name = key.1,
                     "a GPU inventory in the store cannot be read: {reason}"
@@ -189,16 +190,20 @@ impl GpuReader {
     }
 
     /// Removes a host or a machine type.
-    fn forget(&mut self, key: &(Kind, String)) {
+    fn forget(&mut self, key: &(MachineKind, String)) {
         self.sums.remove(key);
         match key.0 {
-            Kind::Host => self.inventory.remove(&key.1),
-            Kind::MachineType => self.inventory.remove_machine_type(&key.1),
+            MachineKind::Host => self.inventory.remove(&key.1),
+            MachineKind::MachineType => self.inventory.remove_machine_type(&key.1),
         };
     }
 
-    /// Takes in the text of a host or machine type, unless it is unchanged.
-    fn take(&mut self, key: &(Kind, String), parts: &[(u8, &[u8])]) -> Result<(), String> {
+    /// Decodes the text of a host or machine type, unless it is unchanged.
+    fn accept_text(
+        &mut self,
+        key: &(MachineKind, String),
+        parts: &[(u8, &[u8])],
+    ) -> Result<(), String> {
         let (header, text) = assemble(parts)?;
         let (kind, name) = key;
         if self.sums.get(key) == Some(&header.sum) {
@@ -210,8 +215,8 @@ impl GpuReader {
         }
         let host = import(InventoryFormat::Json, &text).map_err(|error| error.to_string())?;
         match kind {
-            Kind::Host => self.inventory.insert(name, host, header.imported),
-            Kind::MachineType => set_machine_type(&mut self.inventory, name, &host),
+            MachineKind::Host => self.inventory.insert(name, host, header.imported),
+            MachineKind::MachineType => set_machine_type(&mut self.inventory, name, &host),
         }
         .map_err(|error| error.to_string())?;
         self.sums.insert(key.clone(), header.sum);
@@ -247,10 +252,10 @@ pub(super) fn changes(
         return;
     };
     let machine_type = wanted.default_machine_type();
-    for (key, _) in table::held(persisted, HOSTS).filter(|(key, _)| *key != MARKER) {
+    for (key, _) in table::rows_of(persisted, HOSTS).filter(|(key, _)| *key != MARKER) {
         let is_wanted = match decode_key(key) {
-            Some((Kind::Host, name, _)) => wanted.hosts().contains_key(name),
-            Some((Kind::MachineType, name, _)) => machine_type == Some(name),
+            Some((MachineKind::Host, name, _)) => wanted.hosts().contains_key(name),
+            Some((MachineKind::MachineType, name, _)) => machine_type == Some(name),
             None => false,
         };
         if !is_wanted {
@@ -268,19 +273,25 @@ pub(super) fn changes(
         });
         if !is_known {
             let text = to_compact_json(&record.inventory);
-            put((Kind::Host, name), record.seen, &text, persisted, changes);
+            put(
+                (MachineKind::Host, name),
+                record.seen,
+                &text,
+                persisted,
+                changes,
+            );
         }
     }
     let host = machine_type.and_then(|name| Some((name, wanted.machine_types().get(name)?)));
     if let Some((name, host)) = host {
-        let key = (Kind::MachineType, name);
+        let key = (MachineKind::MachineType, name);
         put(key, 0, &to_compact_json(host), persisted, changes);
     }
 }
 
 /// Adds the changes after which the text of a name consists of exactly these parts.
 fn put(
-    (kind, name): (Kind, &str),
+    (kind, name): (MachineKind, &str),
     imported: u64,
     text: &str,
     persisted: &Persisted,
@@ -365,17 +376,20 @@ fn assemble(parts: &[(u8, &[u8])]) -> Result<(Header, Vec<u8>), String> {
     Ok((header, text))
 }
 
-fn encode_key(kind: Kind, name: &str, part: u8) -> Vec<u8> {
+/// Key of a part of a text.
+fn encode_key(kind: MachineKind, name: &str, part: u8) -> Vec<u8> {
     [&[kind.letter()][..], name.as_bytes(), &[0, part]].concat()
 }
 
-fn decode_key(key: &[u8]) -> Option<(Kind, &str, u8)> {
+/// Decodes a key that [`encode_key`] returned; `None` if the key is invalid.
+fn decode_key(key: &[u8]) -> Option<(MachineKind, &str, u8)> {
     let (&letter, rest) = key.split_first()?;
     let (name, &[zero, part]) = rest.split_last_chunk()?;
     let name = std::str::from_utf8(name).ok()?;
-    Some((Kind::of(letter).filter(|_| zero == 0)?, name, part))
+    Some((MachineKind::of(letter).filter(|_| zero == 0)?, name, part))
 }
 
+/// Decodes a row of [`SEEN`]; `None` if the row is invalid.
 fn decode_seen(mut value: &[u8]) -> Option<Vec<(String, u64)>> {
     let mut seen = Vec::new();
     while let Some((&length, rest)) = value.split_first() {
@@ -446,11 +460,11 @@ mod tests {
         let again = reader.read(&persisted).inventory;
         assert_eq!(again.hosts(), wanted.hosts());
         // An unchanged text is not decoded again.
-        let same = |name: &str| {
+        let is_shared = |name: &str| {
             let (a, b) = (&again.hosts()[name], &stored.inventory.hosts()[name]);
             Arc::ptr_eq(&a.inventory, &b.inventory)
         };
-        assert!(same("gpu-10") && !same("gpu-2"));
+        assert!(is_shared("gpu-10") && !is_shared("gpu-2"));
         wanted = GpuInventory::new();
         change(&mut persisted, None, &wanted);
         assert_eq!(persisted.len(), 1, "the marker stays");
@@ -461,7 +475,7 @@ mod tests {
     fn damaged_inventory_loses_only_its_host_and_the_next_write_repairs_it() {
         let wanted = with(&[("gpu-1", 0), ("gpu-2", 0)]);
         let table = Namespace::new(HOSTS).unwrap();
-        let key = encode_key(Kind::Host, "gpu-1", 0);
+        let key = encode_key(MachineKind::Host, "gpu-1", 0);
         let mut whole = Persisted::default();
         change(&mut whole, None, &wanted);
         let value = whole.records[&table][&key[..]].to_vec();
@@ -503,7 +517,7 @@ mod tests {
         for missing in [0, 1] {
             persisted = whole.clone();
             let mut set = ChangeSet::new();
-            set.remove_record(&table, &encode_key(Kind::Host, "b", missing));
+            set.remove_record(&table, &encode_key(MachineKind::Host, "b", missing));
             persisted.apply(&set);
             let stored = reader.read(&persisted);
             assert_eq!(stored.unreadable.len(), 1);
@@ -539,7 +553,7 @@ mod tests {
                 let _ = set.set_record(&table, key, value);
             }
             for (part, value) in &parts {
-                let key = encode_key(Kind::Host, "gpu-1", *part);
+                let key = encode_key(MachineKind::Host, "gpu-1", *part);
                 set.set_record(&table, &key, value).unwrap();
             }
             let seen = Namespace::new(SEEN).unwrap();

@@ -10,7 +10,7 @@ use super::table::{self, Rows};
 const TABLE: &str = "adaptive-groups";
 
 /// Groups in the store. Logs and skips invalid rows.
-pub(super) fn remembered(persisted: &Persisted) -> GroupIds {
+pub(super) fn restored(persisted: &Persisted) -> GroupIds {
     GroupIds::from_pairs(table::read(persisted, TABLE, |leaf, group| {
         let leaf = Guid(u64::from_be_bytes(leaf.try_into().ok()?));
         Some((leaf, u16::from_be_bytes(group.try_into().ok()?)))
@@ -36,12 +36,12 @@ mod tests {
         let mut change = ChangeSet::new();
         changes(&persisted, &ids, &mut change);
         persisted.apply(&change);
-        assert_eq!(remembered(&persisted), ids);
+        assert_eq!(restored(&persisted), ids);
         let mut change = ChangeSet::new();
         changes(&persisted, &ids, &mut change);
         assert!(change.is_empty(), "nothing is written twice");
         changes(&persisted, &GroupIds::default(), &mut change);
         persisted.apply(&change);
-        assert_eq!(remembered(&persisted), GroupIds::default());
+        assert_eq!(restored(&persisted), GroupIds::default());
     }
 }

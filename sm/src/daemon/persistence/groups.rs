@@ -30,7 +30,7 @@ const GROUP_LEN: usize = 19;
 const MEMBER_LEN: usize = 10;
 
 /// Groups in the store. Logs and skips invalid rows.
-pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedGroup> {
+pub(super) fn restored(persisted: &Persisted) -> Vec<SavedGroup> {
     let groups = table::read(persisted, GROUPS, decode_group);
     let mut groups: BTreeMap<Gid, SavedGroup> = groups
         .into_iter()
@@ -115,6 +115,7 @@ fn encode_group(group: &MulticastGroup) -> (Vec<u8>, Vec<u8>) {
     (parameters.mgid.0.to_be_bytes().to_vec(), value)
 }
 
+/// Decodes the row of a group; `None` if the row is invalid.
 fn decode_group(key: &[u8], value: &[u8]) -> Option<SavedGroup> {
     let mgid = Gid(u128::from_be_bytes(key.try_into().ok()?));
     let value: &[u8; GROUP_LEN] = value.try_into().ok()?;
@@ -150,6 +151,7 @@ fn decode_group(key: &[u8], value: &[u8]) -> Option<SavedGroup> {
     })
 }
 
+/// Decodes the row of a member, with the MGID of its group; `None` if the row is invalid.
 fn decode_member(key: &[u8], value: &[u8]) -> Option<(Gid, SavedMember)> {
     let (mgid, gid) = key.split_first_chunk::<GID_LEN>()?;
     let value: &[u8; MEMBER_LEN] = value.try_into().ok()?;
@@ -217,7 +219,7 @@ mod tests {
         let mut persisted = Persisted::default();
         persisted.apply(&change(&persisted, &view(samples())));
         assert_eq!(persisted.len(), 4);
-        assert_eq!(remembered(&persisted), samples());
+        assert_eq!(restored(&persisted), samples());
         assert!(
             change(&persisted, &view(samples())).is_empty(),
             "nothing is written twice"
@@ -225,7 +227,7 @@ mod tests {
         // A deleted group also leaves the store.
         let fewer = samples()[..1].to_vec();
         persisted.apply(&change(&persisted, &view(fewer.clone())));
-        assert_eq!(remembered(&persisted), fewer);
+        assert_eq!(restored(&persisted), fewer);
         assert_eq!(persisted.len(), 2);
     }
 
@@ -256,7 +258,7 @@ mod tests {
         for group in &mut groups {
             group.members.sort_by_key(|member| member.gid);
         }
-        assert_eq!(remembered(&persisted), groups);
+        assert_eq!(restored(&persisted), groups);
     }
 
     #[test]
@@ -280,7 +282,7 @@ mod tests {
                 .set_record(&groups, &other, &vec![1; length])
                 .unwrap();
             persisted.apply(&broken);
-            assert_eq!(remembered(&persisted), samples());
+            assert_eq!(restored(&persisted), samples());
         }
     }
 }

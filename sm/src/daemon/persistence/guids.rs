@@ -11,7 +11,7 @@ use super::table;
 const GUIDS: &str = "alias-guids";
 
 /// Alias GUIDs in the store. Logs and skips invalid rows.
-pub(super) fn remembered(persisted: &Persisted) -> AliasGuids {
+pub(super) fn restored(persisted: &Persisted) -> AliasGuids {
     let mut guids = AliasGuids::default();
     for (port, index, alias) in table::read(persisted, GUIDS, decode) {
         guids.by_port.entry(port).or_default().insert(index, alias);
@@ -38,10 +38,12 @@ pub(super) fn rows(guids: &AliasGuids, port: Guid) -> Vec<RowChange> {
     std::iter::once(gone).chain(rows).flatten().collect()
 }
 
+/// Key of an alias GUID.
 fn key(port: Guid, index: u8) -> Vec<u8> {
     [&port.0.to_be_bytes()[..], &[index]].concat()
 }
 
+/// Decodes a row as port GUID, index and alias GUID; `None` if the row is invalid.
 fn decode(key: &[u8], value: &[u8]) -> Option<(Guid, u8, Guid)> {
     let (port, index) = key.split_first_chunk()?;
     let &[index] = index else { return None };
@@ -71,7 +73,7 @@ mod tests {
         };
         persisted.apply(&change(&persisted, &guids));
         assert_eq!(persisted.len(), 3);
-        assert_eq!(remembered(&persisted), guids);
+        assert_eq!(restored(&persisted), guids);
         assert!(change(&persisted, &guids).is_empty());
         let mut broken = ChangeSet::new();
         let namespace = Namespace::new(GUIDS).unwrap();
@@ -87,6 +89,6 @@ mod tests {
                 .unwrap();
         }
         persisted.apply(&broken);
-        assert_eq!(remembered(&persisted), guids);
+        assert_eq!(restored(&persisted), guids);
     }
 }

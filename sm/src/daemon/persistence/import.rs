@@ -68,7 +68,7 @@ pub fn import(
     for (&port, &claim) in claims {
         changes.set_claim(port, claim)?;
     }
-    let left_out = register(&persisted, registrations, &mut changes);
+    let left_out = add_registrations(&persisted, registrations, &mut changes);
     table::put(&persisted, IMPORTED, FRESH, Some(b""), &mut changes);
     store.commit(&changes)?;
     let (persisted, _) = store.load()?;
@@ -77,9 +77,9 @@ pub fn import(
     Ok(Imported { records, left_out })
 }
 
-/// Adds the registrations that the SA would restore at a start. Returns the number that it would
-/// refuse.
-fn register(persisted: &Persisted, saved: SavedSaState, changes: &mut ChangeSet) -> usize {
+/// Adds the registrations that the SA would restore at a start. Returns the number of registrations
+/// that it would refuse.
+fn add_registrations(persisted: &Persisted, saved: SavedSaState, changes: &mut ChangeSet) -> usize {
     let clock = Clock::start();
     let (now, never) = (clock.now(), Time::MAX);
     let mut registry = GroupRegistry::new(GroupRegistryConfig::default());
@@ -104,7 +104,7 @@ pub(super) fn is_fresh(persisted: &Persisted) -> bool {
 }
 
 /// Records that a daemon uses the store.
-pub(super) fn used(persisted: &Persisted, changes: &mut ChangeSet) {
+pub(super) fn mark_used(persisted: &Persisted, changes: &mut ChangeSet) {
     table::put(persisted, IMPORTED, FRESH, None, changes);
 }
 

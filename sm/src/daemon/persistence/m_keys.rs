@@ -18,7 +18,7 @@ const LOCAL: &str = "local-port";
 const KEY: &[u8] = b"now";
 
 /// Generations in the store; the default without a valid row.
-pub(super) fn remembered(persisted: &Persisted) -> Generations {
+pub(super) fn restored(persisted: &Persisted) -> Generations {
     let rows = table::read(persisted, GENERATIONS, |_, value| {
         let (switches, others) = value.split_first_chunk()?;
         Some(Generations {
@@ -31,7 +31,7 @@ pub(super) fn remembered(persisted: &Persisted) -> Generations {
 }
 
 /// This machine's port in the store; `None` without a valid row.
-pub(super) fn remembered_port(persisted: &Persisted) -> Option<PortKey> {
+pub(super) fn restored_port(persisted: &Persisted) -> Option<PortKey> {
     let rows = table::read(persisted, LOCAL, |_, value| {
         let (node, port) = value.split_first_chunk()?;
         let &[port] = port else { return None };
@@ -77,8 +77,8 @@ mod tests {
         let mut set = ChangeSet::new();
         changes(&persisted, wanted, Some(port), &mut set);
         persisted.apply(&set);
-        assert_eq!(remembered(&persisted), wanted);
-        assert_eq!(remembered_port(&persisted), Some(port));
+        assert_eq!(restored(&persisted), wanted);
+        assert_eq!(restored_port(&persisted), Some(port));
         let mut again = ChangeSet::new();
         changes(&persisted, wanted, None, &mut again);
         assert!(again.is_empty(), "nothing is written twice");
@@ -87,7 +87,7 @@ mod tests {
             set.set_record(&table, KEY, &[1; 10]).expect("room");
         }
         persisted.apply(&set);
-        assert_eq!(remembered(&persisted), Generations::default());
-        assert_eq!(remembered_port(&persisted), None);
+        assert_eq!(restored(&persisted), Generations::default());
+        assert_eq!(restored_port(&persisted), None);
     }
 }

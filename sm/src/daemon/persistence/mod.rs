@@ -76,13 +76,14 @@ const NOT_KEPT: &str = "not-kept";
 const HABITS: &str = "device-habits";
 
 /// First and longest pause before a failed commit is repeated.
-const COMMIT_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+const COMMIT_RETRY_PAUSES: (Duration, Duration) =
+    (Duration::from_millis(250), Duration::from_secs(10));
 
 /// Latest states of the core and the SA that the store's thread has not taken yet.
 #[derive(Default)]
 struct PendingStates {
     /// State of the core; `None` if it has not changed.
-    remembered: Option<Box<SavedCoreState>>,
+    core_state: Option<Box<SavedCoreState>>,
     /// Changed parts of the SA's state.
     sa: rsm_sa::Unsaved,
     /// Number of the newest journal entry when the SA passed `sa`.
@@ -107,7 +108,7 @@ type RunningJournal = (Arc<Acknowledged>, std::thread::JoinHandle<()>);
 struct Mailbox {
     latest: Arc<Mutex<PendingStates>>,
     /// Wakes the thread.
-    bell: watch::Sender<()>,
+    wakeup: watch::Sender<()>,
 }
 
 /// Stores the states of the core and the SA.
@@ -141,14 +142,14 @@ pub(super) fn open(
 ) -> anyhow::Result<(StoreHandle, Kept, Option<SharedView>)> {
     let (mut store, is_unopened) = open_folder(dir, fabric, &findings)?;
     let (mut persisted, report) = store.load().context("cannot read what was remembered")?;
-    let mut owed = ChangeSet::new();
+    let mut uncommitted = ChangeSet::new();
     if is_unopened {
         // The commit must contain a change even if the state has not changed, because a commit
         // opens the database.
-        owed.set_plan_generation(persisted.plan_generation);
+        uncommitted.set_plan_generation(persisted.plan_generation);
     }
     let (journal, damaged_bytes) = match dir {
-        Some(dir) => open_journal(dir, (&mut persisted, &mut owed), clock, &findings)?,
+        Some(dir) => open_journal(dir, (&mut persisted, &mut uncommitted), clock, &findings)?,
         None => (None, 0),
     };
     if report.is_alarming() {
@@ -157,29 +158,29 @@ pub(super) fn open(
         tracing::info!(report = %report, "store opened");
     }
     let damage = Damage::of(dir, &report, damaged_bytes, &persisted, &findings);
-    let (bell, rung) = watch::channel(());
+    let (wakeup, woken) = watch::channel(());
     let latest = Arc::new(Mutex::new(PendingStates::default()));
     let mailbox = Mailbox {
         latest: latest.clone(),
-        bell,
+        wakeup,
     };
     let (shared, view) = match shared {
         Some(setup) => {
             let opened = shared::open(setup, store, &mailbox, clock, findings.clone())?;
             store = opened.store;
-            shared::begin_with(&mut persisted, opened.state, &mut owed);
+            shared::adopt_stored(&mut persisted, opened.state, &mut uncommitted);
             (Some(opened.shared), Some(opened.view))
         }
         None => (None, None),
     };
-    let mut core = remembered(&persisted, &clock);
+    let mut core = restored(&persisted, &clock);
     // If the store is new or lost records, hosts may be registered with an SA that has ended.
     core.reregister = persisted.claims.is_empty()
         || report.may_lack_records()
         || damaged_bytes > 0
         || import::is_fresh(&persisted)
         || (dir.is_some() && journal.is_none());
-    let (gpus, stored) = GpuRows::open(dir, &mut persisted, &mut owed);
+    let (gpus, stored) = GpuRows::open(dir, &mut persisted, &mut uncommitted);
     core.gpus = Arc::new(stored.inventory.clone());
     let kept = Kept {
         core,
@@ -191,7 +192,7 @@ pub(super) fn open(
         store,
         persisted,
         known: None,
-        owed,
+        uncommitted,
         journal: journal.as_ref().map(|(journal, _)| journal.clone()),
         shared,
         gpus,
@@ -201,7 +202,7 @@ pub(super) fn open(
     };
     let thread = std::thread::Builder::new()
         .name("store".to_owned())
-        .spawn(move || store_thread.run(&latest, rung))
+        .spawn(move || store_thread.run(&latest, woken))
         .context("cannot start the thread of the store")?;
     let store_handle = StoreHandle {
         mailbox,
@@ -232,12 +233,13 @@ fn open_folder(
     Ok((Box::new(store), is_unopened))
 }
 
-/// Starts the journal in `dir`, and applies its entries to `persisted` and to the changes `owed` to
-/// the store. Returns the journal and the number of its damaged bytes. `None` if the journal cannot
-/// be read: a finding then reports this, and acknowledgements do not wait for the disk.
+/// Starts the journal in `dir`, and applies its entries to `persisted` and to `uncommitted`, the
+/// changes that the store lacks. Returns the journal and the number of its damaged bytes. `None` if
+/// the journal cannot be read: a finding then reports this, and acknowledgements do not wait for
+/// the disk.
 fn open_journal(
     dir: &Path,
-    (persisted, owed): (&mut Persisted, &mut ChangeSet),
+    (persisted, uncommitted): (&mut Persisted, &mut ChangeSet),
     clock: Clock,
     findings: &DaemonFindings,
 ) -> anyhow::Result<(Option<RunningJournal>, u64)> {
@@ -251,7 +253,7 @@ fn open_journal(
     let last = entries.last().map_or(0, |entry| entry.number);
     let replayed = acknowledged::replay(persisted, entries);
     persisted.apply(&replayed);
-    owed.merge(replayed);
+    uncommitted.merge(replayed);
     let last = last.max(acknowledged::covered(persisted));
     let damaged = journal.damaged();
     let running = Acknowledged::start(journal, last, clock, findings.clone())?;
@@ -261,10 +263,10 @@ fn open_journal(
 /// Part of `persisted` that the SA needs.
 fn sa_state(persisted: &Persisted, clock: &Clock) -> rsm_sa::SavedSaState {
     rsm_sa::SavedSaState {
-        groups: groups::remembered(persisted),
-        services: services::remembered(persisted, clock, clock.now()),
-        guids: guids::remembered(persisted),
-        subscriptions: subscriptions::remembered(persisted),
+        groups: groups::restored(persisted),
+        services: services::restored(persisted, clock, clock.now()),
+        guids: guids::restored(persisted),
+        subscriptions: subscriptions::restored(persisted),
     }
 }
 
@@ -272,15 +274,15 @@ impl Mailbox {
     /// Changes the pending states, and wakes the thread.
     fn put(&self, change: impl FnOnce(&mut PendingStates)) {
         change(&mut self.latest.lock());
-        self.bell.send_replace(());
+        self.wakeup.send_replace(());
     }
 }
 
 impl StoreHandle {
-    /// Stores `remembered`. Does not wait.
-    pub(super) fn keep(&self, remembered: Box<SavedCoreState>) {
+    /// Stores `core_state`. Does not wait.
+    pub(super) fn keep(&self, core_state: Box<SavedCoreState>) {
         self.mailbox
-            .put(|latest| latest.remembered = Some(remembered));
+            .put(|latest| latest.core_state = Some(core_state));
     }
 
     /// Sink for the SA's states. Does not wait. The store stays open while the sink lives.
@@ -340,7 +342,7 @@ struct StoreThread {
     /// Last state of the core that `persisted` includes.
     known: Option<Box<SavedCoreState>>,
     /// Changes that are not on the disk yet; the next commit repeats failed ones.
-    owed: ChangeSet,
+    uncommitted: ChangeSet,
     journal: Option<Arc<Acknowledged>>,
     shared: Option<Shared>,
     gpus: GpuRows,
@@ -351,7 +353,7 @@ struct StoreThread {
 
 impl StoreThread {
     /// Stores states until the daemon ends.
-    fn run(mut self, mailbox: &Mutex<PendingStates>, mut rung: watch::Receiver<()>) {
+    fn run(mut self, mailbox: &Mutex<PendingStates>, mut woken: watch::Receiver<()>) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build();
@@ -359,26 +361,26 @@ impl StoreThread {
             tracing::error!("the thread of the store cannot wait; nothing is remembered");
             return;
         };
-        let mut pause = self.commit(COMMIT_AGAIN.0);
+        let mut pause = self.commit(COMMIT_RETRY_PAUSES.0);
         loop {
             // An error means that the sender was dropped; its last state is still in the mailbox.
-            let open = match pause {
+            let is_open = match pause {
                 Some(pause) => {
-                    let rung = async { tokio::time::timeout(pause, rung.changed()).await };
-                    match runtime.block_on(rung) {
-                        Ok(rung) => rung.is_ok(),
+                    let woken = async { tokio::time::timeout(pause, woken.changed()).await };
+                    match runtime.block_on(woken) {
+                        Ok(woken) => woken.is_ok(),
                         // No new state has arrived, so the failed commit is repeated.
                         Err(_elapsed) => true,
                     }
                 }
-                None => runtime.block_on(rung.changed()).is_ok(),
+                None => runtime.block_on(woken.changed()).is_ok(),
             };
             // The thread must not hold a view of the SA's data while it waits for the disk: the SA
             // would have to copy the data before it changes a registration.
             let latest = std::mem::take(&mut *mailbox.lock());
-            let is_last = !open || latest.is_closing;
-            self.take(latest);
-            pause = self.commit(pause.unwrap_or(COMMIT_AGAIN.0));
+            let is_last = !is_open || latest.is_closing;
+            self.accept(latest);
+            pause = self.commit(pause.unwrap_or(COMMIT_RETRY_PAUSES.0));
             if is_last {
                 break;
             }
@@ -392,7 +394,7 @@ impl StoreThread {
     }
 
     /// Takes over pending states, and carries out pending requests to the shared store.
-    fn take(&mut self, mut latest: PendingStates) {
+    fn accept(&mut self, mut latest: PendingStates) {
         let requests = std::mem::take(&mut latest.requests);
         if let Some(shared) = &mut self.shared {
             shared.awaits_sa &= !latest.is_restored;
@@ -400,18 +402,18 @@ impl StoreThread {
                 (latest.sa, latest.journaled) = (rsm_sa::Unsaved::default(), None);
             }
         }
-        self.take_states(latest);
+        self.accept_states(latest);
         self.carry_out(requests);
     }
 
-    /// Adds the changes that lead to the pending states to `persisted` and to `owed`.
-    fn take_states(&mut self, mut latest: PendingStates) {
+    /// Adds the changes that lead to the pending states to `persisted` and to `uncommitted`.
+    fn accept_states(&mut self, mut latest: PendingStates) {
         let journaled = latest.journaled;
         let known = self.known.as_deref();
         let mut changes = changes_to(&self.persisted, known, &latest, &self.clock);
-        if latest.remembered.is_some() {
-            self.known = latest.remembered;
-            import::used(&self.persisted, &mut changes);
+        if latest.core_state.is_some() {
+            self.known = latest.core_state;
+            import::mark_used(&self.persisted, &mut changes);
         }
         if let Some(saved) = latest.gpus {
             self.gpus.changes(&self.persisted, saved, &mut changes);
@@ -425,24 +427,24 @@ impl StoreThread {
             acknowledged::cover(journaled, &mut changes);
         }
         self.persisted.apply(&changes);
-        self.owed.merge(changes);
+        self.uncommitted.merge(changes);
     }
 
     /// Commits the changes that are not on the disk yet. After a failure, returns the pause before
     /// the next attempt; `pause` is the previous pause.
     fn commit(&mut self, pause: Duration) -> Option<Duration> {
-        if !self.owed.is_empty() {
+        if !self.uncommitted.is_empty() {
             if self.shared.is_some() {
-                number_commit(&mut self.persisted, &mut self.owed);
+                number_commit(&mut self.persisted, &mut self.uncommitted);
             }
-            if let Err(error) = self.store.commit(&self.owed) {
+            if let Err(error) = self.store.commit(&self.uncommitted) {
                 self.findings.fail(DaemonPart::Store, unwritten(&error));
-                return Some((pause * 2).min(COMMIT_AGAIN.1));
+                return Some((pause * 2).min(COMMIT_RETRY_PAUSES.1));
             }
-            self.owed = ChangeSet::new();
+            self.uncommitted = ChangeSet::new();
             self.findings.clear(DaemonPart::Store);
-            self.damage.look(&self.findings);
-            self.gpus.stored();
+            self.damage.check_acknowledgement(&self.findings);
+            self.gpus.record_stored();
         }
         if let Some(journal) = &self.journal {
             journal.cover(acknowledged::covered(&self.persisted));
@@ -473,7 +475,7 @@ fn claims(persisted: &Persisted) -> Claims {
 }
 
 /// State of the core in the store, without GPU inventories and alias GUIDs.
-fn remembered(persisted: &Persisted, clock: &impl UnixClock) -> SavedCoreState {
+fn restored(persisted: &Persisted, clock: &impl UnixClock) -> SavedCoreState {
     let mut not_kept = NotKept::default();
     for (kind, bits) in by_kind(persisted, NOT_KEPT) {
         not_kept.learn(kind, FieldMask(bits));
@@ -484,24 +486,24 @@ fn remembered(persisted: &Persisted, clock: &impl UnixClock) -> SavedCoreState {
     }
     SavedCoreState {
         claims: Arc::new(claims(persisted)),
-        positions: Arc::new(positions::remembered(persisted)),
+        positions: Arc::new(positions::restored(persisted)),
         gpus: Arc::default(),
         alias_guids: Arc::default(),
-        cabling: cabling::remembered(persisted),
-        avoid: Arc::new(drains::remembered(persisted)),
-        health: Arc::new(unhealthy::remembered(persisted, clock)),
-        overlay: Arc::new(overlay::remembered(persisted)),
+        cabling: cabling::restored(persisted),
+        avoid: Arc::new(drains::restored(persisted)),
+        health: Arc::new(unhealthy::restored(persisted, clock)),
+        overlay: Arc::new(overlay::restored(persisted)),
         not_kept,
         habits,
-        capabilities: Arc::new(capabilities::remembered(persisted)),
-        group_ids: group_ids::remembered(persisted),
+        capabilities: Arc::new(capabilities::restored(persisted)),
+        group_ids: group_ids::restored(persisted),
         // Stored footprints come from an earlier master; the first footprint of this run covers the
         // whole subnet.
         footprints: Footprints::default(),
-        generations: m_keys::remembered(persisted),
-        local: m_keys::remembered_port(persisted),
+        generations: m_keys::restored(persisted),
+        local: m_keys::restored_port(persisted),
         generation: persisted.plan_generation,
-        is_pushing: pushing::remembered(persisted),
+        is_pushing: pushing::restored(persisted),
         reregister: false,
     }
 }
@@ -514,7 +516,7 @@ fn changes_to(
     clock: &Clock,
 ) -> ChangeSet {
     let PendingStates {
-        remembered,
+        core_state,
         sa,
         journaled: _,
         gpus: _,
@@ -523,8 +525,8 @@ fn changes_to(
         requests: _,
         is_closing: _,
     } = latest;
-    let mut changes = match remembered {
-        Some(remembered) => changes(persisted, known, remembered, clock),
+    let mut changes = match core_state {
+        Some(core_state) => changes(persisted, known, core_state, clock),
         None => ChangeSet::new(),
     };
     if let Some(groups) = &sa.groups {
@@ -542,56 +544,59 @@ fn changes_to(
     changes
 }
 
-/// Changes that lead from `persisted`, which includes the state `known`, to `remembered`.
+/// Changes that lead from `persisted`, which includes the state `known`, to `core_state`.
 fn changes(
     persisted: &Persisted,
     known: Option<&SavedCoreState>,
-    remembered: &SavedCoreState,
+    core_state: &SavedCoreState,
     clock: &impl UnixClock,
 ) -> ChangeSet {
     let mut changes = ChangeSet::new();
-    let are_known = known.is_some_and(|known| Arc::ptr_eq(&known.claims, &remembered.claims));
-    let claims = remembered.claims.iter().filter(|_| !are_known);
+    let are_known = known.is_some_and(|known| Arc::ptr_eq(&known.claims, &core_state.claims));
+    let claims = core_state.claims.iter().filter(|_| !are_known);
     for (&guid, claim) in claims {
-        let same = persisted
+        let is_same = persisted
             .claims
             .get(&guid)
             .is_some_and(|known| known.lid == claim.base && known.lmc == claim.lmc);
-        if !same {
+        if !is_same {
             let claim = LidClaim {
                 lid: claim.base,
                 lmc: claim.lmc,
-                last_seen: remembered.generation,
+                last_seen: core_state.generation,
             };
             if let Err(error) = changes.set_claim(guid, claim) {
-                tracing::error!(error = &error as &dyn std::error::Error, "cannot remember");
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "cannot store a LID claim"
+                );
             }
         }
     }
-    drains::changes(persisted, &remembered.avoid, &mut changes);
-    unhealthy::changes(persisted, &remembered.health, clock, &mut changes);
-    let is_known = known.is_some_and(|known| Arc::ptr_eq(&known.overlay, &remembered.overlay));
+    drains::changes(persisted, &core_state.avoid, &mut changes);
+    unhealthy::changes(persisted, &core_state.health, clock, &mut changes);
+    let is_known = known.is_some_and(|known| Arc::ptr_eq(&known.overlay, &core_state.overlay));
     if !is_known {
-        overlay::changes(persisted, &remembered.overlay, &mut changes);
+        overlay::changes(persisted, &core_state.overlay, &mut changes);
     }
-    positions::changes(persisted, &remembered.positions, &mut changes);
+    positions::changes(persisted, &core_state.positions, &mut changes);
     let cabling = known.map(|known| &known.cabling);
-    cabling::changes(persisted, cabling, &remembered.cabling, clock, &mut changes);
-    let not_kept = remembered.not_kept.iter();
+    cabling::changes(persisted, cabling, &core_state.cabling, clock, &mut changes);
+    let not_kept = core_state.not_kept.iter();
     let not_kept = not_kept.map(|(kind, fields)| (kind, fields.0));
     keep_by_kind(persisted, NOT_KEPT, not_kept, &mut changes);
-    keep_by_kind(persisted, HABITS, remembered.habits.bits(), &mut changes);
-    capabilities::changes(persisted, &remembered.capabilities, &mut changes);
-    group_ids::changes(persisted, &remembered.group_ids, &mut changes);
+    keep_by_kind(persisted, HABITS, core_state.habits.bits(), &mut changes);
+    capabilities::changes(persisted, &core_state.capabilities, &mut changes);
+    group_ids::changes(persisted, &core_state.group_ids, &mut changes);
     let SavedCoreState {
         generations, local, ..
-    } = *remembered;
+    } = *core_state;
     m_keys::changes(persisted, generations, local, &mut changes);
-    pushing::changes(persisted, remembered.is_pushing, &mut changes);
+    pushing::changes(persisted, core_state.is_pushing, &mut changes);
     let footprints = known.map(|known| &known.footprints);
-    footprints::changes(persisted, footprints, &remembered.footprints, &mut changes);
+    footprints::changes(persisted, footprints, &core_state.footprints, &mut changes);
     if !changes.is_empty() {
-        changes.set_plan_generation(remembered.generation);
+        changes.set_plan_generation(core_state.generation);
     }
     changes
 }
@@ -632,6 +637,7 @@ fn encode_kind(kind: DeviceKind) -> [u8; 11] {
     key
 }
 
+/// Decodes a key that [`encode_kind`] returned; `None` if the key is invalid.
 fn decode_kind(key: &[u8]) -> Option<DeviceKind> {
     let key: &[u8; 11] = key.try_into().ok()?;
     let role = match key[10] {
@@ -648,6 +654,7 @@ fn decode_kind(key: &[u8]) -> Option<DeviceKind> {
     })
 }
 
+/// Decodes the bits of a kind; `None` if the value is invalid.
 fn decode_bits(value: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(value.try_into().ok()?))
 }

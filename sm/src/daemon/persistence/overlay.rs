@@ -23,7 +23,7 @@ const PROTECTIONS: &str = "partition-protections";
 
 /// Overlay in the store. Logs and skips invalid records, and members of partitions that do not
 /// exist.
-pub(super) fn remembered(persisted: &Persisted) -> Overlay {
+pub(super) fn restored(persisted: &Persisted) -> Overlay {
     let mut limits_default = false;
     let mut partitions: BTreeMap<u16, OverlayPartition> = BTreeMap::new();
     for (p_key, row) in table::read(persisted, PARTITIONS, decode) {
@@ -39,18 +39,18 @@ pub(super) fn remembered(persisted: &Persisted) -> Overlay {
             partition.protection = protection;
         }
     }
-    let mut strays = 0;
+    let mut orphans = 0;
     for (p_key, guid, member) in table::read(persisted, MEMBERS, decode_member) {
         match partitions.get_mut(&p_key) {
             Some(partition) => {
                 partition.members.insert(guid, member);
             }
-            None => strays += 1,
+            None => orphans += 1,
         }
     }
-    if strays > 0 {
+    if orphans > 0 {
         tracing::warn!(
-            strays,
+            orphans,
             "members of partitions that are not stored are left out"
         );
     }
@@ -90,7 +90,7 @@ pub(super) fn changes(persisted: &Persisted, overlay: &Overlay, changes: &mut Ch
 
 /// Keys of the partitions in the store that cannot be read.
 fn unread_partitions(persisted: &Persisted) -> BTreeSet<&[u8]> {
-    let rows = table::held(persisted, PARTITIONS);
+    let rows = table::rows_of(persisted, PARTITIONS);
     let unread = rows.filter(|(key, value)| decode(key, value).is_none());
     unread.map(|(key, _)| key).collect()
 }
@@ -103,10 +103,10 @@ pub(super) fn unreadable(persisted: &Persisted) -> Vec<String> {
         None => format!("record {} of the partitions", hex::encode(key)),
     };
     let partitions = unread_partitions(persisted).into_iter().map(p_key);
-    let members = table::held(persisted, MEMBERS)
+    let members = table::rows_of(persisted, MEMBERS)
         .filter(|(key, value)| decode_member(key, value).is_none())
         .map(|(key, _)| format!("a member of {}", p_key(key)));
-    let protections = table::held(persisted, PROTECTIONS)
+    let protections = table::rows_of(persisted, PROTECTIONS)
         .filter(|(key, value)| decode_protection(key, value).is_none())
         .map(|(key, _)| format!("names and trust of {}", p_key(key)));
     partitions.chain(members).chain(protections).collect()
@@ -138,6 +138,7 @@ fn encode(partition: &OverlayPartition) -> Vec<u8> {
     value
 }
 
+/// Decodes a row of [`PARTITIONS`], with its P_Key; `None` if the row is invalid.
 fn decode(key: &[u8], value: &[u8]) -> Option<(u16, Row)> {
     let p_key = u16::from_be_bytes(key.try_into().ok()?);
     if p_key == 0 {
@@ -177,6 +178,7 @@ fn mtu_of(code: u8) -> Option<Mtu> {
     mtu.bytes().is_some().then_some(mtu)
 }
 
+/// Encodes a member: membership (1 byte), and whether the P_Key is at index 0 (1).
 fn encode_member(member: &Member) -> Vec<u8> {
     let membership = match member.membership {
         Membership::Full => 1,
@@ -186,6 +188,7 @@ fn encode_member(member: &Member) -> Vec<u8> {
     vec![membership, u8::from(member.index0)]
 }
 
+/// Decodes a row of [`MEMBERS`]; `None` if the row is invalid.
 fn decode_member(key: &[u8], value: &[u8]) -> Option<(u16, Guid, Member)> {
     let (p_key, guid) = key.split_first_chunk()?;
     let guid = u64::from_be_bytes(guid.try_into().ok()?);
@@ -215,6 +218,7 @@ fn encode_protection(protection: &Protection) -> Vec<u8> {
     line.into_bytes()
 }
 
+/// Decodes a row of [`PROTECTIONS`], with its P_Key; `None` if the row is invalid.
 fn decode_protection(key: &[u8], value: &[u8]) -> Option<(u16, Protection)> {
     let p_key = u16::from_be_bytes(key.try_into().ok()?);
     let mut words = std::str::from_utf8(value).ok()?.split(' ');
@@ -291,7 +295,7 @@ mod tests {
             set
         };
         persisted.apply(&change(&persisted, &wanted));
-        assert_eq!(remembered(&persisted), wanted);
+        assert_eq!(restored(&persisted), wanted);
         assert!(change(&persisted, &wanted).is_empty());
         let partitions = Namespace::new(PARTITIONS).expect("a name");
         let members = Namespace::new(MEMBERS).expect("a name");
@@ -316,10 +320,10 @@ mod tests {
             broken.set_record(table, key, value).expect("room");
         }
         persisted.apply(&broken);
-        assert_eq!(remembered(&persisted), wanted);
+        assert_eq!(restored(&persisted), wanted);
         // Rows that cannot be read are kept, because a later version may have written them.
         persisted.apply(&change(&persisted, &Overlay::default()));
-        assert_eq!(remembered(&persisted), Overlay::default());
+        assert_eq!(restored(&persisted), Overlay::default());
         let unread = unreadable(&persisted);
         assert_eq!(unread.len(), persisted.len(), "{unread:?}");
         assert!(
@@ -343,12 +347,12 @@ mod tests {
             persisted.apply(&set);
         };
         write(&mut persisted, &[&good[..], b"more"].concat());
-        let seen = remembered(&persisted);
+        let seen = restored(&persisted);
         assert!(seen.find(0x10).is_none());
         let mut set = ChangeSet::new();
         changes(&persisted, &seen, &mut set);
         assert!(set.is_empty());
         write(&mut persisted, &good);
-        assert_eq!(remembered(&persisted), overlay());
+        assert_eq!(restored(&persisted), overlay());
     }
 }

@@ -31,7 +31,7 @@ enum Row {
 
 /// Host positions in the store. Logs and skips rows that cannot be read. If the other rows are
 /// inconsistent, returns no positions, and every host gets its position from its cable.
-pub(super) fn remembered(persisted: &Persisted) -> HostPositions {
+pub(super) fn restored(persisted: &Persisted) -> HostPositions {
     let (mut stride, mut leaves, mut ports) = (0, BTreeMap::new(), BTreeMap::new());
     for row in table::read(persisted, POSITIONS, decode) {
         match row {
@@ -73,6 +73,7 @@ pub(super) fn changes(persisted: &Persisted, positions: &HostPositions, changes:
     table::replace(persisted, POSITIONS, &rows, changes);
 }
 
+/// Decodes a row; `None` if the row is invalid.
 fn decode(key: &[u8], value: &[u8]) -> Option<Row> {
     let (&kind, guid) = key.split_first()?;
     let guid = Guid(u64::from_be_bytes(guid.try_into().ok()?));
@@ -118,7 +119,7 @@ mod tests {
         };
         persisted.apply(&change(&persisted, &positions));
         assert_eq!(persisted.len(), 5);
-        assert_eq!(remembered(&persisted), positions);
+        assert_eq!(restored(&persisted), positions);
         assert!(change(&persisted, &positions).is_empty());
         let namespace = Namespace::new(POSITIONS).expect("a name");
         let mut broken = ChangeSet::new();
@@ -128,7 +129,7 @@ mod tests {
             .expect("room");
         persisted.apply(&broken);
         assert_eq!(
-            remembered(&persisted),
+            restored(&persisted),
             positions,
             "what is not readable is left out"
         );
@@ -137,7 +138,7 @@ mod tests {
         let key = [&[PORT][..], &[0, 0, 0, 0, 0, 0, 0, 9]].concat();
         orphan.set_record(&namespace, &key, &[0; 12]).expect("room");
         persisted.apply(&orphan);
-        assert!(remembered(&persisted).is_empty());
+        assert!(restored(&persisted).is_empty());
         persisted.apply(&change(&persisted, &HostPositions::default()));
         assert_eq!(persisted.len(), 0);
     }

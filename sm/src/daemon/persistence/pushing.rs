@@ -11,7 +11,7 @@ const PUSHING: &str = "pushing";
 const KEY: &[u8] = b"now";
 
 /// Tells whether the master was writing hardware when it stored `persisted`.
-pub(super) fn remembered(persisted: &Persisted) -> bool {
+pub(super) fn restored(persisted: &Persisted) -> bool {
     !table::read(persisted, PUSHING, |_, _| Some(())).is_empty()
 }
 
@@ -31,13 +31,13 @@ mod tests {
     #[test]
     fn push_is_stored_until_it_ends_and_an_unchanged_state_writes_nothing() {
         let mut persisted = Persisted::default();
-        assert!(!remembered(&persisted));
+        assert!(!restored(&persisted));
         for is_pushing in [true, false] {
             let mut set = ChangeSet::new();
             changes(&persisted, is_pushing, &mut set);
             assert!(!set.is_empty());
             persisted.apply(&set);
-            assert_eq!(remembered(&persisted), is_pushing);
+            assert_eq!(restored(&persisted), is_pushing);
             let mut again = ChangeSet::new();
             changes(&persisted, is_pushing, &mut again);
             assert!(again.is_empty());

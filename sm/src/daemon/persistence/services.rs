@@ -23,7 +23,7 @@ const NEVER: u64 = u64::MAX;
 const VALUE_LEN: usize = ServiceRecord::LEN + 24;
 
 /// Services in the store, with their remaining leases at `now`. Logs and skips invalid rows.
-pub(super) fn remembered(
+pub(super) fn restored(
     persisted: &Persisted,
     clock: &dyn UnixClock,
     now: Time,
@@ -64,6 +64,7 @@ fn encode(service: &Service, clock: &dyn UnixClock) -> Vec<u8> {
     value
 }
 
+/// Key of a service.
 fn key(id: &Id) -> Vec<u8> {
     let mut key = id.service.to_be_bytes().to_vec();
     key.extend(id.gid.0.to_be_bytes());
@@ -107,9 +108,9 @@ mod tests {
     use super::*;
 
     /// Process that started this number of milliseconds after 1970.
-    struct World(u64);
+    struct FixedClock(u64);
 
-    impl UnixClock for World {
+    impl UnixClock for FixedClock {
         fn now(&self) -> Time {
             Time::ZERO
         }
@@ -144,7 +145,7 @@ mod tests {
         registry.view()
     }
 
-    fn change(persisted: &Persisted, view: &ServicesView, clock: &World) -> ChangeSet {
+    fn change(persisted: &Persisted, view: &ServicesView, clock: &FixedClock) -> ChangeSet {
         let mut set = ChangeSet::new();
         changes(persisted, view, clock, &mut set);
         set
@@ -152,7 +153,7 @@ mod tests {
 
     #[test]
     fn stored_services_are_restored_with_the_rest_of_their_lease() {
-        let before = World(1_000_000);
+        let before = FixedClock(1_000_000);
         let at = Time::ZERO + Duration::from_millis(500);
         let services = vec![
             service(1, ServiceRecord::LEASE_INDEFINITE),
@@ -163,11 +164,11 @@ mod tests {
         let mut persisted = Persisted::default();
         persisted.apply(&change(&persisted, &view, &before));
         assert_eq!(persisted.len(), 3);
-        assert_eq!(remembered(&persisted, &before, at), services);
+        assert_eq!(restored(&persisted, &before, at), services);
         assert!(change(&persisted, &view, &before).is_empty());
         // Another process reads the store ten seconds later in Unix time.
-        let after = World(1_010_500);
-        let now = remembered(&persisted, &after, Time::ZERO);
+        let after = FixedClock(1_010_500);
+        let now = restored(&persisted, &after, Time::ZERO);
         assert_eq!(now[0], services[0]);
         assert_eq!(now[1].left, Some(Duration::from_secs(50)));
         assert_eq!(now[2].left, Some(Duration::ZERO), "it has ended");
@@ -175,7 +176,7 @@ mod tests {
         assert_eq!(registry.restore(now, Time::ZERO), 0);
         assert_eq!(registry.len(), 2);
         // A clock that was set back by a year extends no lease.
-        let now = remembered(&persisted, &World(0), Time::ZERO);
+        let now = restored(&persisted, &FixedClock(0), Time::ZERO);
         assert_eq!(now[1].left, services[1].left);
         // A removed service also leaves the store.
         let none = view_of_nothing();
@@ -189,7 +190,7 @@ mod tests {
 
     #[test]
     fn invalid_records_are_skipped() {
-        let clock = World(0);
+        let clock = FixedClock(0);
         let mut persisted = Persisted::default();
         let services = vec![service(1, 60)];
         let sound = view(services.clone(), Time::ZERO);
@@ -217,6 +218,6 @@ mod tests {
         let longer = [&value[..], &[0]].concat();
         broken.set_record(&namespace, &other, &longer).unwrap();
         persisted.apply(&broken);
-        assert_eq!(remembered(&persisted, &clock, Time::ZERO), services);
+        assert_eq!(restored(&persisted, &clock, Time::ZERO), services);
     }
 }

@@ -34,7 +34,7 @@ use tokio::sync::mpsc;
 
 use super::shared_history::{self, SharedHistory};
 use super::{
-    Mailbox, StoreThread, acknowledged, cabling, footprints, guids, m_keys, pushing, remembered,
+    Mailbox, StoreThread, acknowledged, cabling, footprints, guids, m_keys, pushing, restored,
     sa_state,
 };
 use crate::daemon::clock::Clock;
@@ -61,9 +61,11 @@ pub(in crate::daemon) type HistorySink = Box<dyn Fn(Vec<Arc<v1::Event>>) + Send>
 
 /// Request to the store's thread, or an answer.
 pub(super) enum StoreRequest {
+    /// Claim of the epoch.
     Claim(EpochRequest),
+    /// Release of the epoch.
     Release,
-    /// Report of the shared store that the store's thread takes over before the core hears of it.
+    /// Report of the shared store that the store's thread applies before the core receives it.
     Reported(ReplicaEvent),
 }
 
@@ -79,7 +81,7 @@ pub(super) struct Shared {
     claims: u64,
     /// Last claim; `None` before the first claim and after a release.
     last_claim: Option<EpochRequest>,
-    /// Another manager's epoch that has superseded this manager's, until the shell takes it.
+    /// Another manager's epoch that has superseded this manager's epoch, until the shell takes it.
     deposed: Arc<Mutex<Option<Epoch>>>,
     /// Whether the SA has yet to replace its registrations: until then, the state that the SA saves
     /// is out of date.
@@ -104,12 +106,12 @@ pub(super) struct Handles {
 pub(in crate::daemon) struct SharedView {
     replica: ReplicaHandle,
     endpoints: String,
-    shown: Arc<Mutex<Shown>>,
+    last_report: Arc<Mutex<LastReport>>,
 }
 
 /// State that the replica last reported.
 #[derive(Default)]
-struct Shown {
+struct LastReport {
     /// Epoch of the shared store; `None` if no manager has held one.
     epoch: Option<Epoch>,
     /// Whether this manager holds `epoch`.
@@ -143,12 +145,12 @@ pub(super) fn open(
 ) -> anyhow::Result<Opened> {
     let SharedSetup { options, core } = setup;
     let endpoints = options.endpoints.join(", ");
-    let cannot = || format!("cannot use the shared store at {endpoints}");
+    let context = || format!("cannot use the shared store at {endpoints}");
     // Reads on a separate thread, because the client must not block a thread of the daemon's
     // runtime.
     let opened = std::thread::scope(|scope| scope.spawn(|| connect(&options)).join());
     let opened = opened.map_err(|_| anyhow::anyhow!("the client of the shared store panicked"))?;
-    let (store, state) = opened.with_context(cannot)?;
+    let (store, state) = opened.with_context(context)?;
     let back_end = BackEnd {
         store: Box::new(store),
         state,
@@ -182,14 +184,14 @@ pub(super) fn start(
         endpoints,
         core,
     } = back_end;
-    let shown: Arc<Mutex<Shown>> = Arc::default();
+    let last_report: Arc<Mutex<LastReport>> = Arc::default();
     let deposed = Arc::default();
     let listener = replica_listener(ReplicaListener {
         core: core.clone(),
         mailbox: mailbox.clone(),
         clock,
         findings,
-        shown: shown.clone(),
+        last_report: last_report.clone(),
         deposed: Arc::clone(&deposed),
     });
     let replica = ReplicaHandle::start(store, listener)
@@ -209,7 +211,7 @@ pub(super) fn start(
     let view = SharedView {
         replica: replica.clone(),
         endpoints,
-        shown,
+        last_report,
     };
     Ok(Opened {
         store: Box::new(Replicated::new(local, replica)),
@@ -221,8 +223,8 @@ pub(super) fn start(
 
 /// Takes over cables and generations of M_Keys from the shared store, if another manager stored
 /// them later than this machine did. A manager needs both before the first port that requires its
-/// M_Key answers. Changes `persisted`, and adds the same changes to `owed`.
-pub(super) fn begin_with(persisted: &mut Persisted, stored: Stored, owed: &mut ChangeSet) {
+/// M_Key answers. Changes `persisted`, and adds the same changes to `uncommitted`.
+pub(super) fn adopt_stored(persisted: &mut Persisted, stored: Stored, uncommitted: &mut ChangeSet) {
     let Some((epoch, rows)) = stored else { return };
     let is_own = epoch.number == persisted.number(TABLE, HELD);
     if is_own && last_commit(persisted) >= last_commit(&rows) {
@@ -230,9 +232,9 @@ pub(super) fn begin_with(persisted: &mut Persisted, stored: Stored, owed: &mut C
     }
     let mut changes = ChangeSet::new();
     cabling::follow(persisted, &rows, &mut changes);
-    m_keys::changes(persisted, m_keys::remembered(&rows), None, &mut changes);
+    m_keys::changes(persisted, m_keys::restored(&rows), None, &mut changes);
     persisted.apply(&changes);
-    owed.merge(changes);
+    uncommitted.merge(changes);
 }
 
 /// Opens the store at `options`, and reads its state. Refuses damaged data or another program's
@@ -263,8 +265,8 @@ struct ReplicaListener {
     mailbox: Mailbox,
     clock: Clock,
     findings: DaemonFindings,
-    shown: Arc<Mutex<Shown>>,
-    /// Epoch that superseded this manager's; the shell checks it before every send.
+    last_report: Arc<Mutex<LastReport>>,
+    /// Epoch that superseded this manager's epoch; the shell checks it before every send.
     deposed: Arc<Mutex<Option<Epoch>>>,
 }
 
@@ -273,7 +275,7 @@ fn replica_listener(listener: ReplicaListener) -> Box<dyn Fn(ReplicaEvent) + Sen
     Box::new(move |event| {
         let epoch_event = match event {
             // The number of a plan must reach the core after the rows that belong to the plan, so
-            // it takes the same way through the store's thread.
+            // it takes the same path through the store's thread.
             ReplicaEvent::Granted { .. }
             | ReplicaEvent::Unreachable { state: Some(_), .. }
             | ReplicaEvent::Overflowed
@@ -317,8 +319,8 @@ fn replica_listener(listener: ReplicaListener) -> Box<dyn Fn(ReplicaEvent) + Sen
 impl ReplicaListener {
     /// Updates the epoch that the API shows.
     fn show(&self, epoch: Option<Epoch>, is_held: bool) {
-        let mut shown = self.shown.lock();
-        (shown.epoch, shown.is_held) = (epoch, is_held);
+        let mut last_report = self.last_report.lock();
+        (last_report.epoch, last_report.is_held) = (epoch, is_held);
     }
 
     /// Updates the state that the API shows, and reports a finding unless the store is well.
@@ -337,7 +339,7 @@ impl ReplicaListener {
                 rsm_api::timestamp(at)
             )),
         };
-        self.shown.lock().health = Some((health, at));
+        self.last_report.lock().health = Some((health, at));
         let finding = text.map(|text| {
             let kind = FindingKind::StoreUnreachable;
             Finding::new(kind, Subject::Subnet, Severity::Warning, text)
@@ -350,19 +352,19 @@ impl ReplicaListener {
 impl SharedStoreSource for SharedView {
     fn shared_store(&self) -> v1::SharedStore {
         let lag = self.replica.lag();
-        let shown = self.shown.lock();
-        let failing = match &shown.health {
+        let last_report = self.last_report.lock();
+        let failing = match &last_report.health {
             None | Some((Health::Good, _)) => None,
             Some((Health::Behind, at)) => Some((*at, "it is behind".to_owned())),
             Some((Health::Failing(reason), at)) => Some((*at, reason.clone())),
         };
         v1::SharedStore {
             endpoints: self.endpoints.clone(),
-            epoch: shown.epoch.map_or(0, |epoch| epoch.number),
-            holder: shown
+            epoch: last_report.epoch.map_or(0, |epoch| epoch.number),
+            holder: last_report
                 .epoch
                 .map_or_else(String::new, |epoch| epoch.holder.to_string()),
-            held: shown.is_held,
+            held: last_report.is_held,
             waiting_rows: lag.rows as u64,
             lag_ms: u64::try_from(lag.oldest.as_millis()).unwrap_or(u64::MAX),
             failing_since_unix_ms: failing.as_ref().map(|(at, _)| *at),
@@ -416,8 +418,8 @@ impl super::StoreHandle {
         }
     }
 
-    /// Another manager's epoch that has superseded this manager's since the last call; `None` if
-    /// there is none. The core must learn of it before it sends anything.
+    /// Another manager's epoch that has superseded this manager's epoch since the last call; `None`
+    /// if there is none. The core must receive it before it sends anything.
     pub(in crate::daemon) fn take_deposed(&self) -> Option<Epoch> {
         self.shared.as_ref()?.deposed.lock().take()
     }
@@ -464,7 +466,7 @@ impl Shared {
     }
 
     /// Passes an event to the core. A closed channel means that the daemon is ending.
-    fn tell(&self, event: EpochEvent) {
+    fn send(&self, event: EpochEvent) {
         drop(self.core.blocking_send(Event::Epoch(event)));
     }
 
@@ -550,7 +552,7 @@ impl StoreThread {
             // A later claim has superseded the claim of this answer.
             ReplicaEvent::Granted { .. } | ReplicaEvent::Unreachable { .. } => {}
             ReplicaEvent::Followed(rows) => self.follow(&rows),
-            ReplicaEvent::Planned(plan) => shared.tell(EpochEvent::Planned(plan)),
+            ReplicaEvent::Planned(plan) => shared.send(EpochEvent::Planned(plan)),
             // The listener passes these events to the core directly.
             ReplicaEvent::Refused(_)
             | ReplicaEvent::Held
@@ -562,8 +564,8 @@ impl StoreThread {
     }
 
     /// Replaces this machine's state by the state of the shared store, if present, and applies
-    /// `more`. Then passes the event with the state to the core; if the SA must replace its
-    /// registrations first, the SA's thread passes it afterwards.
+    /// `more`. Then passes the event with the state to the core. If the SA must first replace its
+    /// registrations, the SA's thread passes the event afterwards.
     fn continue_with(
         &mut self,
         state: Option<Box<Persisted>>,
@@ -596,11 +598,11 @@ impl StoreThread {
             }
         }
         self.persisted.apply(&changes);
-        self.owed.merge(changes);
+        self.uncommitted.merge(changes);
         let core = state.is_some().then(|| {
-            let mut core = remembered(&self.persisted, &self.clock);
+            let mut core = restored(&self.persisted, &self.clock);
             core.reregister = self.persisted.claims.is_empty();
-            core.alias_guids = Arc::new(guids::remembered(&self.persisted));
+            core.alias_guids = Arc::new(guids::restored(&self.persisted));
             let stored = self.gpus.reader.read(&self.persisted);
             self.gpus.known = None;
             core.gpus = match shared.gpus.get() {
@@ -618,14 +620,14 @@ impl StoreThread {
         };
         shared.awaits_sa = true;
         let (mailbox, core) = (shared.mailbox.clone(), shared.core.clone());
-        let then = Box::new(move || {
+        let after_restore = Box::new(move || {
             mailbox.put(|latest| {
                 (latest.sa, latest.journaled) = (rsm_sa::Unsaved::default(), None);
                 latest.is_restored = true;
             });
             drop(core.blocking_send(event));
         });
-        restorer.restore(sa_state(&self.persisted, &self.clock), then);
+        restorer.restore(sa_state(&self.persisted, &self.clock), after_restore);
     }
 }
 
@@ -638,29 +640,29 @@ impl StoreThread {
         };
         if !rows.claims.is_empty() {
             let claims = Arc::new(super::claims(rows));
-            shared.tell(EpochEvent::Claims(claims));
+            shared.send(EpochEvent::Claims(claims));
         }
-        let positions = Arc::new(super::positions::remembered(rows));
-        shared.tell(EpochEvent::Positions(positions));
+        let positions = Arc::new(super::positions::restored(rows));
+        shared.send(EpochEvent::Positions(positions));
         let mut changes = ChangeSet::new();
         // A restart while the shared store is unreachable needs this cabling as well.
         if cabling::follow(&self.persisted, rows, &mut changes) {
             self.known = None;
-            let cabling = cabling::remembered(rows).missing;
-            shared.tell(EpochEvent::Cabling(cabling));
+            let cabling = cabling::restored(rows).missing;
+            shared.send(EpochEvent::Cabling(cabling));
         }
-        let generations = m_keys::remembered(rows);
+        let generations = m_keys::restored(rows);
         m_keys::changes(&self.persisted, generations, None, &mut changes);
-        shared.tell(EpochEvent::MKeys {
+        shared.send(EpochEvent::MKeys {
             generations,
-            is_pushing: pushing::remembered(rows),
+            is_pushing: pushing::restored(rows),
         });
-        shared.tell(EpochEvent::Footprints(footprints::remembered(rows)));
+        shared.send(EpochEvent::Footprints(footprints::restored(rows)));
         if let Some(hosts) = shared.gpus.get() {
             hosts.adopt(self.gpus.reader.read(rows));
         }
         shared.history.read(&self.persisted, rows, &mut changes);
         self.persisted.apply(&changes);
-        self.owed.merge(changes);
+        self.uncommitted.merge(changes);
     }
 }

@@ -23,8 +23,11 @@ use rsm_view::history::scan::unrecorded;
 
 use super::table;
 
+/// Table with the rows of the ring.
 const TABLE: &str = "history";
+/// Table with the position of this machine, which other managers do not share.
 const LOCAL: &str = "history-local";
+/// Key of the only row of [`LOCAL`].
 const READ: &[u8] = b"read";
 
 /// Number of rows of the ring: with [`ROW_BYTES`] each, 4 MiB in total, which is about 10,000
@@ -37,7 +40,9 @@ const ROW_BYTES: usize = 8 << 10;
 /// Largest size of an event, in bytes: with any header, the event fits into a row of the store.
 const EVENT_MAX: usize = 48 << 10;
 
+/// Version of the layout of a row.
 const VERSION: u8 = 1;
+/// Number of bytes before the events of a row.
 const HEADER: usize = 1 + 8 + 8;
 
 /// Tells whether managers that share the store receive an event. They receive the events that tell
@@ -79,8 +84,8 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Adds events. Of more than [`QUEUE`], which the ring could not hold either, the oldest are
-    /// dropped.
+    /// Adds events, and drops the oldest events beyond [`QUEUE`], which the ring could not hold
+    /// either.
     pub(super) fn extend(&mut self, events: Vec<Arc<v1::Event>>) {
         self.events.extend(events);
         let surplus = self.events.len().saturating_sub(QUEUE);
@@ -88,7 +93,7 @@ impl Outgoing {
         self.lost += surplus as u64;
     }
 
-    /// Takes the events, after one that stands for those that were dropped.
+    /// Takes the events. If events were dropped, the first event states their number.
     pub(super) fn take(&mut self) -> Vec<Arc<v1::Event>> {
         let Outgoing { mut events, lost } = std::mem::take(self);
         if let Some(first) = events.first().filter(|_| lost > 0) {
@@ -109,6 +114,7 @@ struct Row {
 }
 
 impl Row {
+    /// Decodes a row; `None` if the row is invalid.
     fn decode(value: &[u8]) -> Option<Row> {
         let (&version, rest) = value.split_first()?;
         let (number, rest) = rest.split_first_chunk()?;
@@ -219,6 +225,7 @@ impl Position {
         known.into_iter().next()
     }
 
+    /// Adds the change that stores the position.
     fn put(self, persisted: &Persisted, changes: &mut ChangeSet) {
         let value = [&self.row.to_be_bytes()[..], &self.events.to_be_bytes()].concat();
         table::put(persisted, LOCAL, READ, Some(&value), changes);

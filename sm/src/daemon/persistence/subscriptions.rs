@@ -40,7 +40,7 @@ const HAS_GRH: u8 = 1 << 1;
 const FLAGS_END: u8 = 1 << 2;
 
 /// Subscriptions in the store. Logs and skips invalid rows.
-pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedSubscription> {
+pub(super) fn restored(persisted: &Persisted) -> Vec<SavedSubscription> {
     let copy = |key: &[u8], value: &[u8]| Some((key.to_vec(), value.to_vec()));
     let trusted: table::Rows = table::read(persisted, TRUSTED, copy).into_iter().collect();
     let p_keys = table::read(persisted, P_KEYS, |key, value| {
@@ -93,6 +93,7 @@ pub(super) fn rows(view: &SubscriptionsView, port: Guid) -> Vec<RowChange> {
     gone.into_iter().chain(rows).flatten().collect()
 }
 
+/// Key of a subscription.
 fn key_of(saved: &SavedSubscription) -> Vec<u8> {
     let mut key = saved.port.0.to_be_bytes().to_vec();
     key.extend(saved.number.to_be_bytes());
@@ -242,13 +243,13 @@ mod tests {
     fn stored_subscriptions_are_restored() {
         let mut persisted = Persisted::default();
         persisted.apply(&changes_for(&persisted, samples()));
-        assert_eq!(remembered(&persisted), samples());
+        assert_eq!(restored(&persisted), samples());
         assert!(
             changes_for(&persisted, samples()).is_empty(),
             "nothing is written twice"
         );
         persisted.apply(&changes_for(&persisted, samples()[..1].to_vec()));
-        assert_eq!(remembered(&persisted), samples()[..1]);
+        assert_eq!(restored(&persisted), samples()[..1]);
     }
 
     #[test]
@@ -261,7 +262,7 @@ mod tests {
         let mut earlier = ChangeSet::new();
         earlier.set_record(&table, &key, &value).unwrap();
         persisted.apply(&earlier);
-        let before = &remembered(&persisted)[1];
+        let before = &restored(&persisted)[1];
         assert!(!before.trusted);
         assert_eq!(before.address, samples()[1].address);
     }
@@ -277,7 +278,7 @@ mod tests {
         let mut earlier = ChangeSet::new();
         earlier.set_record(&table, &key, &value).unwrap();
         persisted.apply(&earlier);
-        assert_eq!(remembered(&persisted)[1].p_key, None);
+        assert_eq!(restored(&persisted)[1].p_key, None);
     }
 
     #[test]
@@ -302,6 +303,6 @@ mod tests {
         put(&[8; KEY_LEN], &[0xFF; VALUE_LEN]);
         put(&[7; KEY_LEN], &[]);
         persisted.apply(&broken);
-        assert_eq!(remembered(&persisted), samples());
+        assert_eq!(restored(&persisted), samples());
     }
 }

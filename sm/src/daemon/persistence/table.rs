@@ -30,7 +30,7 @@ pub(super) fn read<T>(
     mut decode: impl FnMut(&[u8], &[u8]) -> Option<T>,
 ) -> Vec<T> {
     let mut rows = Vec::new();
-    for (key, value) in held(persisted, name) {
+    for (key, value) in rows_of(persisted, name) {
         match decode(key, value) {
             Some(row) => rows.push(row),
             None => tracing::warn!(
@@ -138,12 +138,15 @@ fn write(
 ) {
     let is_held = held.is_some_and(|held| **held == *value);
     if !is_held && let Err(error) = changes.set_record(namespace, key, value) {
-        tracing::error!(error = &error as &dyn std::error::Error, "cannot remember");
+        tracing::error!(
+            error = &error as &dyn std::error::Error,
+            "cannot store a row of {namespace}"
+        );
     }
 }
 
-/// Appends a text after its length (2 bytes, big-endian). A text above 65,535 bytes is cut behind the
-/// last character that fits.
+/// Appends the length of a text (2 bytes, big-endian) and the text. A text above 65,535 bytes is
+/// cut after the last character that fits.
 pub(super) fn write_text(text: &str, value: &mut Vec<u8>) {
     let text = cut(text, usize::from(u16::MAX));
     value.extend((text.len() as u16).to_be_bytes());
@@ -168,7 +171,7 @@ pub(super) fn read_text(bytes: &[u8]) -> Option<(String, &[u8])> {
 }
 
 /// Rows of the table `name`.
-pub(super) fn held<'a>(
+pub(super) fn rows_of<'a>(
     persisted: &'a Persisted,
     name: &str,
 ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {

@@ -35,7 +35,7 @@ use super::fault_seeds::{
 use super::gpus::GpuRows;
 use super::shared::{self, BackEnd, StoreRequest};
 use super::tests::until;
-use super::{COMMIT_AGAIN, Mailbox, PendingStates, StoreThread, acknowledged};
+use super::{COMMIT_RETRY_PAUSES, Mailbox, PendingStates, StoreThread, acknowledged};
 use crate::daemon::clock::Clock;
 use crate::daemon::findings::DaemonFindings;
 use crate::daemon::sa::AckJournal as _;
@@ -317,17 +317,17 @@ impl World {
         let (mut persisted, _) = store.load().unwrap();
         let (journal, entries) = Journal::open(&dir, journal_disk).unwrap();
         let last = entries.last().map_or(0, |entry| entry.number);
-        let mut owed = replay(&persisted, entries);
-        persisted.apply(&owed);
+        let mut uncommitted = replay(&persisted, entries);
+        persisted.apply(&uncommitted);
         let last = last.max(covered(&persisted));
         let (clock, findings) = (Clock::start(), DaemonFindings::new());
         let started = Acknowledged::start(journal, last, clock, findings.clone());
         let (journal, thread) = started.unwrap();
-        let (bell, rung) = watch::channel(());
+        let (wakeup, rung) = watch::channel(());
         let latest = Arc::new(Mutex::new(PendingStates::default()));
         let mailbox = Mailbox {
             latest: latest.clone(),
-            bell,
+            wakeup,
         };
         let is_alive = Arc::new(AtomicBool::new(true));
         let (core, events) = mpsc::channel(1024);
@@ -346,13 +346,13 @@ impl World {
         };
         let opened = shared::start(back_end, Box::new(store), &mailbox, clock, findings.clone());
         let opened = opened.unwrap();
-        shared::begin_with(&mut persisted, opened.state, &mut owed);
+        shared::adopt_stored(&mut persisted, opened.state, &mut uncommitted);
         Running {
             store_thread: StoreThread {
                 store: opened.store,
                 persisted,
                 known: None,
-                owed,
+                uncommitted,
                 journal: Some(journal.clone()),
                 shared: Some(opened.shared),
                 gpus: GpuRows::default(),
@@ -465,7 +465,7 @@ impl World {
         let number = running.journal.append_rows(&[row]);
         acknowledged::cover(running.journal.last(), &mut changes);
         running.store_thread.persisted.apply(&changes);
-        running.store_thread.owed.merge(changes);
+        running.store_thread.uncommitted.merge(changes);
         let Some(number) = number else { return };
         until(|| running.journal.durable() >= number);
         // If the folder lags behind the shared store, neither the folder nor its journal counts.
@@ -476,7 +476,7 @@ impl World {
 
     fn commit(&mut self, running: &mut Running) {
         running.pump();
-        let is_there = running.store_thread.commit(COMMIT_AGAIN.0).is_none();
+        let is_there = running.store_thread.commit(COMMIT_RETRY_PAUSES.0).is_none();
         running.is_behind = !is_there;
         self.on_disk = match is_there {
             true => self.history.len(),

@@ -29,7 +29,7 @@ fn stored_core_state_is_restored() {
     before.habits.restore(kind, 1);
     let mut persisted = Persisted::default();
     persisted.apply(&changes(&persisted, None, &before, &Clock::start()));
-    let after = remembered(&persisted, &Clock::start());
+    let after = restored(&persisted, &Clock::start());
     assert_eq!(after.claims, before.claims);
     assert_eq!(after.not_kept, before.not_kept);
     assert_eq!(after.habits, before.habits);
@@ -54,20 +54,20 @@ fn habits_that_a_reload_forgets_leave_the_store() {
     let mut persisted = Persisted::default();
     persisted.apply(&changes(&persisted, None, &learned, &Clock::start()));
     persisted.apply(&changes(&persisted, None, &claimed(), &Clock::start()));
-    let after = remembered(&persisted, &Clock::start());
+    let after = restored(&persisted, &Clock::start());
     assert_eq!(after.not_kept, NotKept::default());
     assert_eq!(after.habits, DeviceHabits::default());
 }
 
 /// State with one claim.
 fn claimed() -> SavedCoreState {
-    let mut remembered = SavedCoreState::default();
+    let mut core_state = SavedCoreState::default();
     let claim = Claim {
         base: Lid(8),
         lmc: Lmc::from_bits(0),
     };
-    Arc::make_mut(&mut remembered.claims).insert(Guid(1), claim);
-    remembered
+    Arc::make_mut(&mut core_state.claims).insert(Guid(1), claim);
+    core_state
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn failed_commit_is_a_finding_until_repeated() {
         }),
         known: None,
         persisted: Persisted::default(),
-        owed: ChangeSet::new(),
+        uncommitted: ChangeSet::new(),
         journal: None,
         shared: None,
         gpus: GpuRows::default(),
@@ -163,14 +163,14 @@ fn failed_commit_is_a_finding_until_repeated() {
         clock: Clock::start(),
         findings: findings.clone(),
     };
-    let (bell, rung) = watch::channel(());
+    let (wakeup, rung) = watch::channel(());
     let mailbox = Mailbox {
         latest: Arc::default(),
-        bell,
+        wakeup,
     };
     let latest = mailbox.latest.clone();
     let thread = std::thread::spawn(move || store_thread.run(&latest, rung));
-    mailbox.put(|latest| latest.remembered = Some(Box::new(claimed())));
+    mailbox.put(|latest| latest.core_state = Some(Box::new(claimed())));
     until(|| !findings.all().is_empty());
     assert!(findings.all()[0].text.contains("export.jsonl"));
     // The thread repeats the commit although no new state arrives.

@@ -26,7 +26,7 @@ struct Row {
 }
 
 /// Unhealthy ports in the store that have not recovered by now. Logs and skips invalid rows.
-pub(super) fn remembered(persisted: &Persisted, clock: &dyn UnixClock) -> SavedHealth {
+pub(super) fn restored(persisted: &Persisted, clock: &dyn UnixClock) -> SavedHealth {
     let now = clock.now();
     let mut health = SavedHealth::default();
     let rows = table::read(persisted, UNHEALTHY, |key, value| {
@@ -63,6 +63,7 @@ pub(super) fn changes(
     table::replace(persisted, UNHEALTHY, &rows, changes);
 }
 
+/// Key of a port.
 fn key(port: PortKey) -> Vec<u8> {
     [&port.node.0.to_be_bytes()[..], &[port.port.0]].concat()
 }
@@ -184,7 +185,7 @@ mod tests {
         persisted.apply(&change(&persisted, &saved(), &before));
         assert!(change(&persisted, &saved(), &before).is_empty());
         // Ten minutes and a second later, only the second port is still ill.
-        let after = remembered(&persisted, &Run(before.0 + 601_000));
+        let after = restored(&persisted, &Run(before.0 + 601_000));
         let mut expected = saved();
         expected.ill.pop_first();
         expected
@@ -193,10 +194,10 @@ mod tests {
             .for_each(|illness| illness.ends = at(599));
         assert_eq!(after, expected);
         // A clock that was set back by a year does not extend the time.
-        let after = remembered(&persisted, &Run(before.0 - 31_536_000_000));
+        let after = restored(&persisted, &Run(before.0 - 31_536_000_000));
         let longest = after.ill.values().map(|illness| illness.ends).max();
         assert_eq!(longest, Some(at(1200)));
-        let later = remembered(&persisted, &Run(before.0 + 86_400_000));
+        let later = restored(&persisted, &Run(before.0 + 86_400_000));
         assert_eq!(later, SavedHealth::default());
         persisted.apply(&change(&persisted, &SavedHealth::default(), &before));
         assert_eq!(persisted.len(), 0);
@@ -227,6 +228,6 @@ mod tests {
             .set_record(&namespace, b"short", &good)
             .expect("room");
         persisted.apply(&broken);
-        assert_eq!(remembered(&persisted, &clock), saved());
+        assert_eq!(restored(&persisted, &clock), saved());
     }
 }
