@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use options::Options;
 use parking_lot::Mutex;
-use rsm::daemon::sa::{SaSetup, Surroundings, TimeSource};
+use rsm::daemon::sa::{SaConnections, SaSetup, TimeSource};
 use rsm_core::Event;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
@@ -162,8 +162,8 @@ impl Storm {
                 true
             })
         };
-        let surroundings = Surroundings {
-            remembered: rsm_sa::SavedSaState::default(),
+        let connections = SaConnections {
+            saved: rsm_sa::SavedSaState::default(),
             core,
             save: Box::new(|_| ()),
             findings: Box::new(|_| ()),
@@ -176,7 +176,7 @@ impl Storm {
                 ..rsm_sa::SaConfig::default()
             },
             port,
-            surroundings,
+            connections,
         )?;
         sa_handle.publish(snapshot);
         let send = |index: usize, mad: &SaMad| {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use rsm::daemon::sa::{AckJournal, SaHandle, SaSetup, Surroundings, TimeSource};
+use rsm::daemon::sa::{AckJournal, SaConnections, SaHandle, SaSetup, TimeSource};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::RmppConfig;
@@ -96,8 +96,8 @@ impl AnsweringFabric {
             .start(
                 config,
                 Arc::new(transport.sa()),
-                Surroundings {
-                    remembered: rsm_sa::SavedSaState::default(),
+                SaConnections {
+                    saved: rsm_sa::SavedSaState::default(),
                     core: Box::new(|_| true),
                     save: Box::new(|_| ()),
                     findings: Box::new(|_| ()),

@@ -48,10 +48,10 @@ pub(super) fn run(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
     };
     print(|out| write!(out, "{migration}"))?;
     let summary = match args.dry_run {
-        true => migration.rehearsal(&outputs)?,
+        true => migration.describe_dry_run(&outputs)?,
         false => {
             let imported = migration.write(&outputs)?;
-            migration.written(&outputs, imported)
+            migration.describe_written(&outputs, imported)
         }
     };
     print(|out| write!(out, "{summary}"))?;

@@ -54,7 +54,7 @@ impl Shell {
         self.service_manager.reloaded();
     }
 
-    /// Current configuration, and the core's settings from it.
+    /// Reads the configuration again, and converts it to the core's settings.
     fn reloaded(&self) -> Result<(Config, CoreConfig), ConfigError> {
         let mut config = match &self.options.config_file {
             Some(file) => {
@@ -155,7 +155,7 @@ fn restart_needed(changed: &[ChangedKey]) -> Option<Finding> {
 
 /// Names of the changed keys that take effect at the time `applies`, separated by commas.
 fn names(changed: &[ChangedKey], applies: Applies) -> String {
-    let these = changed.iter().filter(|key| key.applies == applies);
-    let names: Vec<String> = these.map(ChangedKey::to_string).collect();
+    let selected = changed.iter().filter(|key| key.applies == applies);
+    let names: Vec<String> = selected.map(ChangedKey::to_string).collect();
     names.join(", ")
 }

@@ -109,7 +109,7 @@ fn listeners(server: &Server) -> String {
 }
 
 /// Folders of the host's own subnet manager. A simulation keeps its socket out of these folders,
-/// because `rsmctl` would take it for the site's.
+/// because `rsmctl` would take the simulation for the site's manager.
 const SITE_FOLDERS: [&str; 2] = [rsm_api::client::RUN_DIR, rsm_api::client::STATE_DIR];
 
 /// Configured socket, otherwise a socket in the first of `rsmctl`'s folders that this process may

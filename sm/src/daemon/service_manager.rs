@@ -18,10 +18,10 @@ use rsm_mad::Time;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Time between two requests for more time to start.
-const ASK_EVERY: Duration = Duration::from_secs(5);
+const EXTENSION_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Additional time that a request asks for: six times [`ASK_EVERY`], so that a slow turn of the
-/// loop does not end the start.
+/// Additional time that a request asks for: six times [`EXTENSION_INTERVAL`], so that a slow turn
+/// of the loop does not end the start.
 const MORE_TIME: Duration = Duration::from_secs(30);
 
 /// Number of pings within the watchdog's time, so that one late ping does not end the service.
@@ -51,6 +51,7 @@ enum Phase {
     Running,
 }
 
+/// Message to the service manager.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Message {
     Ready,
@@ -60,6 +61,7 @@ enum Message {
 }
 
 impl Message {
+    /// The message as sd_notify(3) defines it.
     fn text(&self) -> String {
         match self {
             Message::Ready => "READY=1".to_owned(),
@@ -99,7 +101,7 @@ impl ServiceManager {
         let (sign, every) = match (self.phase, self.ping_every) {
             (Phase::Starting, _) => (
                 format!("EXTEND_TIMEOUT_USEC={}", MORE_TIME.as_micros()),
-                ASK_EVERY,
+                EXTENSION_INTERVAL,
             ),
             (Phase::Running, Some(every)) => ("WATCHDOG=1".to_owned(), every),
             (Phase::Running, None) => return,
@@ -119,12 +121,12 @@ impl ServiceManager {
             self.phase = Phase::Running;
             // The watchdog's time begins at readiness.
             self.last_sign = None;
-            self.tell(Message::Ready);
+            self.queue_message(Message::Ready);
         }
         let text = status_text(status);
         if text != self.status {
             self.status.clone_from(&text);
-            self.tell(Message::Status(text));
+            self.queue_message(Message::Status(text));
         }
     }
 
@@ -132,25 +134,25 @@ impl ServiceManager {
     /// the service manager knows no reload then.
     pub(super) fn reloading(&mut self) {
         if self.phase == Phase::Running {
-            self.tell(Message::Reloading);
+            self.queue_message(Message::Reloading);
         }
     }
 
     /// Reports that the configuration has been read.
     pub(super) fn reloaded(&mut self) {
         if self.phase == Phase::Running {
-            self.tell(Message::Ready);
+            self.queue_message(Message::Ready);
         }
     }
 
     /// Reports that the loop has ended.
     pub(super) fn stopping(&mut self) {
-        self.tell(Message::Stopping);
+        self.queue_message(Message::Stopping);
     }
 
     /// Sends a message now or, if the socket does not accept it, in a later turn. The message
     /// replaces a pending message of its kind.
-    fn tell(&mut self, message: Message) {
+    fn queue_message(&mut self, message: Message) {
         if self.socket.is_none() {
             return;
         }
@@ -161,6 +163,7 @@ impl ServiceManager {
         self.send_pending();
     }
 
+    /// Sends the pending messages up to the first one that the socket does not accept.
     fn send_pending(&mut self) {
         let pending = mem::take(&mut self.pending);
         let unsent = pending
@@ -257,6 +260,7 @@ impl NotifySocket {
         Ok(NotifySocket { socket, address })
     }
 
+    /// Sends a message without waiting.
     fn send(&self, text: &str) -> io::Result<()> {
         self.socket
             .send_to_addr(text.as_bytes(), &self.address)
@@ -269,14 +273,14 @@ mod tests {
     use super::*;
 
     /// Service manager's end of the socket, and a watchdog of three seconds.
-    struct World {
+    struct TestManager {
         _dir: tempfile::TempDir,
         socket: UnixDatagram,
         manager: ServiceManager,
     }
 
-    impl World {
-        fn new(more: &[(&'static str, &'static str)]) -> World {
+    impl TestManager {
+        fn new(more: &[(&'static str, &'static str)]) -> TestManager {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("notify");
             let socket = UnixDatagram::bind(&path).unwrap();
@@ -288,7 +292,7 @@ mod tests {
                     .find(|(known, _)| *known == name)
                     .map(|(_, value)| value.into()),
             });
-            World {
+            TestManager {
                 _dir: dir,
                 socket,
                 manager,
@@ -322,30 +326,30 @@ mod tests {
 
     #[test]
     fn start_asks_for_time_until_it_is_ready_and_then_pings() {
-        let mut world = World::new(WATCHDOG);
-        world.manager.show(&status(SubnetState::Converging, ""));
+        let mut site = TestManager::new(WATCHDOG);
+        site.manager.show(&status(SubnetState::Converging, ""));
         assert_eq!(
-            world.received(),
+            site.received(),
             [
                 "STATUS=master, converging; 2 switches, 0 CAs, 0 links; findings: 0 errors, 0 warnings"
             ]
         );
         for at in [0, 1, 5] {
-            world.manager.turn(seconds(at));
+            site.manager.turn(seconds(at));
         }
-        assert_eq!(world.received(), ["EXTEND_TIMEOUT_USEC=30000000"; 2]);
-        world.manager.show(&status(SubnetState::Up, ""));
-        world.manager.show(&status(SubnetState::Up, ""));
-        let told = world.received();
-        assert_eq!((told.len(), &*told[0]), (2, "READY=1"));
+        assert_eq!(site.received(), ["EXTEND_TIMEOUT_USEC=30000000"; 2]);
+        site.manager.show(&status(SubnetState::Up, ""));
+        site.manager.show(&status(SubnetState::Up, ""));
+        let messages = site.received();
+        assert_eq!((messages.len(), &*messages[0]), (2, "READY=1"));
         assert!(
-            told[1].starts_with("STATUS=master, up; 2 switches"),
-            "{told:?}"
+            messages[1].starts_with("STATUS=master, up; 2 switches"),
+            "{messages:?}"
         );
         for at in [5, 5, 6, 7] {
-            world.manager.turn(seconds(at));
+            site.manager.turn(seconds(at));
         }
-        assert_eq!(world.received(), ["WATCHDOG=1"; 3]);
+        assert_eq!(site.received(), ["WATCHDOG=1"; 3]);
     }
 
     #[test]
@@ -360,49 +364,48 @@ mod tests {
                 "STATUS=not-active: opensm at LID 4 is master",
             ),
         ] {
-            let mut world = World::new(&[]);
-            world
-                .manager
+            let mut site = TestManager::new(&[]);
+            site.manager
                 .show(&status(state, "opensm at LID\n4 is master"));
-            assert_eq!(world.received(), ["READY=1", text]);
-            world.manager.turn(seconds(9));
-            assert_eq!(world.received(), [""; 0], "there is no watchdog");
+            assert_eq!(site.received(), ["READY=1", text]);
+            site.manager.turn(seconds(9));
+            assert_eq!(site.received(), [""; 0], "there is no watchdog");
         }
     }
 
     #[test]
     fn reload_is_a_message_only_after_the_start() {
-        let mut world = World::new(&[]);
-        world.manager.reloading();
-        world.manager.reloaded();
-        assert_eq!(world.received(), [""; 0]);
-        world.manager.show(&status(SubnetState::Up, ""));
-        world.received();
-        world.manager.reloading();
-        world.manager.reloaded();
-        world.manager.stopping();
-        let told = world.received();
+        let mut site = TestManager::new(&[]);
+        site.manager.reloading();
+        site.manager.reloaded();
+        assert_eq!(site.received(), [""; 0]);
+        site.manager.show(&status(SubnetState::Up, ""));
+        site.received();
+        site.manager.reloading();
+        site.manager.reloaded();
+        site.manager.stopping();
+        let messages = site.received();
         assert!(
-            told[0].starts_with("RELOADING=1\nMONOTONIC_USEC="),
-            "{told:?}"
+            messages[0].starts_with("RELOADING=1\nMONOTONIC_USEC="),
+            "{messages:?}"
         );
-        assert_eq!(told[1..], ["READY=1", "STOPPING=1"]);
+        assert_eq!(messages[1..], ["READY=1", "STOPPING=1"]);
     }
 
     #[test]
     fn full_queue_delays_messages_and_not_the_loop() {
-        let mut world = World::new(WATCHDOG);
+        let mut site = TestManager::new(WATCHDOG);
         let flood = (0..100_000)
-            .take_while(|_| world.manager.try_send("X=1"))
+            .take_while(|_| site.manager.try_send("X=1"))
             .count();
         assert!(flood < 100_000, "the queue is full");
-        world.manager.show(&status(SubnetState::Up, "first"));
-        world.manager.show(&status(SubnetState::Up, "second"));
-        assert_eq!(world.received().len(), flood);
-        world.manager.turn(seconds(1));
-        let told = world.received();
-        assert_eq!((&*told[0], &*told[2]), ("READY=1", "WATCHDOG=1"));
-        assert!(told[1].contains("second"), "{told:?}");
+        site.manager.show(&status(SubnetState::Up, "first"));
+        site.manager.show(&status(SubnetState::Up, "second"));
+        assert_eq!(site.received().len(), flood);
+        site.manager.turn(seconds(1));
+        let messages = site.received();
+        assert_eq!((&*messages[0], &*messages[2]), ("READY=1", "WATCHDOG=1"));
+        assert!(messages[1].contains("second"), "{messages:?}");
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Setup {
     pub(super) fn attach(
         &self,
         sa_config: SaConfig,
-        remembered: SavedSaState,
+        saved: SavedSaState,
         store_handle: &StoreHandle,
     ) -> anyhow::Result<Attached> {
         let (options, clock) = (&self.options, self.clock);
@@ -119,8 +119,8 @@ impl Setup {
         let sa_handle = sa_setup.start(
             sa_config,
             line.sender(),
-            sa::Surroundings {
-                remembered,
+            sa::SaConnections {
+                saved,
                 core: core_sink(self.inbox.clone()),
                 save: store_handle.sa_sink(),
                 findings: joins_sink(self.findings.clone()),
@@ -253,8 +253,8 @@ impl Setup {
         let max_age = (max_age > 0).then_some(max_age.into());
         let sink = store_handle.gpu_sink();
         let gpu_hosts = Arc::new(GpuHosts::new(view.clone(), sink, stored, max_age));
-        let tell = gpu_sink(self.inbox.clone());
-        gpu_hosts::publish(&gpu_hosts, tell, self.findings.clone())
+        let inventory_sink = gpu_sink(self.inbox.clone());
+        gpu_hosts::publish(&gpu_hosts, inventory_sink, self.findings.clone())
             .context("cannot start a thread for GPU hosts")?;
         Ok(gpu_hosts)
     }

@@ -43,22 +43,22 @@ impl Migration {
         }
         let table = parse_guid2lid(&path, &text);
         self.findings.extend(table.findings.iter().cloned());
-        self.take_lmc(&path, &table);
+        self.adopt_lmc(&path, &table);
         if let Some(guid) = self.config.sm.guid
             && !table.claims.is_empty()
             && !table.claims.contains_key(&guid)
         {
             let place = self.origins.of("sm", "guid").unwrap_or_default().to_owned();
-            self.findings.push(foreign(&place, guid, &path));
+            self.findings.push(absent_port(&place, guid, &path));
         }
-        files.note(&path, format!("LIDs of {} ports", table.claims.len()));
+        files.set_content(&path, format!("LIDs of {} ports", table.claims.len()));
         self.claims = table.claims;
         Ok(())
     }
 
     /// Adopts the LMC of the table if the configuration has a different one: OpenSM's option `-l`
     /// overrides its configuration, and ports must keep all their LIDs.
-    fn take_lmc(&mut self, path: &Path, table: &Guid2Lid) {
+    fn adopt_lmc(&mut self, path: &Path, table: &Guid2Lid) {
         let widest = table.claims.iter().max_by_key(|(guid, claim)| {
             // The finding names the first of several lines.
             let line = table.lines.get(guid).copied().unwrap_or(usize::MAX);
@@ -89,7 +89,8 @@ impl Migration {
     }
 }
 
-fn foreign(place: &str, guid: Guid, path: &Path) -> ConfigFinding {
+/// Finding about the managed port `guid`, which the table at `path` lacks.
+fn absent_port(place: &str, guid: Guid, path: &Path) -> ConfigFinding {
     line::finding(
         place,
         ConfigSeverity::Warning,

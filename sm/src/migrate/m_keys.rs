@@ -46,7 +46,7 @@ impl Migration {
             }
         }
         self.findings.extend(findings.finish());
-        files.note(&path, format!("M_Keys of {} ports", keys.len()));
+        files.set_content(&path, format!("M_Keys of {} ports", keys.len()));
         let distinct: BTreeSet<u64> = keys.values().map(|(_, key)| *key).collect();
         let (Some(&only), 1) = (distinct.first(), distinct.len()) else {
             self.use_key_table(&path, &keys);

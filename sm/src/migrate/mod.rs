@@ -145,8 +145,10 @@ impl Migration {
         let notes = read.findings.into_iter();
         let reported = notes.filter(|finding| finding.severity > ConfigSeverity::Note);
         migration.findings.extend(reported);
-        migration.findings.extend(repeated(conf, &read.outcomes));
-        files.note(conf, format!("{} keys", read.outcomes.len()));
+        migration
+            .findings
+            .extend(repeated_keys(conf, &read.outcomes));
+        files.set_content(conf, format!("{} keys", read.outcomes.len()));
         migration.config = read.config;
         migration.origins = read.origins;
         migration.outcomes = read.outcomes;
@@ -225,8 +227,8 @@ impl Migration {
         let mut keys = self.outcomes.iter().rev();
         let key = keys.find(|outcome| outcome.key == "use_optimized_slvl");
         let value = key.and_then(|outcome| outcome.value.as_deref());
-        let optimized = value.is_some_and(|value| value.eq_ignore_ascii_case("TRUE"));
-        if self.config.qos.enabled && !optimized {
+        let is_optimized = value.is_some_and(|value| value.eq_ignore_ascii_case("TRUE"));
+        if self.config.qos.enabled && !is_optimized {
             self.config.qos.optimized_sl2vl = false;
             let why = "as OpenSM: tables set port by port can be read back".to_owned();
             self.origins.set("qos", "optimized_sl2vl", why);
@@ -281,7 +283,7 @@ impl Migration {
             return Some(file);
         }
         let NamedFile { section, key, .. } = *named;
-        let (effect, theirs) = (named.effect, named.theirs);
+        let (effect, opensm_key) = (named.effect, named.opensm_key);
         let is_default = files.are_of_this_host() && rsm_config::is_default(path, named.default);
         let (severity, expected) = match is_default {
             true => (
@@ -296,7 +298,7 @@ impl Migration {
             ),
         };
         let place = self.origins.of(section, key).unwrap_or("opensm.conf");
-        let found = format!("{theirs} names {}, which is not there", file.display());
+        let found = format!("{opensm_key} names {}, which is not there", file.display());
         let finding = line::finding(place, severity, found, expected);
         self.findings.push(finding);
         None
@@ -353,31 +355,33 @@ struct NamedFile {
     /// Key of rsm's setting.
     key: &'static str,
     /// OpenSM's key for the setting.
-    theirs: &'static str,
+    opensm_key: &'static str,
     /// File name that OpenSM writes into every configuration.
     default: &'static str,
     /// Effect of running without the file.
     effect: &'static str,
 }
 
+/// The file of partitions.
 const PARTITION_FILE: NamedFile = NamedFile {
     section: "partitions",
     key: "file",
-    theirs: "partition_config_file",
+    opensm_key: "partition_config_file",
     default: rsm_config::PARTITIONS,
     effect: "every port is a full member of the default partition",
 };
 
+/// The file of the QoS policy.
 const POLICY: NamedFile = NamedFile {
     section: "qos",
     key: "policy_file",
-    theirs: "qos_policy_file",
+    opensm_key: "qos_policy_file",
     default: rsm_config::QOS_POLICY,
     effect: "paths have the service levels of partitions and of the engine",
 };
 
 /// Warnings about keys that a file sets more than once. OpenSM and rsm both use the last value.
-fn repeated(conf: &Path, outcomes: &[KeyOutcome]) -> Vec<ConfigFinding> {
+fn repeated_keys(conf: &Path, outcomes: &[KeyOutcome]) -> Vec<ConfigFinding> {
     let mut first = std::collections::BTreeMap::new();
     let again = outcomes.iter().filter_map(|outcome| {
         let before = first.insert(outcome.key.as_str(), outcome.line)?;

@@ -50,7 +50,7 @@ impl Migration {
             }
         }
         self.findings.extend(findings.finish());
-        files.note(
+        files.set_content(
             &path,
             format!("{} cables, which rsm reads from the fabric", cables.len()),
         );

@@ -11,13 +11,13 @@ use super::Migration;
 use crate::daemon::{ImportError, Imported, import};
 
 /// File mode of a configuration without keys.
-const READABLE: u32 = 0o644;
+const READABLE_MODE: u32 = 0o644;
 
 /// File mode of a configuration with keys.
-const SECRET: u32 = 0o640;
+const SECRET_MODE: u32 = 0o640;
 
 /// File mode of the SA's key.
-const OWNERS: u32 = 0o600;
+const OWNER_ONLY_MODE: u32 = 0o600;
 
 /// Source of the system's random numbers.
 const RANDOM: &str = "/dev/urandom";
@@ -100,7 +100,11 @@ impl Migration {
         let text = self.checked(to)?;
         let draft = Draft::write(&to.config, text.as_bytes(), self.mode())?;
         let key = match self.new_sa_key(to) {
-            Some(path) => Some(Draft::write(&path, sa_key_text()?.as_bytes(), OWNERS)?),
+            Some(path) => Some(Draft::write(
+                &path,
+                sa_key_text()?.as_bytes(),
+                OWNER_ONLY_MODE,
+            )?),
             None => None,
         };
         let imported = import(&to.state_dir, &self.claims, self.registrations.clone());
@@ -156,7 +160,7 @@ impl Migration {
         let sm = &self.config.sm;
         let defaults = rsm_config::SmConfig::default();
         let has_keys = sm.m_key != 0 || sm.sm_key != defaults.sm_key || sm.sa_key.is_some();
-        if has_keys { SECRET } else { READABLE }
+        if has_keys { SECRET_MODE } else { READABLE_MODE }
     }
 }
 

@@ -52,7 +52,7 @@ impl Migration {
     ///
     /// # Errors
     /// Fails as [`Migration::checked`] does.
-    pub fn rehearsal(&self, to: &Outputs) -> Result<String, super::WriteError> {
+    pub fn describe_dry_run(&self, to: &Outputs) -> Result<String, super::WriteError> {
         let text = self.checked(to)?;
         let mut out = String::new();
         let _ = writeln!(out, "would write {}:", to.config.display());
@@ -72,7 +72,7 @@ impl Migration {
     }
 
     /// Describes the result of [`Migration::write`], and the next step.
-    pub fn written(&self, to: &Outputs, imported: Imported) -> String {
+    pub fn describe_written(&self, to: &Outputs, imported: Imported) -> String {
         let (config, state) = (to.config.display(), to.state_dir.display());
         let mut out = format!(
             "wrote {config}\nmade the store in {state}: {}\n",

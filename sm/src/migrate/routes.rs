@@ -38,7 +38,7 @@ pub(super) fn compare_routes(
     let text = match files.text(&path, &mut migration.findings) {
         Err(SourceError::TooLong { .. }) => {
             let found = "the file is too long to compare routes here".to_owned();
-            note_not_compared(migration, &place, found);
+            report_not_compared(migration, &place, found);
             return Ok(());
         }
         text => text?,
@@ -48,24 +48,24 @@ pub(super) fn compare_routes(
         Ok(dump) => dump,
         Err(error) => {
             let place = format!("{place}:{}", error.line);
-            note_not_compared(migration, &place, error.reason.to_string());
+            report_not_compared(migration, &place, error.reason.to_string());
             return Ok(());
         }
     };
     let count = dump.switches.len();
-    files.note(
+    files.set_content(
         &path,
         format!("tables of {count} switches, compared as if all links had one rate"),
     );
     match compared(migration, &dump, &names(&text)) {
         Ok(routes) => migration.routes = routes,
-        Err(why) => note_not_compared(migration, &place, why),
+        Err(why) => report_not_compared(migration, &place, why),
     }
     Ok(())
 }
 
 /// Adds a note that routes are not compared, because of `found`.
-fn note_not_compared(migration: &mut Migration, place: &str, found: String) {
+fn report_not_compared(migration: &mut Migration, place: &str, found: String) {
     let instead = "the dry run compares routes with those in the switches".to_owned();
     let finding = line::finding(place, ConfigSeverity::Note, found, instead);
     migration.findings.push(finding);
@@ -133,7 +133,7 @@ fn netlist(
             system_image_guid: Guid::ZERO,
             vendor_id: 0,
             device_id: 0,
-            // Names tell the reduction engines of switches from hosts.
+            // Names distinguish the reduction engines of switches from hosts.
             description: name.bytes().take(MAX_DESCRIPTION).collect(),
             num_ports: last.min(MAX_PORTS),
             enhanced_port0: false,

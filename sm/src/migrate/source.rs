@@ -10,7 +10,7 @@ use rsm_ids::Guid;
 
 /// Largest size of a file that is read, in bytes. The registrations of 45,000 hosts with five
 /// groups each take 35 MB.
-const LONGEST: u64 = 256 * 1024 * 1024;
+const FILE_MAX: u64 = 256 * 1024 * 1024;
 
 /// Folders of configurations: OpenSM's own and Red Hat's.
 const CONFIGURATIONS: [&str; 2] = ["etc/opensm", "etc/rdma"];
@@ -31,7 +31,7 @@ pub enum SourceError {
         source: io::Error,
     },
     /// A file is longer than all files that OpenSM writes.
-    #[error("{}: error: the file is too long: expected at most {LONGEST} bytes", path.display())]
+    #[error("{}: error: the file is too long: expected at most {FILE_MAX} bytes", path.display())]
     TooLong {
         /// Path of the file.
         path: PathBuf,
@@ -70,6 +70,7 @@ pub enum SourceError {
     },
 }
 
+/// Paths of files, separated by commas.
 fn names(files: &[PathBuf]) -> String {
     let names = files.iter().map(|file| file.display().to_string());
     names.collect::<Vec<_>>().join(", ")
@@ -84,6 +85,7 @@ pub(super) struct Files {
 }
 
 impl Files {
+    /// Files below `root`, of which none was read yet.
     pub(super) fn below(root: &Path) -> Files {
         Files {
             root: root.to_owned(),
@@ -105,16 +107,16 @@ impl Files {
         self.root == Path::new("/")
     }
 
-    /// Finds `opensm.conf`: `asked`, or the only existing configuration.
+    /// Finds `opensm.conf`: the file `chosen`, or the only existing configuration.
     ///
     /// # Errors
     /// There are several configurations, or a folder of configurations cannot be read.
     pub(super) fn configuration(
         &self,
-        asked: Option<&Path>,
+        chosen: Option<&Path>,
     ) -> Result<Option<PathBuf>, SourceError> {
-        if let Some(asked) = asked {
-            return Ok(Some(asked.to_owned()));
+        if let Some(chosen) = chosen {
+            return Ok(Some(chosen.to_owned()));
         }
         let mut found = Vec::new();
         for folder in CONFIGURATIONS {
@@ -181,18 +183,18 @@ impl Files {
             Err(error) => return Err(read(error)),
         };
         let mut bytes = Vec::new();
-        file.take(LONGEST + 1)
+        file.take(FILE_MAX + 1)
             .read_to_end(&mut bytes)
             .map_err(read)?;
-        if bytes.len() as u64 > LONGEST {
+        if bytes.len() as u64 > FILE_MAX {
             return Err(SourceError::TooLong {
                 path: path.to_owned(),
             });
         }
         self.read.push((path.to_owned(), String::new()));
-        let (text, others) = decoded(&bytes);
+        let (text, invalid) = decoded(&bytes);
         let mut reported = Findings::new(path, &text);
-        for (offset, byte) in others {
+        for (offset, byte) in invalid {
             reported.at(
                 &text,
                 offset,
@@ -206,7 +208,7 @@ impl Files {
     }
 
     /// Records the content of a file that was read.
-    pub(super) fn note(&mut self, path: &Path, content: String) {
+    pub(super) fn set_content(&mut self, path: &Path, content: String) {
         if let Some(read) = self.read.iter_mut().find(|(read, _)| read == path) {
             read.1 = content;
         }
@@ -245,7 +247,7 @@ fn is_configuration(name: &str) -> bool {
 /// such bytes, the offset of the first one in the text, and its value.
 fn decoded(bytes: &[u8]) -> (String, Vec<(usize, u8)>) {
     let mut text = String::with_capacity(bytes.len());
-    let mut others = Vec::new();
+    let mut invalid = Vec::new();
     for line in bytes.split_inclusive(|&byte| byte == b'\n') {
         let mut first = None;
         for chunk in line.utf8_chunks() {
@@ -255,9 +257,9 @@ fn decoded(bytes: &[u8]) -> (String, Vec<(usize, u8)>) {
             }
             text.extend(chunk.invalid().iter().map(|&byte| char::from(byte)));
         }
-        others.extend(first);
+        invalid.extend(first);
     }
-    (text, others)
+    (text, invalid)
 }
 
 #[cfg(test)]

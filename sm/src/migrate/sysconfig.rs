@@ -22,7 +22,7 @@ const PRIORITY: &str = "PRIORITY";
 /// Variable that OpenSM itself reads from its environment: the folder of its tables.
 const CACHE: &str = "OSM_CACHE_DIR";
 /// Variables that affect only other programs.
-const OTHERS: [&str; 1] = ["OSM_HOSTS"];
+const IGNORED: [&str; 1] = ["OSM_HOSTS"];
 
 /// Highest priority (SMInfo.Priority, IBA 14.4.1).
 const PRIORITY_MAX: u8 = 15;
@@ -60,7 +60,7 @@ impl Sysconfig {
                 continue;
             };
             let (sysconfig, reported) = Sysconfig::parse(&path, &text);
-            files.note(&path, format!("{} variables", sysconfig.variables.len()));
+            files.set_content(&path, format!("{} variables", sysconfig.variables.len()));
             findings.extend(reported);
             return Ok(Some(sysconfig));
         }
@@ -89,7 +89,7 @@ impl Sysconfig {
                 );
                 continue;
             };
-            if OTHERS.contains(&name) {
+            if IGNORED.contains(&name) {
                 continue;
             }
             if ![PORTS, GUIDS, PRIORITY, CACHE].contains(&name) {
@@ -127,14 +127,14 @@ impl Sysconfig {
         Some(Path::new(value.trim())).filter(|path| !path.as_os_str().is_empty())
     }
 
-    /// Port that OpenSM manages: the only port in `PORTS` or `GUIDS`, or `asked` if there are
+    /// Port that OpenSM manages: the only port in `PORTS` or `GUIDS`, or `requested` if there are
     /// several.
     ///
     /// # Errors
-    /// There are several ports, and `asked` is none of them.
+    /// There are several ports, and `requested` is none of them.
     pub(super) fn port(
         &self,
-        asked: Option<Guid>,
+        requested: Option<Guid>,
         findings: &mut Vec<ConfigFinding>,
     ) -> Result<ChosenPort, SourceError> {
         let Some((name, value, place)) = [GUIDS, PORTS].into_iter().find_map(|name| {
@@ -178,12 +178,13 @@ impl Sysconfig {
                 )),
             }
         }
-        let chosen = match (asked, &ports[..]) {
+        let chosen = match (requested, &ports[..]) {
             (_, []) => return Ok(ChosenPort::default()),
             (None, [_]) => 0,
-            (Some(asked), _) if ports.contains(&asked) => {
-                ports.iter().position(|&port| port == asked).unwrap_or(0)
-            }
+            (Some(requested), _) if ports.contains(&requested) => ports
+                .iter()
+                .position(|&port| port == requested)
+                .unwrap_or(0),
             _ => return Err(SourceError::Ports { place, ports }),
         };
         let prefix = (name == GUIDS)
@@ -228,8 +229,8 @@ fn assignment(content: &str) -> Option<(&str, &str)> {
     let content = content.strip_prefix("export ").unwrap_or(content);
     let (name, value) = content.split_once('=')?;
     let name = name.trim_start();
-    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    if name.is_empty() || !name.bytes().all(word) {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if name.is_empty() || !name.bytes().all(is_word) {
         return None;
     }
     let (value, rest) = match value.chars().next() {
@@ -249,14 +250,14 @@ mod tests {
         Sysconfig::parse(Path::new("opensm"), text)
     }
 
-    fn port(text: &str, asked: Option<Guid>) -> Result<ChosenPort, SourceError> {
+    fn port(text: &str, requested: Option<Guid>) -> Result<ChosenPort, SourceError> {
         let (sysconfig, findings) = parse(text);
         assert_eq!(findings, []);
-        sysconfig.port(asked, &mut Vec::new())
+        sysconfig.port(requested, &mut Vec::new())
     }
 
     #[test]
-    fn single_port_of_debian_is_taken_and_all_leaves_the_choice_to_rsm() {
+    fn single_port_of_debian_is_chosen_and_all_leaves_the_choice_to_rsm() {
         let chosen = port("# ports\r\nPORTS=\"0x12\" # ib0\r\n", None).unwrap();
         assert_eq!(chosen.guid, Some((Guid(0x12), "opensm:2".to_owned())));
         assert_eq!(chosen.prefix, None);

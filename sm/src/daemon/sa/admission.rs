@@ -30,7 +30,7 @@ const TOKEN: u64 = 1_000_000_000;
 #[derive(Clone, Copy)]
 struct Bucket {
     tokens: u64,
-    /// Time of the last payment.
+    /// Time at which the bucket was last refilled.
     at: Time,
     /// Messages refused since the bucket was last full.
     refused: u32,
@@ -42,6 +42,7 @@ pub(super) struct Admission {
 }
 
 impl Admission {
+    /// Full buckets.
     pub(super) fn new() -> Admission {
         let full = Bucket {
             tokens: BURST * TOKEN,
@@ -56,18 +57,18 @@ impl Admission {
     /// Takes the token for a request of the requester at `lid`. Returns whether the requester had
     /// one.
     pub(super) fn take(&mut self, lid: Lid, now: Time) -> bool {
-        self.pay(lid, TOKEN, now)
+        self.take_tokens(lid, TOKEN, now)
     }
 
     /// Takes the part of a token for another packet of the requester at `lid`. Returns whether the
     /// requester had this part.
     pub(super) fn take_packet(&mut self, lid: Lid, now: Time) -> bool {
-        self.pay(lid, TOKEN / PACKETS, now)
+        self.take_tokens(lid, TOKEN / PACKETS, now)
     }
 
-    /// Refills the bucket of a requester, and takes `price` from it. Returns whether the bucket
+    /// Refills the bucket of a requester, and takes `cost` from it. Returns whether the bucket
     /// held enough.
-    fn pay(&mut self, lid: Lid, price: u64, now: Time) -> bool {
+    fn take_tokens(&mut self, lid: Lid, cost: u64, now: Time) -> bool {
         let Some(bucket) = self.bucket(lid) else {
             return false;
         };
@@ -78,7 +79,7 @@ impl Admission {
         if bucket.tokens == BURST * TOKEN {
             bucket.refused = 0;
         }
-        match bucket.tokens.checked_sub(price) {
+        match bucket.tokens.checked_sub(cost) {
             Some(left) => {
                 bucket.tokens = left;
                 true
@@ -98,6 +99,7 @@ impl Admission {
         is_due.then(|| u64::from(refused - refused / 2))
     }
 
+    /// The bucket of the requester at `lid`.
     fn bucket(&mut self, lid: Lid) -> Option<&mut Bucket> {
         // Only a unicast LID is a valid source; all other LIDs share a bucket.
         let index = if lid.is_unicast() { lid.index() } else { 0 };
@@ -111,10 +113,10 @@ mod tests {
 
     use super::*;
 
-    /// The number of admitted requests out of `tries`.
-    fn count_taken(admission: &mut Admission, lid: u16, now: Time, tries: u32) -> u64 {
+    /// The number of admitted requests out of `attempts` requests.
+    fn count_taken(admission: &mut Admission, lid: u16, now: Time, attempts: u32) -> u64 {
         let take = |_: &u32| admission.take(Lid(lid), now);
-        (0..tries).filter(take).count() as u64
+        (0..attempts).filter(take).count() as u64
     }
 
     #[test]

@@ -38,7 +38,7 @@ const CONTENDED: usize = READ_AT_ONCE;
 
 /// Message and its time of arrival.
 pub(super) struct Arrival {
-    pub(super) what: SaInbound,
+    pub(super) message: SaInbound,
     pub(super) at: Time,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Gate {
     pub(super) inbox: Inbox,
     pub(super) statistics: Arc<Statistics>,
     /// Whether the SA answers requests. If not, requests that find no room get no BUSY either.
-    pub(super) serving: Arc<AtomicBool>,
+    pub(super) is_serving: Arc<AtomicBool>,
     pub(super) clock: TimeSource,
 }
 
@@ -68,15 +68,15 @@ impl Gate {
     /// Sink for the transport's SA messages.
     pub(super) fn into_sink(self) -> SaSink {
         let mut admission = Admission::new();
-        Box::new(move |what| self.take(what, &mut admission))
+        Box::new(move |message| self.admit(message, &mut admission))
     }
 
     /// Admits a message to the inbox, or refuses it.
-    fn take(&self, what: SaInbound, admission: &mut Admission) {
+    fn admit(&self, message: SaInbound, admission: &mut Admission) {
         let at = (self.clock)();
         let waiting = self.inbox.waiting();
-        let question = question(&what);
-        let sender = sender(&what);
+        let question = question(&message);
+        let sender = sender(&message);
         let has_token = match (&question, sender) {
             (Some(_), Some(lid)) => admission.take(lid, at),
             (None, Some(lid)) => admission.take_packet(lid, at),
@@ -84,7 +84,12 @@ impl Gate {
         };
         let is_above_rate = !has_token && waiting >= CONTENDED;
         let has_room = !is_above_rate && (question.is_none() || waiting < ROOM - RESERVED);
-        if has_room && self.inbox.put(Call::Arrival(Arrival { what, at })).is_ok() {
+        if has_room
+            && self
+                .inbox
+                .put(Call::Arrival(Arrival { message, at }))
+                .is_ok()
+        {
             return;
         }
         if is_above_rate
@@ -109,7 +114,7 @@ impl Gate {
 
     /// Answers BUSY, if the SA answers requests.
     fn refuse(&self, question: &Question) {
-        if !self.serving.load(Ordering::Relaxed) {
+        if !self.is_serving.load(Ordering::Relaxed) {
             return self.statistics.unserved();
         }
         let answer = refusal(&question.header, Status::BUSY);
@@ -246,7 +251,7 @@ mod tests {
         let gate = Gate {
             inbox,
             statistics: Arc::clone(&statistics),
-            serving: Arc::new(AtomicBool::new(true)),
+            is_serving: Arc::new(AtomicBool::new(true)),
             clock: Arc::new(|| Time::from_nanos(1)),
         };
         let mut sink = gate.into_sink();

@@ -94,9 +94,9 @@ pub trait AckJournal: Send + Sync {
 }
 
 /// Connections of the SA, except for its port.
-pub struct Surroundings {
+pub struct SaConnections {
     /// State that an earlier run stored.
-    pub remembered: rsm_sa::SavedSaState,
+    pub saved: rsm_sa::SavedSaState,
     /// Passes multicast groups and alias GUIDs to the core.
     pub core: CoreSink,
     /// Passes state to the store.
@@ -113,7 +113,7 @@ pub struct SaSetup {
     inbox: Inbox,
     statistics: Arc<Statistics>,
     /// Whether the SA answers requests.
-    serving: Arc<AtomicBool>,
+    is_serving: Arc<AtomicBool>,
     clock: TimeSource,
 }
 
@@ -125,7 +125,7 @@ impl SaSetup {
             calls,
             inbox,
             statistics: Arc::default(),
-            serving: Arc::default(),
+            is_serving: Arc::default(),
             clock,
         }
     }
@@ -135,7 +135,7 @@ impl SaSetup {
         let gate = Gate {
             inbox: self.inbox.clone(),
             statistics: Arc::clone(&self.statistics),
-            serving: Arc::clone(&self.serving),
+            is_serving: Arc::clone(&self.is_serving),
             clock: Arc::clone(&self.clock),
         };
         gate.into_sink()
@@ -150,18 +150,21 @@ impl SaSetup {
         self,
         config: rsm_sa::SaConfig,
         port: Arc<dyn SaPort>,
-        surroundings: Surroundings,
+        connections: SaConnections,
     ) -> anyhow::Result<SaHandle> {
         self.inbox.attach(&port);
         let sa_snapshot = Arc::new(Mutex::new(None));
-        let shown = Arc::new(RwLock::new(SaSnapshot::default()));
-        let closing = Arc::new(AtomicBool::new(false));
+        let latest_snapshot = Arc::new(RwLock::new(SaSnapshot::default()));
+        let is_closing = Arc::new(AtomicBool::new(false));
         let mut sa = Sa::new(config).counting_in(Arc::clone(&self.statistics));
-        let left_out = sa.restore(surroundings.remembered, (self.clock)());
+        let left_out = sa.restore(connections.saved, (self.clock)());
         if left_out > 0 {
-            tracing::warn!(left_out, "records that were remembered make no sense");
+            tracing::warn!(
+                left_out,
+                "stored registrations are invalid, and are left out"
+            );
         }
-        if let Some(journal) = &surroundings.journal {
+        if let Some(journal) = &connections.journal {
             let inbox = self.inbox.clone();
             journal.on_durable(Box::new(move || inbox.wake()));
         }
@@ -176,14 +179,14 @@ impl SaSetup {
             table_budget: TableBudget::default(),
             calls: self.calls,
             sa_snapshot: Arc::clone(&sa_snapshot),
-            closing: Arc::clone(&closing),
+            is_closing: Arc::clone(&is_closing),
             statistics: Arc::clone(&self.statistics),
-            serving: Arc::clone(&self.serving),
+            is_serving: Arc::clone(&self.is_serving),
             clock: self.clock,
-            core: surroundings.core,
-            save: surroundings.save,
-            findings: surroundings.findings,
-            journal: surroundings.journal,
+            core: connections.core,
+            save: connections.save,
+            findings: connections.findings,
+            journal: connections.journal,
             held: VecDeque::new(),
             pending_groups: None,
             pending_alias_guids: None,
@@ -197,7 +200,7 @@ impl SaSetup {
             requests,
             inbox: self.inbox.clone(),
             statistics: Arc::clone(&self.statistics),
-            sa_snapshot: Arc::clone(&shown),
+            sa_snapshot: Arc::clone(&latest_snapshot),
         });
         let (latest, bases) = watch::channel(None);
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -206,7 +209,9 @@ impl SaSetup {
         let inbox = self.inbox.clone();
         let directories = Builder::new()
             .name("directory".to_owned())
-            .spawn(move || keep_directory(&runtime, bases, (&sa_snapshot, &shown), &inbox))
+            .spawn(move || {
+                keep_directory(&runtime, bases, (&sa_snapshot, &latest_snapshot), &inbox)
+            })
             .context("cannot start the thread of the directory")?;
         let restorer = SaRestorer {
             restoration,
@@ -217,9 +222,9 @@ impl SaSetup {
             state_source,
             inbox: self.inbox,
             latest,
-            closing,
+            is_closing,
             statistics: self.statistics,
-            serving: self.serving,
+            is_serving: self.is_serving,
             worker,
             directories,
         })
@@ -234,10 +239,10 @@ pub struct SaHandle {
     /// Source of the next directory; the thread of the directory ends when this sender is dropped.
     latest: watch::Sender<Option<Basis>>,
     /// Whether the worker must end.
-    closing: Arc<AtomicBool>,
+    is_closing: Arc<AtomicBool>,
     statistics: Arc<Statistics>,
     /// Whether the SA answers requests.
-    serving: Arc<AtomicBool>,
+    is_serving: Arc<AtomicBool>,
     worker: JoinHandle<()>,
     directories: JoinHandle<()>,
 }
@@ -270,7 +275,7 @@ impl SaHandle {
 
     /// Tells whether the SA answers requests.
     pub fn is_serving(&self) -> bool {
-        self.serving.load(Ordering::Relaxed)
+        self.is_serving.load(Ordering::Relaxed)
     }
 
     /// Statistics of the SA, up to date while it runs.
@@ -285,7 +290,7 @@ impl SaHandle {
 
     /// Stops the SA.
     pub fn stop(self) {
-        self.closing.store(true, Ordering::Release);
+        self.is_closing.store(true, Ordering::Release);
         self.inbox.wake();
         drop(self.latest);
         for thread in [self.worker, self.directories] {
@@ -308,7 +313,7 @@ impl SaHandle {
 /// State that replaces all registrations, and a function that is then called on the SA's thread.
 pub(super) struct Restoration {
     saved: rsm_sa::SavedSaState,
-    then: Box<dyn FnOnce() + Send>,
+    after_restore: Box<dyn FnOnce() + Send>,
 }
 
 /// Replaces the SA's registrations while the SA runs but does not serve.
@@ -319,12 +324,15 @@ pub struct SaRestorer {
 }
 
 impl SaRestorer {
-    /// Schedules the replacement of all registrations by `saved`, followed by a call of `then` on
-    /// the SA's thread. All state that the SA passes to the core and to the store after `then`
-    /// derives from `saved`. Does not wait. Replaces an earlier restoration that has not begun,
-    /// whose `then` is never called.
-    pub fn restore(&self, saved: rsm_sa::SavedSaState, then: Box<dyn FnOnce() + Send>) {
-        *self.restoration.lock() = Some(Restoration { saved, then });
+    /// Schedules the replacement of all registrations by `saved`, followed by a call of
+    /// `after_restore` on the SA's thread. All state that the SA passes to the core and to the store
+    /// after this call derives from `saved`. Does not wait. Replaces an earlier restoration that
+    /// has not begun, whose `after_restore` is never called.
+    pub fn restore(&self, saved: rsm_sa::SavedSaState, after_restore: Box<dyn FnOnce() + Send>) {
+        *self.restoration.lock() = Some(Restoration {
+            saved,
+            after_restore,
+        });
         self.inbox.wake();
     }
 }
@@ -332,11 +340,14 @@ impl SaRestorer {
 /// Source of a directory.
 #[derive(Clone)]
 enum Basis {
+    /// A published snapshot.
     Published(Arc<Snapshot>),
+    /// The state that the present push will reach.
     Forthcoming(Arc<Forthcoming>),
 }
 
 impl Basis {
+    /// Makes a directory, which shares unchanged parts with `last`.
     fn sa_snapshot(&self, last: Option<&SaSnapshot>) -> SaSnapshot {
         match self {
             Basis::Published(snapshot) => SaSnapshot::of(snapshot, last),
@@ -346,12 +357,13 @@ impl Basis {
 }
 
 /// Makes a directory of each snapshot, and passes it to the worker through `sa_snapshot` and to
-/// readers through `shown`. Skips a snapshot when a newer one waits. Runs on its own thread,
-/// because a large subnet takes several milliseconds, during which the SA must answer hosts.
+/// readers through `latest_snapshot`. Skips a snapshot when a newer one waits. Runs on its own
+/// thread, because a large subnet takes several milliseconds, during which the SA must answer
+/// hosts.
 fn keep_directory(
     runtime: &tokio::runtime::Runtime,
     mut bases: watch::Receiver<Option<Basis>>,
-    (sa_snapshot, shown): (&Mutex<Option<SaSnapshot>>, &RwLock<SaSnapshot>),
+    (sa_snapshot, latest_snapshot): (&Mutex<Option<SaSnapshot>>, &RwLock<SaSnapshot>),
     inbox: &Inbox,
 ) {
     compute::lower_priority();
@@ -361,10 +373,10 @@ fn keep_directory(
         let Some(basis) = basis else {
             continue;
         };
-        let made = basis.sa_snapshot(last.as_ref());
-        last = Some(made.clone());
-        *shown.write() = made.clone();
-        *sa_snapshot.lock() = Some(made);
+        let directory = basis.sa_snapshot(last.as_ref());
+        last = Some(directory.clone());
+        *latest_snapshot.write() = directory.clone();
+        *sa_snapshot.lock() = Some(directory);
         inbox.wake();
     }
 }

@@ -32,19 +32,22 @@ struct Bucket {
     /// Bytes encoded since the last update.
     meter: Meter,
     /// Number of bytes by which the requester exceeds [`RATE`].
-    debt_bytes: u64,
+    excess_bytes: u64,
     /// Time of the last update.
-    settled: Time,
+    updated_at: Time,
 }
 
 impl Bucket {
     /// Adds the bytes encoded, and subtracts the bytes that the elapsed time allows.
-    fn settle(&mut self, now: Time) {
-        let earned = now.since(self.settled).as_nanos() * u128::from(RATE) / 1_000_000_000;
+    fn update(&mut self, now: Time) {
+        let earned = now.since(self.updated_at).as_nanos() * u128::from(RATE) / 1_000_000_000;
         let earned = u64::try_from(earned).unwrap_or(u64::MAX);
         let added = self.meter.swap(0, Ordering::Relaxed);
-        self.debt_bytes = self.debt_bytes.saturating_add(added).saturating_sub(earned);
-        self.settled = now;
+        self.excess_bytes = self
+            .excess_bytes
+            .saturating_add(added)
+            .saturating_sub(earned);
+        self.updated_at = now;
     }
 }
 
@@ -58,17 +61,17 @@ impl TableBudget {
     pub(super) fn admit(&mut self, lid: Lid, now: Time) -> Option<Meter> {
         if self.0.len() >= MAX_REQUESTERS && !self.0.contains_key(&lid) {
             self.0.retain(|_, bucket| {
-                bucket.settle(now);
-                bucket.debt_bytes > 0
+                bucket.update(now);
+                bucket.excess_bytes > 0
             });
         }
         let bucket = self.0.entry(lid).or_insert_with(|| Bucket {
             meter: Meter::default(),
-            debt_bytes: 0,
-            settled: now,
+            excess_bytes: 0,
+            updated_at: now,
         });
-        bucket.settle(now);
-        (bucket.debt_bytes < BURST).then(|| Arc::clone(&bucket.meter))
+        bucket.update(now);
+        (bucket.excess_bytes < BURST).then(|| Arc::clone(&bucket.meter))
     }
 }
 

@@ -54,10 +54,10 @@ pub(super) struct Worker {
     /// New snapshot for answers; `None` without a new one.
     pub(super) sa_snapshot: Arc<Mutex<Option<SaSnapshot>>>,
     /// Whether the thread must end.
-    pub(super) closing: Arc<AtomicBool>,
+    pub(super) is_closing: Arc<AtomicBool>,
     pub(super) statistics: Arc<Statistics>,
     /// Tells the gate whether the SA answers requests.
-    pub(super) serving: Arc<AtomicBool>,
+    pub(super) is_serving: Arc<AtomicBool>,
     pub(super) clock: TimeSource,
     /// Passes multicast groups and alias GUIDs to the core.
     pub(super) core: CoreSink,
@@ -100,15 +100,15 @@ pub(super) struct HeldAnswer {
 const RETRY_AFTER: Duration = Duration::from_millis(10);
 
 impl Worker {
-    /// Answers until [`Worker::closing`] is set.
+    /// Answers until [`Worker::is_closing`] is set.
     pub(super) fn run(mut self) {
         compute::raise_priority();
-        while !self.closing.load(Ordering::Acquire) {
+        while !self.is_closing.load(Ordering::Acquire) {
             let sa_snapshot = self.sa_snapshot.lock().take();
             if let Some(sa_snapshot) = sa_snapshot {
                 self.sa.answer_from(sa_snapshot);
-                let serving = self.sa.is_serving();
-                self.serving.store(serving, Ordering::Relaxed);
+                let is_serving = self.sa.is_serving();
+                self.is_serving.store(is_serving, Ordering::Relaxed);
             }
             let now = (self.clock)();
             self.restore(now);
@@ -161,16 +161,23 @@ impl Worker {
 
     /// Replaces all registrations, if another manager was master meanwhile.
     fn restore(&mut self, now: Time) {
-        let Some(Restoration { saved, then }) = self.restoration.lock().take() else {
+        let Some(Restoration {
+            saved,
+            after_restore,
+        }) = self.restoration.lock().take()
+        else {
             return;
         };
         let left_out = self.sa.restore_anew(saved, now);
         if left_out > 0 {
-            tracing::warn!(left_out, "records of the shared store make no sense");
+            tracing::warn!(
+                left_out,
+                "registrations of the shared store are invalid, and are left out"
+            );
         }
         (self.pending_groups, self.pending_alias_guids) = (None, None);
         self.unregistered.clear();
-        then();
+        after_restore();
     }
 
     /// Takes arrived calls; waits for a call if no other work is left. Returns whether a sender is
@@ -197,10 +204,10 @@ impl Worker {
             },
         };
         let now = (self.clock)();
-        self.take(first, now);
+        self.handle_call(first, now);
         for _ in 1..AT_ONCE {
             match self.calls.try_take() {
-                Ok(call) => self.take(call, now),
+                Ok(call) => self.handle_call(call, now),
                 Err(_) => break,
             }
         }
@@ -222,7 +229,7 @@ impl Worker {
         let now = (self.clock)();
         for _ in 0..AT_ONCE {
             match self.calls.try_take() {
-                Ok(call) => self.take(call, now),
+                Ok(call) => self.handle_call(call, now),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => return false,
             }
@@ -233,14 +240,14 @@ impl Worker {
     /// Time until the next deadline, at most [`LONGEST_SLEEP`].
     fn sleep(&self) -> Duration {
         let now = (self.clock)();
-        let owes = self.pending_groups.is_some()
+        let has_pending = self.pending_groups.is_some()
             || self.pending_alias_guids.is_some()
             || !self.unregistered.is_empty();
-        let again = owes.then(|| now + RETRY_AFTER);
+        let retry = has_pending.after_restore(|| now + RETRY_AFTER);
         let deadlines = [
             self.messenger.next_deadline(),
             self.sa.next_deadline(),
-            again,
+            retry,
             self.held.front().map(|held| held.until),
         ];
         let deadline = deadlines.into_iter().flatten().min();
@@ -299,8 +306,8 @@ impl Worker {
 
     /// Handles a call. `now` is the time when the thread began to take calls: one reading of the
     /// clock serves up to [`AT_ONCE`] calls, which take less than a millisecond.
-    fn take(&mut self, call: Call, now: Time) {
-        let Arrival { what, at } = match call {
+    fn handle_call(&mut self, call: Call, now: Time) {
+        let Arrival { message, at } = match call {
             Call::Arrival(arrival) => arrival,
             Call::Notice(notice) => return self.sa.notice(&notice, now),
             Call::Refused(lid, refused) => {
@@ -308,7 +315,7 @@ impl Worker {
             }
             Call::Wake => return,
         };
-        self.messenger.handle(what, now);
+        self.messenger.handle(message, now);
         self.deliver(at, now);
     }
 
@@ -367,14 +374,14 @@ impl Worker {
         }
     }
 
-    /// Sends the answers whose changes are on the disk, or whose wait ends by `due`.
-    fn release(&mut self, due: Time, now: Time) {
+    /// Sends the answers whose changes are on the disk, or whose wait ends by `deadline`.
+    fn release(&mut self, deadline: Time, now: Time) {
         let Some(journal) = &self.journal else {
             return;
         };
         let durable = journal.durable();
         while let Some(first) = self.held.front()
-            && (first.number <= durable || first.until <= due)
+            && (first.number <= durable || first.until <= deadline)
             && let Some(held) = self.held.pop_front()
         {
             self.send(held.answer, held.at, now);

@@ -67,9 +67,9 @@ impl Simulator {
                     sim.swap_cables((end.node, end.number), (other.node, other.number))
                 })
             }
-            SimulationAction::Reboot { node: name } => each(nodes(&name)?, Sim::reboot),
-            SimulationAction::PowerOff { node: name } => each(nodes(&name)?, Sim::power_off),
-            SimulationAction::PowerOn { node: name } => each(nodes(&name)?, Sim::power_on),
+            SimulationAction::Reboot { node: name } => on_each(nodes(&name)?, Sim::reboot),
+            SimulationAction::PowerOff { node: name } => on_each(nodes(&name)?, Sim::power_off),
+            SimulationAction::PowerOn { node: name } => on_each(nodes(&name)?, Sim::power_on),
             SimulationAction::SetLoss { rate, attribute } => Box::new(move |sim| match attribute {
                 Some(id) => sim.set_attribute_loss(AttrId(id), rate),
                 None => sim.set_loss(rate),
@@ -106,24 +106,28 @@ impl Simulator {
         if lids.is_empty() && guids.is_empty() {
             return Ok(Addresses::default());
         }
-        let look = move |sim: &mut Sim| {
+        let find = move |sim: &mut Sim| {
             let port = |(node, number)| PortId { node, number };
-            let held = lids.into_iter();
-            let held = held.filter_map(|lid| Some((lid, port(sim.holder(lid)?))));
-            let held = held.collect();
-            let own = guids.into_iter();
-            let own = own.filter_map(|guid| Some((guid, port(sim.port_with(guid)?))));
-            let own = own.collect();
+            let by_lid = lids.into_iter();
+            let by_lid = by_lid.filter_map(|lid| Some((lid, port(sim.holder(lid)?))));
+            let by_lid = by_lid.collect();
+            let by_guid = guids.into_iter();
+            let by_guid = by_guid.filter_map(|guid| Some((guid, port(sim.port_with(guid)?))));
+            let by_guid = by_guid.collect();
             // The subnet manager sets the same prefix at all ports.
             let prefix = has_gid.then(|| sim.gid_prefix()).flatten();
-            Addresses { held, own, prefix }
+            Addresses {
+                by_lid,
+                by_guid,
+                prefix,
+            }
         };
-        self.with(look).await
+        self.with(find).await
     }
 }
 
 /// Acts on each node, up to the first failure.
-fn each(
+fn on_each(
     nodes: Vec<(Guid, Option<PortNum>)>,
     act: fn(&mut Sim, Guid) -> Result<(), SimError>,
 ) -> SimOperation {
@@ -150,13 +154,14 @@ fn names(action: &SimulationAction) -> Vec<&Selector> {
 #[derive(Default)]
 struct Addresses {
     /// LIDs, each with the port that holds it.
-    held: Vec<(Lid, PortId)>,
+    by_lid: Vec<(Lid, PortId)>,
     /// GUIDs of ports, each with its port.
-    own: Vec<(Guid, PortId)>,
+    by_guid: Vec<(Guid, PortId)>,
     /// GidPrefix of the subnet; `None` if no name needs it.
     prefix: Option<u64>,
 }
 
+/// Finds a counter by its name, in any case.
 fn counter_by_name(name: String) -> Result<Counter, SimulationError> {
     let mut all = Counter::ALL.into_iter();
     let counter = all.find(|counter| counter.name().eq_ignore_ascii_case(&name));
@@ -166,6 +171,7 @@ fn counter_by_name(name: String) -> Result<Counter, SimulationError> {
     })
 }
 
+/// Operation on the simulation.
 type SimOperation = Box<dyn FnOnce(&mut Sim) -> Result<(), SimError> + Send>;
 
 impl Simulation for Simulator {
@@ -176,7 +182,7 @@ impl Simulation for Simulator {
             let training = self
                 .with(move |sim| operation(sim).map(|()| sim.config().link_training))
                 .await?
-                .map_err(refused)?;
+                .map_err(simulation_error)?;
             if brings_links_up {
                 tokio::time::sleep(training).await;
                 // The answer shows that the fabric has caught up with the clock, and that links are
@@ -201,7 +207,7 @@ fn brings_links_up(action: &SimulationAction) -> bool {
 
 /// Converts an error of the simulation. An operation can fail although its names were found in the
 /// netlist, because the fabric may have changed since.
-fn refused(error: SimError) -> SimulationError {
+fn simulation_error(error: SimError) -> SimulationError {
     match error {
         SimError::NotCabled { guid, port } => SimulationError::NoCable {
             port: PortId {
@@ -263,6 +269,7 @@ impl SimNames<'_> {
         Ok(port)
     }
 
+    /// Finds a port as [`SimNames::port`] does. Fails if the port has no cable.
     fn cabled(&self, name: &Selector, number: Option<PortNum>) -> Result<PortId, SimulationError> {
         let port = self.port(name, number)?;
         let index = self.netlist.by_guid(port.node);
@@ -279,9 +286,9 @@ impl NameLookup for SimNames<'_> {
     }
 
     fn port_of_guid(&self, guid: Guid) -> Option<PortId> {
-        let mut own = self.addresses.own.iter();
-        let own = own.find(|&&(of, _)| of == guid).map(|&(_, at)| at);
-        own.or_else(|| {
+        let mut by_guid = self.addresses.by_guid.iter();
+        let named = by_guid.find(|&&(of, _)| of == guid).map(|&(_, at)| at);
+        named.or_else(|| {
             let (index, number) = self.netlist.by_port_guid(guid)?;
             let node = self.netlist.nodes()[index].guid;
             Some(PortId { node, number })
@@ -289,8 +296,8 @@ impl NameLookup for SimNames<'_> {
     }
 
     fn port_of_lid(&self, lid: Lid) -> Option<PortId> {
-        let held = self.addresses.held.iter();
-        held.copied().find(|&(of, _)| of == lid).map(|(_, at)| at)
+        let by_lid = self.addresses.by_lid.iter();
+        by_lid.copied().find(|&(of, _)| of == lid).map(|(_, at)| at)
     }
 
     fn port_of_gid(&self, gid: Gid) -> Option<PortId> {

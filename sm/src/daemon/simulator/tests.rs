@@ -26,7 +26,7 @@ fn named(text: &str) -> Selector {
 }
 
 #[tokio::test]
-async fn a_simulated_fabric_is_operated_by_name() {
+async fn actions_by_name_change_the_simulated_fabric() {
     let netlist = netlist();
     let sim = Sim::new(&netlist, SimConfig::default(), 1).unwrap();
     let handle = live::spawn(sim).unwrap();

@@ -31,10 +31,13 @@ pub(super) struct Context {
 
 /// Contents of a line.
 pub(super) enum Entry {
+    /// Group without its members, which follow on separate lines.
     Group(Box<SavedGroup>),
     /// Member of the group on an earlier line.
     Member(SavedMember),
+    /// Service whose lease has not expired.
     Service(Box<SavedService>),
+    /// Subscription to notices.
     Subscription(Box<SavedSubscription>),
     /// Port GUID, and its alias GUIDs by index.
     AliasGuids(Guid, BTreeMap<u8, Guid>),
@@ -70,6 +73,7 @@ impl Entry {
     }
 }
 
+/// Parses a group.
 fn group(fields: &mut Fields<'_>, _: &Context) -> Result<Entry, String> {
     let mgid = fields.gid("mgid")?;
     fields.gid("port_gid")?;
@@ -118,6 +122,7 @@ fn group(fields: &mut Fields<'_>, _: &Context) -> Result<Entry, String> {
     })))
 }
 
+/// Parses a member of the preceding group.
 fn member(fields: &mut Fields<'_>, context: &Context) -> Result<Entry, String> {
     let gid = fields.gid("port_gid")?;
     let state = JoinState(fields.number("scope_state", 8)? as u8 & 0xF);
@@ -136,6 +141,7 @@ fn member(fields: &mut Fields<'_>, context: &Context) -> Result<Entry, String> {
     }))
 }
 
+/// Parses a service, with the rest of its lease.
 fn service(fields: &mut Fields<'_>, context: &Context) -> Result<Entry, String> {
     let mut record = ServiceRecord::default();
     record.set_service_id(fields.number("id", 64)?);
@@ -176,6 +182,7 @@ fn service(fields: &mut Fields<'_>, context: &Context) -> Result<Entry, String> 
     })))
 }
 
+/// Parses a subscription.
 fn subscription(fields: &mut Fields<'_>, context: &Context) -> Result<Entry, String> {
     let gid = fields.gid("subscriber_gid")?;
     fields.number("subscriber_enum", 16)?;
@@ -220,6 +227,7 @@ fn subscription(fields: &mut Fields<'_>, context: &Context) -> Result<Entry, Str
     })))
 }
 
+/// Parses a block of alias GUIDs.
 fn alias_guids(fields: &mut Fields<'_>, _: &Context) -> Result<Entry, String> {
     let port = Guid(fields.number("base_guid", 64)?);
     fields.number("lid", 16)?;
@@ -253,8 +261,8 @@ fn guid_of(gid: Gid) -> Result<Guid, String> {
 fn bytes<const N: usize>(pairs: &[[u64; 2]]) -> [u8; N] {
     let mut all = [0; N];
     let numbers = pairs.as_flattened();
-    for (place, number) in all.chunks_mut(8).zip(numbers) {
-        place.copy_from_slice(&number.to_be_bytes());
+    for (chunk, number) in all.chunks_mut(8).zip(numbers) {
+        chunk.copy_from_slice(&number.to_be_bytes());
     }
     all
 }
@@ -267,8 +275,8 @@ fn name(text: &str) -> [u8; 64] {
         true => text.chars().map(|c| c as u8).collect(),
         false => text.bytes().collect(),
     };
-    for (place, byte) in name.iter_mut().take(63).zip(bytes) {
-        *place = byte;
+    for (slot, byte) in name.iter_mut().take(63).zip(bytes) {
+        *slot = byte;
     }
     name
 }

@@ -8,6 +8,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    /// The fields of `line`.
     pub(super) fn new(line: &'a str) -> Fields<'a> {
         Fields { rest: line }
     }

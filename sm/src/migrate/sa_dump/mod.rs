@@ -30,10 +30,12 @@ use super::{Migration, line};
 
 /// OpenSM's default folder of dumps, which `dump_files_dir` replaces.
 const FOLDER: &str = "/var/log";
+/// Name of the dump.
 const FILE: &str = "opensm-sa.dump";
 
-/// Keys of `opensm.conf`: the file to restore registrations from, and the folder of dumps.
+/// Key of `opensm.conf`: the file from which OpenSM restores registrations.
 const RESTORE: &str = "sa_db_file";
+/// Key of `opensm.conf`: the folder of dumps.
 const DUMPS: &str = "dump_files_dir";
 
 /// Registrations of a file.
@@ -69,7 +71,7 @@ impl Migration {
         let saved = dump.saved;
         let members: usize = saved.groups.iter().map(|group| group.members.len()).sum();
         let aliases: usize = saved.guids.by_port.values().map(BTreeMap::len).sum();
-        files.note(
+        files.set_content(
             &path,
             format!(
                 "{} groups with {members} members, {} services, {} subscriptions, {aliases} alias GUIDs",
@@ -106,6 +108,7 @@ impl Migration {
 }
 
 impl SaDump {
+    /// Parses the lines of `text`, the content of `file`.
     fn parse(file: &Path, text: &str, context: &Context) -> SaDump {
         let mut reader = Reader {
             text,
@@ -127,11 +130,11 @@ impl SaDump {
             }
             match Entry::parse(line, context) {
                 // A number at the end of a truncated file may lack its last digits.
-                Ok(_) if is_cut => reader.drop(start, "the file ends within this line"),
-                Ok(entry) => reader.take(start, entry),
+                Ok(_) if is_cut => reader.report_dropped(start, "the file ends within this line"),
+                Ok(entry) => reader.add(start, entry),
                 Err(expected) => {
-                    reader.lose_group(line);
-                    reader.drop(start, &expected);
+                    reader.drop_group(line);
+                    reader.report_dropped(start, &expected);
                 }
             }
         }
@@ -140,7 +143,7 @@ impl SaDump {
 }
 
 /// Group of the next members.
-enum Current {
+enum CurrentGroup {
     /// Group, with the GIDs of its members so far.
     Group(Box<SavedGroup>, BTreeSet<Gid>),
     /// The line of the group was dropped.
@@ -152,7 +155,7 @@ struct Reader<'a> {
     text: &'a str,
     findings: Findings,
     saved: SavedSaState,
-    group: Option<Current>,
+    group: Option<CurrentGroup>,
     /// MGIDs of the groups so far.
     mgids: BTreeSet<Gid>,
     /// MLID → partition of the groups that use it.
@@ -163,15 +166,17 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Adds the entry of the line at the offset `start`.
-    fn take(&mut self, start: usize, entry: Entry) {
+    fn add(&mut self, start: usize, entry: Entry) {
         match entry {
             Entry::Member(member) => match &mut self.group {
-                Some(Current::Group(group, known)) => match known.insert(member.gid) {
+                Some(CurrentGroup::Group(group, gids)) => match gids.insert(member.gid) {
                     true => group.members.push(member),
-                    false => self.drop(start, "the group has this member in a line before"),
+                    false => {
+                        self.report_dropped(start, "the group has this member in a line before")
+                    }
                 },
-                Some(Current::Dropped) => self.drop(start, "its group is dropped"),
-                None => self.drop(start, "expected a line `MC Group` before"),
+                Some(CurrentGroup::Dropped) => self.report_dropped(start, "its group is dropped"),
+                None => self.report_dropped(start, "expected a line `MC Group` before"),
             },
             Entry::Group(group) => {
                 self.end_group();
@@ -179,28 +184,29 @@ impl Reader<'_> {
             }
             other => {
                 self.end_group();
-                self.take_other(start, other);
+                self.add_other(start, other);
             }
         }
     }
 
+    /// Begins a group, or drops it if it contradicts an earlier group.
     fn begin_group(&mut self, start: usize, group: Box<SavedGroup>) {
         let p_key = group.parameters.p_key;
         let is_new = self.mgids.insert(group.parameters.mgid);
         let is_free = *self.mlids.entry(group.mlid).or_insert(p_key) == p_key;
         if is_new && is_free {
-            self.group = Some(Current::Group(group, BTreeSet::new()));
+            self.group = Some(CurrentGroup::Group(group, BTreeSet::new()));
             return;
         }
-        self.group = Some(Current::Dropped);
-        self.drop(
+        self.group = Some(CurrentGroup::Dropped);
+        self.report_dropped(
             start,
             "another group has this MGID, or this MLID with another P_Key",
         );
     }
 
     /// Adds an entry that is neither a group nor a member.
-    fn take_other(&mut self, start: usize, entry: Entry) {
+    fn add_other(&mut self, start: usize, entry: Entry) {
         match entry {
             Entry::Service(service) => self.saved.services.push(*service),
             Entry::Subscription(mut subscription) => {
@@ -215,8 +221,8 @@ impl Reader<'_> {
                     known.extend(aliases);
                 }
             }
-            Entry::Expired => self.drop(start, "the lease of this service has ended"),
-            Entry::Foreign(gid) => self.drop(
+            Entry::Expired => self.report_dropped(start, "the lease of this service has ended"),
+            Entry::Foreign(gid) => self.report_dropped(
                 start,
                 &format!("expected a GID of this subnet: {gid} is of another one"),
             ),
@@ -225,17 +231,17 @@ impl Reader<'_> {
     }
 
     /// Drops the members that follow an unreadable group.
-    fn lose_group(&mut self, line: &str) {
+    fn drop_group(&mut self, line: &str) {
         if line.starts_with(entry::GROUP) {
             self.end_group();
-            self.group = Some(Current::Dropped);
+            self.group = Some(CurrentGroup::Dropped);
         }
     }
 
     /// Ends the current group, and keeps it if it has members. A group without members is not
     /// needed: OpenSM ends such a group, or the configuration of partitions creates it anew.
     fn end_group(&mut self) {
-        if let Some(Current::Group(group, _)) = self.group.take()
+        if let Some(CurrentGroup::Group(group, _)) = self.group.take()
             && !group.members.is_empty()
         {
             self.saved.groups.push(*group);
@@ -243,7 +249,7 @@ impl Reader<'_> {
     }
 
     /// Reports that the line at the offset `start` is dropped.
-    fn drop(&mut self, start: usize, expected: &str) {
+    fn report_dropped(&mut self, start: usize, expected: &str) {
         let line = self.text.get(start..).and_then(|rest| rest.lines().next());
         let kind = line.and_then(|line| line.split(':').next()).unwrap_or("");
         let kind: String = kind.chars().take(KIND_SHOWN).collect();
@@ -256,6 +262,7 @@ impl Reader<'_> {
         );
     }
 
+    /// Ends the last group, and returns the result.
     fn finish(mut self) -> SaDump {
         self.end_group();
         self.assign_alias_owners();
