@@ -325,9 +325,9 @@ pub struct SaRestorer {
 
 impl SaRestorer {
     /// Schedules the replacement of all registrations by `saved`, followed by a call of
-    /// `after_restore` on the SA's thread. All state that the SA passes to the core and to the store
-    /// after this call derives from `saved`. Does not wait. Replaces an earlier restoration that
-    /// has not begun, whose `after_restore` is never called.
+    /// `after_restore` on the SA's thread. All state that the SA passes to the core and to the
+    /// store after this call derives from `saved`. Does not wait. Replaces an earlier restoration
+    /// that has not begun, whose `after_restore` is never called.
     pub fn restore(&self, saved: rsm_sa::SavedSaState, after_restore: Box<dyn FnOnce() + Send>) {
         *self.restoration.lock() = Some(Restoration {
             saved,

@@ -243,7 +243,7 @@ impl Worker {
         let has_pending = self.pending_groups.is_some()
             || self.pending_alias_guids.is_some()
             || !self.unregistered.is_empty();
-        let retry = has_pending.after_restore(|| now + RETRY_AFTER);
+        let retry = has_pending.then(|| now + RETRY_AFTER);
         let deadlines = [
             self.messenger.next_deadline(),
             self.sa.next_deadline(),
