@@ -5,10 +5,10 @@ use std::time::Duration;
 /// First pause.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// Maximum of the doubled pause.
+/// Maximum of the doubling pauses.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Maximum of the pause that a receiver can ask for.
+/// Maximum of a pause that a receiver asks for.
 const ASKED_MAX: Duration = Duration::from_secs(600);
 
 /// Pauses that double from one second to a minute.

@@ -24,6 +24,7 @@ impl Severity {
         }
     }
 
+    /// Severity of a finding; information if the finding states none.
     fn of_finding(finding: &v1::Finding) -> Severity {
         match finding.severity() {
             v1::Severity::Error => Severity::Error,
@@ -136,21 +137,25 @@ pub fn sentence(change: &Change) -> String {
     printable(&text)
 }
 
+/// Label of an enum's value; `unknown` for a value that this version does not know.
 fn label<E: Label>(value: i32) -> &'static str {
     E::label(value).unwrap_or("unknown")
 }
 
+/// Kind, description and GUID of a node.
 fn node(node: &v1::Node) -> String {
     let kind = label::<v1::NodeKind>(node.kind);
     format!("{kind} {} ({})", node.description, node.guid)
 }
 
+/// Node, number, state and LID of a port.
 fn port(port: &v1::Port) -> String {
     let end = end(&port.node_description, port.key.as_ref());
     let state = label::<v1::PortState>(port.state);
     format!("port {end}, {state}, LID {}", port.lid)
 }
 
+/// Both ends of a link.
 fn link(link: &v1::Link) -> String {
     let named = |side: &Option<v1::LinkEnd>| {
         side.as_ref().map_or_else(String::new, |side| {
@@ -160,7 +165,7 @@ fn link(link: &v1::Link) -> String {
     format!("link {} - {}", named(&link.a), named(&link.b))
 }
 
-/// The text `leaf-3:7 (0x0002c90300000001)`.
+/// Node and number of a port, such as `leaf-3:7 (0x0002c90300000001)`.
 fn end(description: &str, key: Option<&v1::PortKey>) -> String {
     key.map_or_else(
         || description.to_owned(),

@@ -25,9 +25,9 @@ impl Filter {
     }
 }
 
-/// Role of this manager, as far as it decides about the sending of events.
+/// Role of this manager, as far as it decides whether the manager sends events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Standing {
+pub enum SendingRole {
     /// The manager is looking for other managers.
     #[default]
     Undecided,
@@ -37,8 +37,8 @@ pub enum Standing {
     Other,
 }
 
-/// Maximum number of events that wait until the role is known, above the number that a start
-/// reports before that.
+/// Maximum number of events that wait until the role is known, greater than the number that a
+/// start reports before that.
 const HELD_MAX: usize = 4096;
 
 /// Passes only the events of a master, so that a standby sends no duplicates.
@@ -47,32 +47,34 @@ const HELD_MAX: usize = 4096;
 /// because its successor cannot know them.
 #[derive(Debug, Default)]
 pub struct MasterOnly {
-    /// Last role that was decided.
-    last: Standing,
+    /// Last role that was not `Undecided`.
+    last: SendingRole,
+    /// Events from before the role is known.
     held: Vec<Arc<v1::Event>>,
 }
 
 impl MasterOnly {
-    /// Takes events from a time with this role. Returns the events for receivers, in order.
-    pub fn admit(&mut self, events: &[Arc<v1::Event>], standing: Standing) -> Vec<Arc<v1::Event>> {
-        match standing {
-            Standing::Undecided => {
+    /// Takes events from a time when the manager had role `role`. Returns the events for
+    /// receivers, in order.
+    pub fn admit(&mut self, events: &[Arc<v1::Event>], role: SendingRole) -> Vec<Arc<v1::Event>> {
+        match role {
+            SendingRole::Undecided => {
                 let room = HELD_MAX.saturating_sub(self.held.len());
                 self.held.extend(events.iter().take(room).cloned());
                 Vec::new()
             }
-            Standing::Master => {
-                self.last = standing;
+            SendingRole::Master => {
+                self.last = role;
                 let mut admitted = std::mem::take(&mut self.held);
                 admitted.extend_from_slice(events);
                 admitted
             }
-            Standing::Other => {
+            SendingRole::Other => {
                 self.held.clear();
-                let before = std::mem::replace(&mut self.last, standing);
-                match before {
-                    Standing::Master => events.to_vec(),
-                    Standing::Undecided | Standing::Other => Vec::new(),
+                let previous = std::mem::replace(&mut self.last, role);
+                match previous {
+                    SendingRole::Master => events.to_vec(),
+                    SendingRole::Undecided | SendingRole::Other => Vec::new(),
                 }
             }
         }

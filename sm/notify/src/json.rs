@@ -6,9 +6,10 @@ use serde::Serialize;
 use crate::described::{rate, sentence};
 use crate::source::{Record, Source, timestamp};
 
-/// Version of the body's form: later versions may add fields, and change or remove none.
+/// Version of the body's format. A later version may add fields, but change or remove none.
 const VERSION: u32 = 1;
 
+/// The JSON object of a request.
 #[derive(Serialize)]
 struct Body<'a> {
     version: u32,
@@ -16,6 +17,7 @@ struct Body<'a> {
     events: Vec<Item<'a>>,
 }
 
+/// The manager that sends the events.
 #[derive(Serialize)]
 struct Manager<'a> {
     host: &'a str,
@@ -23,6 +25,7 @@ struct Manager<'a> {
     version: &'a str,
 }
 
+/// One event.
 #[derive(Serialize)]
 struct Item<'a> {
     id: String,

@@ -7,8 +7,8 @@
 //! thread writes them to a [`queue`] on the disk and sends them from there, so that a receiver gets
 //! each event at least once, in order, across restarts of both sides.
 //!
-//! [`described`], [`filter`], [`json`], [`syslog`], [`otlp`], [`backoff`] and the queue's order use
-//! no clock and no socket; `receiver` uses both. No code of this crate makes the daemon wait, or is
+//! [`described`], [`filter`], [`json`], [`syslog`], [`otlp`], [`backoff`] and [`queue`] use no
+//! clock and no socket; `receiver` uses both. No code of this crate makes the daemon wait, or is
 //! required to manage the subnet.
 
 pub mod backoff;
@@ -25,7 +25,7 @@ pub mod source;
 pub mod syslog;
 
 pub use notifier::Notifier;
-pub use report::{Report, Trouble};
+pub use report::{ReceiverFault, Report};
 
 #[cfg(test)]
 mod tests;

@@ -8,14 +8,14 @@ use parking_lot::Mutex;
 use rsm_proto::v1;
 use tokio::sync::watch;
 
-use crate::filter::{Filter, MasterOnly, Standing};
+use crate::filter::{Filter, MasterOnly, SendingRole};
 use crate::queue::{Folder, Queue};
-use crate::receiver::{Inbox, Status, Surroundings, Worker};
+use crate::receiver::{Inbox, Status, Worker, WorkerContext};
 use crate::report::Report;
 use crate::settings::{ReceiverSettings, Settings};
 use crate::source::Source;
 
-/// Folder of the queues, in the state folder.
+/// Name of the queues' folder in the state folder.
 const FOLDER: &str = "notify";
 
 /// Names of the receivers, in the order of [`Settings`].
@@ -24,16 +24,18 @@ const KINDS: [&str; 3] = ["webhook", "syslog", "otlp"];
 /// Sends events to receivers outside the fabric. No method except [`Notifier::stop`] waits for a
 /// receiver or a disk.
 pub struct Notifier {
-    /// State folder; `None` to keep events in memory.
-    state_dir: Option<PathBuf>,
+    /// Folder of the queues; `None` to keep events in memory.
+    queues_dir: Option<PathBuf>,
     source: Source,
     report: Report,
-    master: Mutex<MasterOnly>,
+    master_only: Mutex<MasterOnly>,
+    /// Receivers in the order of [`KINDS`]; `None` for one that was never configured.
     outlets: Mutex<[Option<Outlet>; 3]>,
 }
 
 /// The thread of a receiver, and the channels to it.
 struct Outlet {
+    /// Filter of the receiver; `None` if the receiver is not configured.
     filter: Option<Filter>,
     address: String,
     inbox: Arc<Inbox>,
@@ -47,10 +49,10 @@ impl Notifier {
     /// receivers of the settings.
     pub fn new(state_dir: Option<&Path>, source: Source, report: Report) -> Notifier {
         Notifier {
-            state_dir: state_dir.map(|dir| dir.join(FOLDER)),
+            queues_dir: state_dir.map(|dir| dir.join(FOLDER)),
             source,
             report,
-            master: Mutex::default(),
+            master_only: Mutex::default(),
             outlets: Mutex::default(),
         }
     }
@@ -73,16 +75,16 @@ impl Notifier {
                 }
             }
         }
-        // The disk may hang, and no event waits for it.
+        // The disk may hang: the lock is not held, so that no event waits for the disk.
         for kind in unused {
-            self.forget(kind);
+            self.remove_queue(kind);
         }
         Ok(())
     }
 
-    /// Takes events in order, from a time when this manager had this role.
-    pub fn put(&self, events: &[Arc<v1::Event>], standing: Standing) {
-        let admitted = self.master.lock().admit(events, standing);
+    /// Takes events in order, from a time when this manager had role `role`.
+    pub fn put(&self, events: &[Arc<v1::Event>], role: SendingRole) {
+        let admitted = self.master_only.lock().admit(events, role);
         for outlet in self.outlets.lock().iter().flatten() {
             let Some(filter) = &outlet.filter else {
                 continue;
@@ -129,13 +131,14 @@ impl Notifier {
         }
     }
 
+    /// Starts the thread of a receiver.
     fn start(&self, kind: &'static str, settings: ReceiverSettings) -> std::io::Result<Outlet> {
         let inbox = Arc::new(Inbox::default());
         let status = Arc::new(Mutex::new(Status::default()));
         let filter = Some(settings.filter.clone());
         let address = settings.target.to_string();
         let (sender, receiver) = watch::channel(Some(settings));
-        let surroundings = Surroundings {
+        let context = WorkerContext {
             source: self.source.clone(),
             inbox: inbox.clone(),
             settings: receiver,
@@ -149,9 +152,9 @@ impl Notifier {
         let thread = std::thread::Builder::new()
             .name(format!("notify-{kind}"))
             .spawn(move || {
-                let worker = Worker::new(kind, folder, surroundings);
+                let worker = Worker::new(kind, folder, context);
                 runtime.block_on(worker.run());
-                // A name lookup may hang on a thread of its own.
+                // A name lookup may hang on a thread of its own: the end does not wait for it.
                 runtime.shutdown_background();
             })?;
         Ok(Outlet {
@@ -164,32 +167,34 @@ impl Notifier {
         })
     }
 
+    /// Folder of the queue of a receiver; `None` if events stay in memory.
     fn folder(&self, kind: &str) -> Option<Folder> {
-        self.state_dir.as_ref().map(|dir| Folder(dir.join(kind)))
+        self.queues_dir.as_ref().map(|dir| Folder(dir.join(kind)))
     }
 
-    /// Drops the events of an earlier run for a receiver that is not configured.
-    fn forget(&self, kind: &str) {
+    /// Removes the events of an earlier run for a receiver that is not configured.
+    fn remove_queue(&self, kind: &str) {
         let Some(folder) = self.folder(kind) else {
             return;
         };
-        let dropped = Queue::open(Some(folder), 0).map(|_| ());
-        if let Err(error) = dropped {
+        let removed = Queue::open(Some(folder), 0).map(|_| ());
+        if let Err(error) = removed {
             tracing::warn!("events of an earlier run for {kind} cannot be removed: {error}");
         }
     }
 }
 
 impl Outlet {
+    /// Applies settings; `None` if the receiver is no longer configured.
     fn configure(&mut self, settings: Option<ReceiverSettings>) {
         self.filter = settings.as_ref().map(|settings| settings.filter.clone());
         self.address = settings
             .as_ref()
             .map_or_else(String::new, |settings| settings.target.to_string());
         self.settings.send_if_modified(|present| {
-            let is_other = *present != settings;
+            let differs = *present != settings;
             *present = settings;
-            is_other
+            differs
         });
     }
 }

@@ -40,6 +40,7 @@ pub fn request(source: &Source, records: &[Record]) -> ExportLogsServiceRequest 
     }
 }
 
+/// Log record of an event; `None` if this version does not know its change.
 fn record(record: &Record) -> Option<LogRecord> {
     let event = &record.event;
     let change = event.change.as_ref()?;
@@ -53,7 +54,7 @@ fn record(record: &Record) -> Option<LogRecord> {
         text("rsm.event.id", &record.id()),
         text("rsm.event.kind", rating.kind),
         text("rsm.event.change", rating.name),
-        whole("rsm.generation", event.generation),
+        integer("rsm.generation", event.generation),
     ];
     attributes.extend(details(change));
     let at = event.at_unix_ms.saturating_mul(1_000_000);
@@ -76,7 +77,7 @@ fn details(change: &Change) -> Vec<KeyValue> {
             if !finding.node_guid.is_empty() {
                 details.push(text("rsm.node_guid", &finding.node_guid));
             }
-            details.extend(finding.port.map(|port| whole("rsm.port", port.into())));
+            details.extend(finding.port.map(|port| integer("rsm.port", port.into())));
             details
         }
         Change::NodeAppeared(node) | Change::NodeVanished(node) | Change::NodeChanged(node) => {
@@ -87,12 +88,14 @@ fn details(change: &Change) -> Vec<KeyValue> {
     }
 }
 
+/// Text as a value.
 fn string(value: &str) -> AnyValue {
     AnyValue {
         value: Some(Value::StringValue(value.to_owned())),
     }
 }
 
+/// Attribute with a text.
 fn text(key: &str, value: &str) -> KeyValue {
     KeyValue {
         key: key.to_owned(),
@@ -101,7 +104,8 @@ fn text(key: &str, value: &str) -> KeyValue {
     }
 }
 
-fn whole(key: &str, value: u64) -> KeyValue {
+/// Attribute with an integer.
+fn integer(key: &str, value: u64) -> KeyValue {
     KeyValue {
         key: key.to_owned(),
         value: Some(AnyValue {

@@ -5,14 +5,14 @@ use rsm_proto::v1;
 use crate::described::{Severity, rate, sentence};
 use crate::source::{Source, timestamp};
 
-/// Maximum length of a message in a datagram, in bytes, which receivers should accept (RFC 5424,
-/// 6.1).
+/// Maximum length of a message in a datagram, in bytes; receivers should accept this length (RFC
+/// 5424, 6.1).
 pub const DATAGRAM_MAX: usize = 2048;
 
-/// Maximum length of a message on a stream, in bytes, which receivers accept by default.
+/// Maximum length of a message on a stream, in bytes; receivers accept this length by default.
 pub const STREAM_MAX: usize = 8192;
 
-/// Mark at the end of a message that was cut.
+/// End of a message that was cut.
 const CUT: &str = "...";
 
 /// Byte order mark before a text that is not pure ASCII (RFC 5424, 6.4).
@@ -35,9 +35,9 @@ pub fn message(source: &Source, facility: u8, event: &v1::Event, most: usize) ->
         "<{}>1 {} {} rsm {} {} [origin software=\"rsm\" swVersion=\"{}\"]{sequence} ",
         priority(facility, rating.shown),
         timestamp(event.at_unix_ms),
-        header_word(&source.host, 255),
+        header_field(&source.host, 255),
         std::process::id(),
-        header_word(rating.name, 32),
+        header_field(rating.name, 32),
         env!("CARGO_PKG_VERSION"),
     );
     let text = sentence(change);
@@ -66,6 +66,7 @@ pub fn frame(message: &[u8]) -> Vec<u8> {
     framed
 }
 
+/// PRIVAL of the header: facility and severity (RFC 5424, 6.2.1).
 fn priority(facility: u8, severity: Severity) -> u8 {
     let code = match severity {
         Severity::Error => 3,
@@ -75,14 +76,15 @@ fn priority(facility: u8, severity: Severity) -> u8 {
     facility * 8 + code
 }
 
-/// A word of the header, with only visible ASCII; `-` if nothing is left.
-fn header_word(text: &str, most: usize) -> String {
+/// A field of the header: the visible ASCII of `text`, at most `most` characters; `-` if there is
+/// none.
+fn header_field(text: &str, most: usize) -> String {
     let visible = text.chars().filter(char::is_ascii_graphic);
-    let word: String = visible.take(most).collect();
-    if word.is_empty() {
+    let field: String = visible.take(most).collect();
+    if field.is_empty() {
         "-".to_owned()
     } else {
-        word
+        field
     }
 }
 

@@ -4,7 +4,7 @@
 //! ports (2) { length (4) column }[6] { port (2) quantity (1) count (LEB128) }...
 //! ```
 //!
-//! Column 1 contains, for each port, the seconds since its former reading; 0 if the port was not
+//! Column 1 contains, for each port, the seconds since its previous reading; 0 if the port was not
 //! read. Columns 2 to 6 contain, only for ports that were read, the codes ([`rounded`]) of
 //! XmitData, RcvData, XmitPkts, RcvPkts and XmitWait. The code of packets is stored minus the code
 //! of data in the same direction; that difference is nearly the same at all ports, so that it
@@ -54,13 +54,13 @@ pub(crate) fn encode(step: &StepAccumulator, number: usize) -> Result<Option<Vec
     }
     let mut out = (seconds.len() as u16).to_be_bytes().to_vec();
     put_column(seconds, LEVEL, &mut out)?;
-    let read = || (first..end).filter(|&port| step.seconds[port] > 0);
-    for (place, base) in BASES.iter().enumerate() {
+    let read_ports = || (first..end).filter(|&port| step.seconds[port] > 0);
+    for (index, base) in BASES.iter().enumerate() {
         let code = |traffic: &Traffic| {
             let base = base.map_or(0, |base| rounded::code(traffic[base as usize]));
-            rounded::code(traffic[place]).wrapping_sub(base)
+            rounded::code(traffic[index]).wrapping_sub(base)
         };
-        let codes: Vec<u16> = read().map(|port| code(&step.traffic[port])).collect();
+        let codes: Vec<u16> = read_ports().map(|port| code(&step.traffic[port])).collect();
         put_column(&codes, LEVEL, &mut out)?;
     }
     for (&(port, quantity), &count) in errors {
@@ -103,7 +103,7 @@ fn put_leb128(mut value: u64, out: &mut Vec<u8>) {
 /// The contents of a chunk. The index of a port is its index in the chunk.
 #[derive(Debug)]
 pub(crate) struct Columns {
-    /// Seconds since the former reading of each port; 0 if the port was not read.
+    /// Seconds since the previous reading of each port; 0 if the port was not read.
     pub(crate) seconds: Vec<u32>,
     /// Counts of traffic of each port; empty if they were not requested.
     pub(crate) traffic: Vec<Traffic>,
@@ -128,9 +128,9 @@ pub(crate) fn decode(payload: &[u8], with_traffic: bool) -> Option<Columns> {
     let mut traffic = vec![Traffic::default(); if with_traffic { ports } else { 0 }];
     if with_traffic {
         for (at, &port) in read.iter().enumerate() {
-            traffic[port] = std::array::from_fn(|place| {
-                let base = BASES[place].map_or(0, |base| codes[base as usize][at]);
-                rounded::value(codes[place][at].wrapping_add(base))
+            traffic[port] = std::array::from_fn(|index| {
+                let base = BASES[index].map_or(0, |base| codes[base as usize][at]);
+                rounded::value(codes[index][at].wrapping_add(base))
             });
         }
     }

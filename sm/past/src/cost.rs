@@ -90,7 +90,7 @@ pub(crate) fn day() {
     let mut past = Past::open(dir.path(), Disk::new(), bounds).unwrap();
     let hours: u64 = std::env::var("HOURS").map_or(24, |hours| hours.parse().unwrap());
     let (mut state, mut readings) = (88_172_645_463_325_252, Vec::new());
-    let (mut making, begin) = (0.0, cpu_seconds());
+    let (mut generation, begin) = (0.0, cpu_seconds());
     for batch in 0..hours * 360 {
         let before = cpu_seconds();
         let at_unix_ms = NOON + batch * 10_000;
@@ -109,7 +109,7 @@ pub(crate) fn day() {
                 readings.push((key, false, 300, host));
             }
         }
-        let mut made: Vec<Reading> = readings
+        let mut batch_readings: Vec<Reading> = readings
             .iter()
             .map(|&(port, is_switch, seconds, number)| Reading {
                 port,
@@ -119,10 +119,10 @@ pub(crate) fn day() {
                 counts: counts(number, seconds, &mut state),
             })
             .collect();
-        making += cpu_seconds() - before;
-        past.add(&mut made).unwrap();
+        generation += cpu_seconds() - before;
+        past.add(&mut batch_readings).unwrap();
     }
-    let cpu = cpu_seconds() - begin - making;
+    let cpu = cpu_seconds() - begin - generation;
     let mut text = format!(
         "{hours} h: {cpu:.0} s of CPU, {:.4} of a core;",
         cpu / (hours * 3600) as f64
@@ -132,7 +132,7 @@ pub(crate) fn day() {
         let (bytes, steps) = segments.iter().fold((0, 0), |(bytes, steps), one| {
             (bytes + one.bytes, steps + one.steps)
         });
-        let kept = tier.kept(bounds.days) as u64;
+        let kept = tier.kept_steps(bounds.days) as u64;
         let full = bytes * kept / steps.max(1) as u64;
         text += &format!(" {tier:?} {bytes} bytes for {steps} steps, {full} when full;");
     }

@@ -4,12 +4,12 @@
 //! magic (4) kind (1) length (4) checksum (8) payload
 //! ```
 //!
-//! All numbers are big-endian, and the numbers in parentheses are lengths in bytes. The length
-//! field counts the payload; the checksum covers kind, length and payload.
+//! All numbers are big-endian, and the numbers in parentheses are lengths in bytes. Length is that
+//! of the payload; the checksum covers kind, length and payload.
 
 use rsm_store::Checksum;
 
-/// First bytes of a frame, which identify the version of the format.
+/// First bytes of a frame; they identify the version of the format.
 pub const MAGIC: [u8; 4] = *b"rsP1";
 
 /// Length of a frame before its payload, in bytes.
@@ -25,13 +25,14 @@ pub const MAX_PAYLOAD: usize = 16 << 20;
 pub enum Kind {
     /// Ports, in the order of the columns.
     PortTable = 1,
-    /// Head of a step: its time, the sums of the fabric, and the places of its chunks.
+    /// Head of a step: its times, the sums of the fabric, and numbers and lengths of its chunks.
     Head = 2,
     /// Counts of 4,096 ports in a step.
     Chunk = 3,
 }
 
 impl Kind {
+    /// The kind with this code; `None` if only later versions know it.
     const fn of(code: u8) -> Option<Kind> {
         match code {
             1 => Some(Kind::PortTable),

@@ -3,7 +3,8 @@
 //! quantity. A chunk's number and length follow for each chunk.
 //!
 //! ```text
-//! start (8) from (8) until (8) quantities (1) { ports (4) seconds (8) widest (4) count (8)... }[2]
+//! start (8) from (8) until (8) quantities (1)
+//! { ports (4) seconds (8) max_interval (4) count (8)... }[2]
 //! { chunk (2) length (4) }...
 //! ```
 
@@ -12,7 +13,7 @@ use crate::step_accumulator::{ClassSum, StepAccumulator};
 
 /// Number and length of a chunk that follows the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ChunkEntry {
     /// Number of the chunk.
     pub(crate) chunk: u16,
     /// Length of the chunk's frame in bytes.
@@ -31,10 +32,11 @@ pub(crate) struct Head {
     /// Sums over ports of switches, and over all other ports.
     pub(crate) sums: [ClassSum; 2],
     /// The chunks, in the order in which they follow the head.
-    pub(crate) places: Vec<Place>,
+    pub(crate) chunk_entries: Vec<ChunkEntry>,
 }
 
-pub(crate) fn encode(step: &StepAccumulator, places: &[Place]) -> Vec<u8> {
+/// Encodes the head of `step`, which the chunks of `chunk_entries` follow.
+pub(crate) fn encode(step: &StepAccumulator, chunk_entries: &[ChunkEntry]) -> Vec<u8> {
     let mut out = Vec::new();
     for time in [step.start, step.from, step.until] {
         out.extend(time.to_be_bytes());
@@ -43,14 +45,14 @@ pub(crate) fn encode(step: &StepAccumulator, places: &[Place]) -> Vec<u8> {
     for sum in &step.sums {
         out.extend(sum.ports.to_be_bytes());
         out.extend(sum.seconds.to_be_bytes());
-        out.extend(sum.widest.to_be_bytes());
+        out.extend(sum.max_interval.to_be_bytes());
         for quantity in Quantity::ALL {
             out.extend(sum.counts[quantity].to_be_bytes());
         }
     }
-    for place in places {
-        out.extend(place.chunk.to_be_bytes());
-        out.extend(place.length.to_be_bytes());
+    for entry in chunk_entries {
+        out.extend(entry.chunk.to_be_bytes());
+        out.extend(entry.length.to_be_bytes());
     }
     out
 }
@@ -70,9 +72,9 @@ pub(crate) fn decode(payload: &[u8]) -> Option<Head> {
     for sum in &mut sums {
         let (ports, after) = rest.split_first_chunk()?;
         let (seconds, after) = after.split_first_chunk()?;
-        let (widest, after) = after.split_first_chunk()?;
+        let (max_interval, after) = after.split_first_chunk()?;
         (sum.ports, sum.seconds) = (u32::from_be_bytes(*ports), u64::from_be_bytes(*seconds));
-        sum.widest = u32::from_be_bytes(*widest);
+        sum.max_interval = u32::from_be_bytes(*max_interval);
         rest = after;
         for code in 0..quantities {
             let (count, after) = rest.split_first_chunk()?;
@@ -82,15 +84,15 @@ pub(crate) fn decode(payload: &[u8]) -> Option<Head> {
             rest = after;
         }
     }
-    let places = rest.chunks_exact(6).map(|place| Place {
-        chunk: u16::from_be_bytes([place[0], place[1]]),
-        length: u32::from_be_bytes([place[2], place[3], place[4], place[5]]),
+    let chunk_entries = rest.chunks_exact(6).map(|entry| ChunkEntry {
+        chunk: u16::from_be_bytes([entry[0], entry[1]]),
+        length: u32::from_be_bytes([entry[2], entry[3], entry[4], entry[5]]),
     });
     Some(Head {
         start,
         from,
         until,
         sums,
-        places: places.collect(),
+        chunk_entries: chunk_entries.collect(),
     })
 }

@@ -7,18 +7,19 @@
 //! | [`Tier::Quarters`] | 15 minutes | 96 steps for each day of [`Bounds::days`] |
 //!
 //! In each tier, a reading belongs to the step that contains its time, and consists of everything
-//! that the port counted since its former reading. The sum over several steps is therefore the sum
-//! of the readings in them. A step without a reading of a port is a gap for that port, not a zero.
+//! that the port counted since its previous reading. The sum over several steps is therefore the
+//! sum of the readings in them. A step without a reading of a port is a gap for that port, not a
+//! zero.
 //!
 //! # Stored values
 //!
-//! Errors are exact, and stored only for ports where they moved. Corrected symbols move at every
-//! port; they are stored only for ports with so many of them that the port is worth watching.
+//! Errors are exact, and stored only for ports where they occurred. Symbols are corrected at every
+//! port; their counts are stored only for ports with many of them.
 //!
-//! Traffic moves at every port, and five exact values of 1.1 billion steps (45,056 hosts, 30 days)
-//! would take 20 GB. Traffic is therefore rounded to six significant bits, with an error of at most
-//! 1/64. Exponent and mantissa together form a code, and [pco], a compressor of columns of numbers,
-//! stores as many bits of the codes as they differ. General compressors find no repetition in such
+//! Every port has traffic, and five exact values of 1.1 billion steps (45,056 hosts, 30 days) would
+//! take 20 GB. Traffic is therefore rounded to six significant bits, with an error of at most 1/64.
+//! Exponent and mantissa together form a code, and [pco], a compressor of columns of numbers,
+//! stores only as many bits of the codes as differ. General compressors find no repetition in such
 //! columns. Time series formats (Gorilla) compress one series at a time, whereas the collector
 //! delivers a step of all ports at once.
 //!

@@ -12,6 +12,7 @@ pub(crate) const MAX_PORTS: usize = 1 << 20;
 /// A port of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
+    /// The port.
     pub(crate) key: PortKey,
     /// Whether the port's node is a switch.
     pub(crate) is_switch: bool,
@@ -22,10 +23,12 @@ pub(crate) struct Entry {
 pub(crate) struct PortTable {
     /// Ports by number.
     entries: Vec<Entry>,
+    /// Number of each port.
     numbers: HashMap<PortKey, u32>,
 }
 
 impl PortTable {
+    /// Number of ports.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -58,8 +61,9 @@ impl PortTable {
 /// ```
 pub(crate) fn encode(first: usize, entries: &[Entry]) -> Vec<u8> {
     let mut out = (first as u32).to_be_bytes().to_vec();
-    let same_node = |a: &Entry, b: &Entry| a.key.node == b.key.node && a.is_switch == b.is_switch;
-    for run in entries.chunk_by(same_node) {
+    let is_same_node =
+        |a: &Entry, b: &Entry| a.key.node == b.key.node && a.is_switch == b.is_switch;
+    for run in entries.chunk_by(is_same_node) {
         // The ports of a node may be in several pieces of at most 255 ports.
         for piece in run.chunks(255) {
             out.extend(piece[0].key.node.0.to_be_bytes());

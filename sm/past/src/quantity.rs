@@ -55,7 +55,7 @@ quantities! {
     XmitConstraintErrors = "PortXmitConstraintErrors";
     /// Packets dropped at reception because of their partition or kind.
     RcvConstraintErrors = "PortRcvConstraintErrors";
-    /// Times that local link errors passed their threshold.
+    /// Times that local link errors exceeded their threshold.
     LocalLinkIntegrityErrors = "LocalLinkIntegrityErrors";
     /// Times that receive buffers overran.
     ExcessiveBufferOverrunErrors = "ExcessiveBufferOverrunErrors";
@@ -99,10 +99,10 @@ impl Quantity {
 pub struct Counts(pub(crate) [u64; Quantity::ALL.len()]);
 
 impl Counts {
-    /// Adds `other`, saturating at the highest count.
+    /// Adds `other`. Sums saturate at the highest count.
     pub fn add(&mut self, other: &Counts) {
-        for (sum, more) in self.0.iter_mut().zip(other.0) {
-            *sum = sum.saturating_add(more);
+        for (sum, count) in self.0.iter_mut().zip(other.0) {
+            *sum = sum.saturating_add(count);
         }
     }
 

@@ -10,7 +10,7 @@ use rsm_store::StoreError;
 use crate::chunk::{self, Columns};
 use crate::port_table::{self, Entry};
 use crate::quantity::{Counts, Quantity};
-use crate::segment::{Frames, Item, Segment, Step, unread};
+use crate::segment::{Frames, Item, Segment, Step, read_error};
 use crate::step_accumulator::{ClassSum, Traffic};
 use crate::store::PastReader;
 use crate::tier::Tier;
@@ -172,7 +172,7 @@ impl Covered {
     }
 }
 
-/// Receives the segments and steps of a query, one after the other.
+/// Gets the segments and steps of a query, one after the other.
 trait Visitor {
     /// Called when a segment begins; each segment has a port table of its own.
     fn begin(&mut self);
@@ -197,31 +197,31 @@ impl PastReader {
         step_ms: Option<u64>,
     ) -> Result<Series, StoreError> {
         let wanted = step_ms.unwrap_or_else(|| rounded_step(span.ms() / MAX_POINTS));
-        let main = self.tier_for(span, wanted);
+        let main_tier = self.tier_for(span, wanted);
         let mut visitor = SeriesVisitor {
             part,
             numbers: Vec::new(),
-            found: Vec::new(),
+            steps: Vec::new(),
         };
-        self.visit(main, span, &mut visitor)?;
-        let found = visitor.found.iter();
-        let step_ms = widened(
+        self.visit(main_tier, span, &mut visitor)?;
+        let steps = visitor.steps.iter();
+        let step_ms = lengthened(
             wanted,
-            main,
-            found.map(|found| (found.tier, found.sum.widest)),
+            main_tier,
+            steps.map(|step| (step.tier, step.sum.max_interval)),
         );
         let mut points: BTreeMap<u64, Point> = BTreeMap::new();
-        for found in visitor.found {
-            let start_unix_ms = found.start - found.start % step_ms;
+        for step in visitor.steps {
+            let start_unix_ms = step.start - step.start % step_ms;
             let point = points.entry(start_unix_ms).or_insert(Point {
                 start_unix_ms,
                 ports: 0,
                 port_seconds: 0,
                 counts: Counts::default(),
             });
-            point.ports = point.ports.max(found.sum.ports);
-            point.port_seconds += found.sum.seconds;
-            point.counts.add(&found.sum.counts);
+            point.ports = point.ports.max(step.sum.ports);
+            point.port_seconds += step.sum.seconds;
+            point.counts.add(&step.sum.counts);
         }
         Ok(Series {
             step_ms,
@@ -241,25 +241,25 @@ impl PastReader {
         step_ms: Option<u64>,
     ) -> Result<Trends, StoreError> {
         let wanted = step_ms.unwrap_or_else(|| rounded_step(span.ms() / MAX_POINTS));
-        let main = self.tier_for(span, wanted);
+        let main_tier = self.tier_for(span, wanted);
         let mut visitor = TrendVisitor {
             node,
             numbers: Vec::new(),
-            found: Vec::new(),
+            port_steps: Vec::new(),
         };
-        self.visit(main, span, &mut visitor)?;
-        let found = visitor.found.iter();
-        let widest = found.map(|found| (found.tier, found.widest));
-        let step_ms = widened(wanted, main, widest);
+        self.visit(main_tier, span, &mut visitor)?;
+        let port_steps = visitor.port_steps.iter();
+        let intervals = port_steps.map(|step| (step.tier, step.max_interval));
+        let step_ms = lengthened(wanted, main_tier, intervals);
         let mut steps: BTreeMap<u64, BTreeMap<PortNum, Trend>> = BTreeMap::new();
-        for found in visitor.found {
-            let start = found.start - found.start % step_ms;
+        for step in visitor.port_steps {
+            let start = step.start - step.start % step_ms;
             let trend = (steps.entry(start).or_default())
-                .entry(found.port)
+                .entry(step.port)
                 .or_default();
-            trend.seconds += found.trend.seconds;
-            trend.words = trend.words.saturating_add(found.trend.words);
-            trend.errors = trend.errors.saturating_add(found.trend.errors);
+            trend.seconds += step.trend.seconds;
+            trend.words = trend.words.saturating_add(step.trend.words);
+            trend.errors = trend.errors.saturating_add(step.trend.errors);
         }
         Ok(Trends { step_ms, steps })
     }
@@ -276,15 +276,15 @@ impl PastReader {
         span: Span,
         step_ms: u64,
     ) -> Result<BTreeMap<PortKey, BTreeMap<u64, CorrectedStep>>, StoreError> {
-        let main = self.tier_for(span, step_ms);
+        let main_tier = self.tier_for(span, step_ms);
         let mut visitor = CorrectedVisitor {
             ports,
             step_ms,
             numbers: HashMap::new(),
-            found: BTreeMap::new(),
+            corrected: BTreeMap::new(),
         };
-        self.visit(main, span, &mut visitor)?;
-        Ok(visitor.found)
+        self.visit(main_tier, span, &mut visitor)?;
+        Ok(visitor.corrected)
     }
 
     /// Counts of each of `ports` in `span`, or of every port if `ports` is `None`, in the order of
@@ -299,7 +299,7 @@ impl PastReader {
         span: Span,
         wanted: Wanted,
     ) -> Result<Vec<Moved>, StoreError> {
-        let main = self.tier_for(span, span.ms() / STEPS_OF_SUMS);
+        let main_tier = self.tier_for(span, span.ms() / STEPS_OF_SUMS);
         let mut visitor = SumVisitor {
             ports,
             with_traffic: wanted == Wanted::All,
@@ -308,7 +308,7 @@ impl PastReader {
             errors: BTreeMap::new(),
             moved: HashMap::new(),
         };
-        self.visit(main, span, &mut visitor)?;
+        self.visit(main_tier, span, &mut visitor)?;
         let mut moved: Vec<Moved> = visitor.moved.into_values().collect();
         moved.sort_by_key(|one| one.port);
         Ok(moved)
@@ -331,26 +331,39 @@ impl PastReader {
         with_steps.map(|segment| segment.from).min()
     }
 
-    /// The coarsest tier whose steps are at most `step_ms` long, or a coarser tier if that tier
-    /// reaches further back and the former one does not reach the beginning of the span.
+    /// The coarsest tier whose steps are at most `step_ms` long, or the finest one. A coarser tier
+    /// if that tier reaches further back, and the finer one does not reach the beginning of the
+    /// span.
     fn tier_for(&self, span: Span, step_ms: u64) -> Tier {
         let fits = |tier: &&Tier| tier.step_ms() <= step_ms;
         let fitting = Tier::ALL.iter().rev().find(fits);
-        let mut main = fitting.copied().unwrap_or(Tier::Seconds);
+        let mut main_tier = fitting.copied().unwrap_or(Tier::Seconds);
         let reach = |tier| self.oldest(tier).unwrap_or(u64::MAX);
         for coarser in Tier::ALL {
-            if coarser > main && reach(main) > span.since_unix_ms && reach(coarser) < reach(main) {
-                main = coarser;
+            if coarser > main_tier
+                && reach(main_tier) > span.since_unix_ms
+                && reach(coarser) < reach(main_tier)
+            {
+                main_tier = coarser;
             }
         }
-        main
+        main_tier
     }
 
-    /// Visits the steps of `main` in a span, and the steps of finer tiers at times that no coarser
-    /// step covers: after the last coarser step, and where a crash lost one.
-    fn visit(&self, main: Tier, span: Span, visitor: &mut dyn Visitor) -> Result<(), StoreError> {
+    /// Visits the steps of `main_tier` in a span, and the steps of finer tiers at times that no
+    /// coarser step covers: after the last coarser step, and where a crash lost one.
+    fn visit(
+        &self,
+        main_tier: Tier,
+        span: Span,
+        visitor: &mut dyn Visitor,
+    ) -> Result<(), StoreError> {
         let mut covered = Covered::default();
-        for tier in Tier::ALL.into_iter().rev().filter(|&tier| tier <= main) {
+        for tier in Tier::ALL
+            .into_iter()
+            .rev()
+            .filter(|&tier| tier <= main_tier)
+        {
             let mut visited = Vec::new();
             for segment in self.segments(tier) {
                 if segment.steps > 0 && span.overlaps(segment.from, segment.until) {
@@ -374,8 +387,8 @@ impl PastReader {
         visited: &mut Vec<(u64, u64)>,
         visitor: &mut dyn Visitor,
     ) -> Result<(), StoreError> {
-        let failed = |error| unread(&segment.path, error);
-        // A segment that has vanished was removed to keep the bounds.
+        let failed = |error| read_error(&segment.path, error);
+        // A segment without a file was removed to keep the bounds.
         let opened = Frames::open(&self.disk, &segment.path, Some(segment.bytes))?;
         let Some(mut frames) = opened else {
             return Ok(());
@@ -400,18 +413,22 @@ impl PastReader {
     }
 }
 
-/// Length of a step in milliseconds: `wanted`, or longer if steps of `main` are longer or readings
-/// were less frequent. `found` has, for each step, its tier and the maximum number of seconds
-/// between two readings of a port.
-fn widened(wanted: u64, main: Tier, found: impl Iterator<Item = (Tier, u32)>) -> u64 {
-    let rare = found.map(|(tier, widest)| {
+/// Length of a step in milliseconds: `wanted`, or longer if steps of `main_tier` are longer or
+/// readings were less frequent. `intervals` has, for each step, its tier and the maximum number of
+/// seconds between two readings of a port.
+fn lengthened(wanted: u64, main_tier: Tier, intervals: impl Iterator<Item = (Tier, u32)>) -> u64 {
+    let rare = intervals.map(|(tier, max_interval)| {
         // A reading that spans more than a step of its tier is the only one in its step.
-        let widest_ms = u64::from(widest) * 900;
-        let is_rare = widest_ms > tier.step_ms() * 5 / 4;
-        if is_rare { rounded_step(widest_ms) } else { 0 }
+        let interval_ms = u64::from(max_interval) * 900;
+        let is_rare = interval_ms > tier.step_ms() * 5 / 4;
+        if is_rare {
+            rounded_step(interval_ms)
+        } else {
+            0
+        }
     });
-    let step_ms = wanted.max(main.step_ms()).max(rare.max().unwrap_or(0));
-    step_ms.next_multiple_of(main.step_ms())
+    let step_ms = wanted.max(main_tier.step_ms()).max(rare.max().unwrap_or(0));
+    step_ms.next_multiple_of(main_tier.step_ms())
 }
 
 /// The first of [`STEPS_S`] that is at least `ms` long, in milliseconds; if none is, the next whole
@@ -424,18 +441,19 @@ fn rounded_step(ms: u64) -> u64 {
 }
 
 /// Counts of a part in a step of a tier.
-struct Found {
+struct StepSum {
     tier: Tier,
     /// Start of the step, in milliseconds since the Unix epoch.
     start: u64,
     sum: ClassSum,
 }
 
+/// Adds up the counts of a part in each step.
 struct SeriesVisitor {
     part: Part,
     /// Numbers, in the port table, of the part's ports in the segment, ascending.
     numbers: Vec<usize>,
-    found: Vec<Found>,
+    steps: Vec<StepSum>,
 }
 
 impl Visitor for SeriesVisitor {
@@ -471,7 +489,7 @@ impl Visitor for SeriesVisitor {
         };
         if sum != ClassSum::default() {
             let start = step.head.start;
-            self.found.push(Found { tier, start, sum });
+            self.steps.push(StepSum { tier, start, sum });
         }
         Ok(())
     }
@@ -504,9 +522,9 @@ fn add_ports(columns: &Columns, numbers: &[usize], sum: &mut ClassSum) {
         }
         sum.ports += 1;
         sum.seconds += u64::from(seconds);
-        sum.widest = sum.widest.max(seconds);
-        for (place, count) in columns.traffic[port].into_iter().enumerate() {
-            let total = &mut sum.counts.0[place];
+        sum.max_interval = sum.max_interval.max(seconds);
+        for (index, count) in columns.traffic[port].into_iter().enumerate() {
+            let total = &mut sum.counts.0[index];
             *total = total.saturating_add(count);
         }
     }
@@ -519,21 +537,23 @@ fn add_ports(columns: &Columns, numbers: &[usize], sum: &mut ClassSum) {
 }
 
 /// Counts of a port in a step of a tier.
-struct FoundPort {
+struct PortStep {
     tier: Tier,
+    /// Start of the step, in milliseconds since the Unix epoch.
     start: u64,
     port: PortNum,
     /// Maximum number of seconds between two readings.
-    widest: u32,
+    max_interval: u32,
     trend: Trend,
 }
 
+/// Adds up traffic and errors of each port of a node in each step.
 struct TrendVisitor {
     node: Guid,
     /// The node's ports in the segment: their numbers in the port table, ascending, and at the
     /// node.
     numbers: Vec<(usize, PortNum)>,
-    found: Vec<FoundPort>,
+    port_steps: Vec<PortStep>,
 }
 
 impl Visitor for TrendVisitor {
@@ -556,11 +576,11 @@ impl Visitor for TrendVisitor {
             for &(number, port) in numbers {
                 let sum = sum_of(&columns, number);
                 if sum != ClassSum::default() {
-                    self.found.push(FoundPort {
+                    self.port_steps.push(PortStep {
                         tier,
                         start: step.head.start,
                         port,
-                        widest: sum.widest,
+                        max_interval: sum.max_interval,
                         trend: Trend {
                             seconds: sum.seconds,
                             words: sum.counts[Quantity::XmitData]
@@ -584,12 +604,13 @@ fn sum_of(columns: &Columns, number: usize) -> ClassSum {
     sum
 }
 
+/// Adds up the errors before correction of each wanted port in each step.
 struct CorrectedVisitor<'a> {
     ports: &'a BTreeSet<PortKey>,
     step_ms: u64,
     /// Wanted ports of the segment, by chunk and by index in the chunk.
     numbers: HashMap<usize, BTreeMap<usize, PortKey>>,
-    found: BTreeMap<PortKey, BTreeMap<u64, CorrectedStep>>,
+    corrected: BTreeMap<PortKey, BTreeMap<u64, CorrectedStep>>,
 }
 
 impl Visitor for CorrectedVisitor<'_> {
@@ -614,7 +635,7 @@ impl Visitor for CorrectedVisitor<'_> {
                 let Some(&port) = ports.get(&number) else {
                     continue;
                 };
-                let steps = self.found.entry(port);
+                let steps = self.corrected.entry(port);
                 let total = match quantity {
                     Quantity::FecCorrectedSymbols => {
                         &mut steps.or_default().entry(start).or_default().symbols
@@ -633,6 +654,7 @@ impl Visitor for CorrectedVisitor<'_> {
     fn end(&mut self) {}
 }
 
+/// Adds up the counts of each wanted port.
 struct SumVisitor<'a> {
     /// The wanted ports; `None` for all ports.
     ports: Option<&'a BTreeSet<PortKey>>,
@@ -643,7 +665,7 @@ struct SumVisitor<'a> {
     sums: Vec<(u64, Traffic)>,
     /// Errors in the segment, by number in the port table and counter.
     errors: BTreeMap<(usize, Quantity), MovedErrors>,
-    /// Counts in all former segments.
+    /// Counts in all previous segments.
     moved: HashMap<PortKey, Moved>,
 }
 

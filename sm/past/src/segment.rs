@@ -20,6 +20,7 @@ const WINDOW: usize = 64 << 10;
 pub(crate) struct Segment {
     /// Number of the segment; numbers ascend within a tier.
     pub(crate) number: u64,
+    /// Path of the file.
     pub(crate) path: PathBuf,
     /// Length of the complete records, in bytes. The file is longer if a failed write left a part
     /// of a record.
@@ -34,6 +35,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
+    /// Creates a segment without steps.
     pub(crate) fn new(number: u64, path: PathBuf) -> Segment {
         Segment {
             number,
@@ -45,9 +47,9 @@ impl Segment {
         }
     }
 
-    /// The segment of an existing file, whose steps are counted; `None` if the file is absent or
-    /// another program wrote it.
-    pub(crate) fn found(
+    /// Reads the segment of an existing file; `None` if the file is absent or another program wrote
+    /// it.
+    pub(crate) fn open_existing(
         disk: &Disk,
         number: u64,
         path: PathBuf,
@@ -58,17 +60,17 @@ impl Segment {
         };
         segment.bytes = frames.end;
         if !frames
-            .is_ours()
-            .map_err(|error| unread(&segment.path, error))?
+            .has_our_magic()
+            .map_err(|error| read_error(&segment.path, error))?
         {
             return Ok(None);
         }
         while let Some(item) = frames
             .next()
-            .map_err(|error| unread(&segment.path, error))?
+            .map_err(|error| read_error(&segment.path, error))?
         {
             if let Item::Step(step) = item {
-                segment.note(step.head.from, step.head.until);
+                segment.count_step(step.head.from, step.head.until);
             }
         }
         if frames.damaged > 0 {
@@ -82,14 +84,14 @@ impl Segment {
     }
 
     /// Counts a further step, with readings from `from` until `until`.
-    pub(crate) fn note(&mut self, from: u64, until: u64) {
+    pub(crate) fn count_step(&mut self, from: u64, until: u64) {
         self.steps += 1;
         (self.from, self.until) = (self.from.min(from), self.until.max(until));
     }
 }
 
-/// The error that a file cannot be read.
-pub(crate) fn unread(path: &Path, source: io::Error) -> StoreError {
+/// The error of a file that cannot be read.
+pub(crate) fn read_error(path: &Path, source: io::Error) -> StoreError {
     StoreError::Io {
         operation: FileOperation::Read,
         path: path.to_owned(),
@@ -101,11 +103,13 @@ pub(crate) fn unread(path: &Path, source: io::Error) -> StoreError {
 pub(crate) enum Item {
     /// Encoded entries of the port table.
     PortTable(Vec<u8>),
+    /// A step.
     Step(Box<Step>),
 }
 
 /// A step of a segment, whose chunks are read on demand.
 pub(crate) struct Step {
+    /// Head of the step.
     pub(crate) head: Head,
     /// Offset of the first chunk in the file, in bytes.
     chunks_at: u64,
@@ -147,7 +151,7 @@ impl Frames {
     }
 
     /// Whether the file is empty, or begins with a frame's magic or a part of it.
-    fn is_ours(&self) -> io::Result<bool> {
+    fn has_our_magic(&self) -> io::Result<bool> {
         let begin = self.read(0, frame::MAGIC.len())?;
         Ok(frame::MAGIC.starts_with(&begin))
     }
@@ -160,7 +164,7 @@ impl Frames {
         while filled < bytes.len() {
             match self.file.read_at(&mut bytes[filled..], at + filled as u64) {
                 Ok(0) => break,
-                Ok(more) => filled += more,
+                Ok(read) => filled += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -190,7 +194,8 @@ impl Frames {
                         continue;
                     };
                     let chunks_at = self.at;
-                    let lengths = head.places.iter().map(|place| u64::from(place.length));
+                    let entries = head.chunk_entries.iter();
+                    let lengths = entries.map(|entry| u64::from(entry.length));
                     let end = lengths.fold(self.at, u64::saturating_add);
                     // If the file ends before the last chunk, the search for frames continues after
                     // the head.
@@ -206,7 +211,7 @@ impl Frames {
         Ok(None)
     }
 
-    /// Moves to the next magic, or to the end, and counts the skipped bytes as damaged.
+    /// Advances to the next magic, or to the end, and counts the skipped bytes as damaged.
     fn skip_damage(&mut self) -> io::Result<()> {
         let begin = self.at;
         self.at += 1;
@@ -238,15 +243,15 @@ impl Frames {
         with_traffic: bool,
     ) -> io::Result<Option<Columns>> {
         let mut at = step.chunks_at;
-        for place in &step.head.places {
-            if usize::from(place.chunk) == chunk {
+        for entry in &step.head.chunk_entries {
+            if usize::from(entry.chunk) == chunk {
                 let max_length = frame::HEADER + frame::MAX_PAYLOAD;
-                let bytes = self.read(at, max_length.min(place.length as usize))?;
+                let bytes = self.read(at, max_length.min(entry.length as usize))?;
                 let decoded = frame::decode(&bytes);
                 let chunk = decoded.filter(|(kind, _)| *kind == Some(Kind::Chunk));
                 return Ok(chunk.and_then(|(_, payload)| chunk::decode(payload, with_traffic)));
             }
-            at = at.saturating_add(place.length.into());
+            at = at.saturating_add(entry.length.into());
         }
         Ok(None)
     }

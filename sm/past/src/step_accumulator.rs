@@ -14,7 +14,7 @@ pub struct Reading {
     pub port: PortKey,
     /// Whether the port's node is a switch.
     pub is_switch: bool,
-    /// Time of the former reading, in milliseconds since the Unix epoch; `None` if the traffic
+    /// Time of the previous reading, in milliseconds since the Unix epoch; `None` if the traffic
     /// since then is unknown. In that case the traffic counts are left out, and errors are kept.
     pub since_unix_ms: Option<u64>,
     /// Time of the reading, in milliseconds since the Unix epoch.
@@ -31,7 +31,7 @@ pub(crate) struct ClassSum {
     /// Sum, over the ports, of the seconds between their readings.
     pub(crate) seconds: u64,
     /// Maximum, over the ports, of the seconds between the port's readings.
-    pub(crate) widest: u32,
+    pub(crate) max_interval: u32,
     /// Sums of the counts of the ports.
     pub(crate) counts: Counts,
 }
@@ -42,6 +42,7 @@ pub(crate) type Traffic = [u64; Quantity::TRAFFIC];
 /// The current step of a tier, which is not written yet.
 #[derive(Debug)]
 pub(crate) struct StepAccumulator {
+    /// The tier.
     pub(crate) tier: Tier,
     /// Start of the step in milliseconds since the Unix epoch.
     pub(crate) start: u64,
@@ -61,6 +62,7 @@ pub(crate) struct StepAccumulator {
 }
 
 impl StepAccumulator {
+    /// Creates an accumulator without readings.
     pub(crate) fn new(tier: Tier) -> StepAccumulator {
         StepAccumulator {
             tier,
@@ -105,7 +107,7 @@ impl StepAccumulator {
             sum.ports += u32::from(*of_port == 0);
             sum.seconds += u64::from(seconds);
             *of_port = of_port.saturating_add(seconds);
-            sum.widest = sum.widest.max(*of_port);
+            sum.max_interval = sum.max_interval.max(*of_port);
         }
         for quantity in Quantity::ALL {
             let count = reading.counts[quantity];
@@ -121,7 +123,7 @@ impl StepAccumulator {
         }
     }
 
-    /// Forgets the readings, but keeps the allocated memory.
+    /// Removes all readings, but keeps the allocated memory.
     pub(crate) fn clear(&mut self) {
         self.seconds.clear();
         self.traffic.clear();

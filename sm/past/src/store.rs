@@ -12,7 +12,7 @@ use rsm_store::io::{Disk, FileOperation, is_at};
 
 use crate::chunk;
 use crate::frame::{self, Kind};
-use crate::head::{self, Place};
+use crate::head::{self, ChunkEntry};
 use crate::port_table::{self, Entry, PortTable};
 use crate::segment::Segment;
 use crate::step_accumulator::{Reading, StepAccumulator};
@@ -70,19 +70,19 @@ impl PastReader {
 
 /// A segment that is being written.
 #[derive(Debug)]
-struct Current {
+struct CurrentSegment {
     segment: Segment,
     file: File,
     /// Number of the port table's entries that the segment contains.
     entries: usize,
 }
 
-/// The step of a tier that is under way, and the segment to which it will be written.
+/// The current step of a tier, and the segment to which it will be written.
 #[derive(Debug)]
 struct Writer {
     accumulator: StepAccumulator,
     /// The segment to write to; `None` if the next step begins a new one.
-    current: Option<Current>,
+    current: Option<CurrentSegment>,
     /// Number of the next segment.
     next: u64,
 }
@@ -100,7 +100,7 @@ pub struct Past {
 }
 
 impl Past {
-    /// Opens the past in `state_dir`. Steps of earlier runs stay; new steps are written to new
+    /// Opens the past in `state_dir`. Steps of earlier runs are kept; new steps are written to new
     /// segments.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl Past {
                 continue;
             };
             next[tier as usize] = next[tier as usize].max(number + 1);
-            match Segment::found(&disk, number, path.clone())? {
+            match Segment::open_existing(&disk, number, path.clone())? {
                 Some(segment) => segments[tier as usize].push(Arc::new(segment)),
                 None => warn_foreign(&path),
             }
@@ -144,7 +144,7 @@ impl Past {
         Ok(past)
     }
 
-    /// A reader of all steps that are written.
+    /// A reader of all written steps.
     pub fn reader(&self) -> PastReader {
         self.reader.clone()
     }
@@ -200,7 +200,7 @@ impl Past {
         result
     }
 
-    /// Writes all steps under way, although further readings may belong to them.
+    /// Writes the current step of every tier, although further readings may belong to it.
     ///
     /// # Errors
     /// Fails if a step cannot be written; that step is lost, and all others are kept.
@@ -219,7 +219,7 @@ impl Past {
         result
     }
 
-    /// Writes the step of a tier that is under way, and clears it.
+    /// Writes the current step of a tier, and clears it.
     fn write(&mut self, tier: Tier) -> Result<(), StoreError> {
         if self.writers[tier as usize].accumulator.is_empty() {
             return Ok(());
@@ -234,14 +234,15 @@ impl Past {
     fn append(&mut self, tier: Tier) -> Result<(), StoreError> {
         let share = self.bounds.bytes / SEGMENT_SHARE;
         let writer = &mut self.writers[tier as usize];
-        let is_unusable = |current: &Current| {
+        let is_unusable = |current: &CurrentSegment| {
             let segment = &current.segment;
             // If the folder was replaced, writes to the file would be lost.
             let has_vanished = !is_at(&current.file, &segment.path);
-            has_vanished || segment.steps >= tier.in_segment() || segment.bytes >= share
+            has_vanished || segment.steps >= tier.segment_steps() || segment.bytes >= share
         };
         if writer.current.as_ref().is_none_or(is_unusable) {
-            writer.current = Some(begin(&self.disk, &self.dir, tier, &mut writer.next)?);
+            let begun = begin_segment(&self.disk, &self.dir, tier, &mut writer.next)?;
+            writer.current = Some(begun);
         }
         let Some(current) = &mut writer.current else {
             return Ok(());
@@ -278,7 +279,7 @@ impl Past {
         current.segment.bytes += bytes.len() as u64;
         current
             .segment
-            .note(writer.accumulator.from, writer.accumulator.until);
+            .count_step(writer.accumulator.from, writer.accumulator.until);
         let segment = Arc::new(current.segment.clone());
         self.reader.change(|segments| {
             let of_tier = &mut segments[tier as usize];
@@ -302,7 +303,7 @@ impl Past {
                 let mut steps: usize = of_tier.iter().map(|segment| segment.steps).sum();
                 while let Some(oldest) = of_tier.first()
                     && !is_current(tier, oldest)
-                    && steps - oldest.steps >= tier.kept(bounds.days)
+                    && steps - oldest.steps >= tier.kept_steps(bounds.days)
                 {
                     steps -= oldest.steps;
                     removed.push((tier, of_tier.remove(0)));
@@ -334,15 +335,20 @@ impl Past {
     }
 }
 
-/// Creates the file of a new segment, with the number `next`, which is then increased.
-fn begin(disk: &Disk, dir: &Path, tier: Tier, next: &mut u64) -> Result<Current, StoreError> {
+/// Creates the file of a new segment with number `next`, and increments `next`.
+fn begin_segment(
+    disk: &Disk,
+    dir: &Path,
+    tier: Tier,
+    next: &mut u64,
+) -> Result<CurrentSegment, StoreError> {
     let number = *next;
     *next += 1;
-    let path = dir.join(format!("{}-{number:010}{SUFFIX}", tier.word()));
+    let path = dir.join(format!("{}-{number:010}{SUFFIX}", tier.prefix()));
     let file = disk.run(FileOperation::Append, &path, || {
         OpenOptions::new().create_new(true).append(true).open(&path)
     })?;
-    Ok(Current {
+    Ok(CurrentSegment {
         segment: Segment::new(number, path),
         file,
         entries: 0,
@@ -355,19 +361,19 @@ fn begin(disk: &Disk, dir: &Path, tier: Tier, next: &mut u64) -> Result<Current,
 /// Fails if the compressor refuses a column; `out` is then unchanged.
 fn encode(step: &StepAccumulator, out: &mut Vec<u8>) -> Result<(), PcoError> {
     let mut chunks = Vec::new();
-    let mut places = Vec::new();
+    let mut chunk_entries = Vec::new();
     for chunk in 0..step.seconds.len().div_ceil(chunk::PORTS) {
         let Some(columns) = chunk::encode(step, chunk)? else {
             continue;
         };
         let before = chunks.len();
         frame::encode(Kind::Chunk, &columns, &mut chunks);
-        places.push(Place {
+        chunk_entries.push(ChunkEntry {
             chunk: chunk as u16,
             length: (chunks.len() - before) as u32,
         });
     }
-    frame::encode(Kind::Head, &head::encode(step, &places), out);
+    frame::encode(Kind::Head, &head::encode(step, &chunk_entries), out);
     out.append(&mut chunks);
     Ok(())
 }
@@ -375,8 +381,8 @@ fn encode(step: &StepAccumulator, out: &mut Vec<u8>) -> Result<(), PcoError> {
 /// Tier and number in the name of a segment; `None` if the name is not one of a segment.
 fn number_of(path: &Path) -> Option<(Tier, u64)> {
     let name = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?;
-    let (word, number) = name.split_once('-')?;
-    let tier = Tier::ALL.into_iter().find(|tier| tier.word() == word)?;
+    let (prefix, number) = name.split_once('-')?;
+    let tier = Tier::ALL.into_iter().find(|tier| tier.prefix() == prefix)?;
     // A number close to the highest one would leave no number for further segments.
     let number = number
         .parse()
@@ -385,7 +391,7 @@ fn number_of(path: &Path) -> Option<(Tier, u64)> {
     Some((tier, number))
 }
 
-/// Logs that a file in the folder is no segment.
+/// Logs that a file in the folder is not a segment.
 fn warn_foreign(path: &Path) {
     tracing::warn!(
         path = %path.display(),

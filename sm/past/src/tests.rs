@@ -29,7 +29,7 @@ fn port(node: u64, number: u8) -> PortKey {
     PortKey::new(Guid(node), PortNum(number))
 }
 
-/// Counts with these values, and zero for other counters.
+/// Counts with these values; other counters are zero.
 fn counts(of: &[(Quantity, u64)]) -> Counts {
     let mut counts = Counts::default();
     of.iter()
@@ -37,7 +37,7 @@ fn counts(of: &[(Quantity, u64)]) -> Counts {
     counts
 }
 
-/// A reading of a switch port at `at`, after a former reading at `since`.
+/// A reading of a switch port at `at`, after a reading at `since`.
 fn reading(port: PortKey, since: u64, at: u64, of: &[(Quantity, u64)]) -> Reading {
     Reading {
         port,
@@ -195,7 +195,7 @@ proptest! {
         } else if at >= 4 {
             prop_assert!(left + 1 >= whole, "{} of {} steps", left, whole);
         } else {
-            prop_assert_eq!(left, 0, "a file of another program");
+            prop_assert_eq!(left, 0, "the file counts as one of another program");
         }
     }
 
@@ -512,7 +512,7 @@ fn full_disk_loses_only_the_steps_of_that_time() {
 }
 
 #[test]
-fn next_steps_are_written_to_a_folder_that_replaced_the_former_one() {
+fn steps_are_written_to_a_folder_that_replaced_the_old_one() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("past");
     let mut past = open(dir.path());
@@ -520,7 +520,7 @@ fn next_steps_are_written_to_a_folder_that_replaced_the_former_one() {
     std::fs::remove_dir_all(&folder).unwrap();
     let at = NOON + HOUR;
     let mut add = |at| past.add(&mut [reading(port(7, 1), at - MINUTE, at, &[])]);
-    assert!(add(at).is_err(), "a folder that is gone is not made anew");
+    assert!(add(at).is_err(), "a removed folder is not created again");
     std::fs::create_dir(&folder).unwrap();
     add(at + HOUR).unwrap();
     assert_eq!(

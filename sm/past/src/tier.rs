@@ -10,7 +10,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// Every tier, finest first.
+    /// All tiers, finest first.
     pub const ALL: [Tier; 3] = [Tier::Seconds, Tier::Minutes, Tier::Quarters];
 
     /// Length of a step in milliseconds.
@@ -28,7 +28,7 @@ impl Tier {
     }
 
     /// Number of steps that the tier keeps, if the last tier keeps `days` days.
-    pub(crate) fn kept(self, days: u32) -> usize {
+    pub(crate) fn kept_steps(self, days: u32) -> usize {
         match self {
             Tier::Seconds => 360,
             Tier::Minutes => 1440,
@@ -36,8 +36,8 @@ impl Tier {
         }
     }
 
-    /// Number of steps in a segment, the unit of removal.
-    pub(crate) const fn in_segment(self) -> usize {
+    /// Maximum number of steps in a segment, the unit of removal.
+    pub(crate) const fn segment_steps(self) -> usize {
         match self {
             Tier::Seconds => 36,
             Tier::Minutes => 60,
@@ -46,7 +46,7 @@ impl Tier {
     }
 
     /// Prefix of the names of the tier's segments.
-    pub(crate) const fn word(self) -> &'static str {
+    pub(crate) const fn prefix(self) -> &'static str {
         match self {
             Tier::Seconds => "10s",
             Tier::Minutes => "1min",

@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 use rsm_api::v1;
 use rsm_config::{Config, EventKinds, HttpUrl, SyslogAddress, load_headers};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_notify::filter::{Filter, Standing};
+use rsm_notify::filter::{Filter, SendingRole};
 use rsm_notify::settings::{Access, HttpTarget, ReceiverSettings, Settings, SyslogTarget, Target};
 use rsm_notify::source::Source;
-use rsm_notify::{Notifier, Report, Trouble};
+use rsm_notify::{Notifier, ReceiverFault, Report};
 use rsm_state::Role;
 use rsm_view::publish::EventOutlet;
 
@@ -61,7 +61,7 @@ impl Notify {
 
     /// Sends an event of this machine that is not part of a snapshot.
     pub(super) fn put(&self, event: Arc<v1::Event>) {
-        self.notifier.put(&[event], Standing::Undecided);
+        self.notifier.put(&[event], SendingRole::Undecided);
     }
 
     /// Writes waiting events to the disk, and ends the threads.
@@ -72,12 +72,12 @@ impl Notify {
 
 impl EventOutlet for Notify {
     fn put(&self, events: &[Arc<v1::Event>], role: &Role) {
-        let standing = match role {
-            Role::Discovering => Standing::Undecided,
-            Role::Master => Standing::Master,
-            Role::Standby { .. } | Role::NotActive => Standing::Other,
+        let sending_role = match role {
+            Role::Discovering => SendingRole::Undecided,
+            Role::Master => SendingRole::Master,
+            Role::Standby { .. } | Role::NotActive => SendingRole::Other,
         };
-        self.notifier.put(events, standing);
+        self.notifier.put(events, sending_role);
     }
 
     fn receivers(&self) -> Vec<v1::EventReceiver> {
@@ -88,14 +88,14 @@ impl EventOutlet for Notify {
 /// Function with which receivers report their faults, by kind of receiver. The function publishes
 /// the faults of all receivers as findings.
 fn report(findings: DaemonFindings) -> Report {
-    let all: Mutex<BTreeMap<&'static str, Vec<Trouble>>> = Mutex::default();
-    Arc::new(move |kind, troubles| {
+    let all: Mutex<BTreeMap<&'static str, Vec<ReceiverFault>>> = Mutex::default();
+    Arc::new(move |kind, faults| {
         let mut all = all.lock();
-        all.insert(kind, troubles);
-        let findings_of_all = all.values().flatten().map(|trouble| {
-            let (kind, text) = match trouble {
-                Trouble::Undelivered(text) => (FindingKind::EventsUndelivered, text),
-                Trouble::Disk(text) => (FindingKind::Storage, text),
+        all.insert(kind, faults);
+        let findings_of_all = all.values().flatten().map(|fault| {
+            let (kind, text) = match fault {
+                ReceiverFault::Undelivered(text) => (FindingKind::EventsUndelivered, text),
+                ReceiverFault::Disk(text) => (FindingKind::Storage, text),
             };
             Finding::new(kind, Subject::Subnet, Severity::Warning, text.clone())
         });

@@ -41,6 +41,7 @@ pub trait Files {
 #[derive(Clone, Debug)]
 pub struct Folder(pub PathBuf);
 
+/// The value of `result`; `None` if the file is absent.
 fn unless_absent<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -4,8 +4,8 @@
 //! length (4) checksum (8) number (8) run (8) rsm.v1.Event
 //! ```
 //!
-//! All numbers are big-endian; the numbers in parentheses are lengths in bytes. The length field
-//! and the checksum both cover all bytes after the checksum.
+//! All numbers are big-endian; the numbers in parentheses are lengths in bytes. Length and
+//! checksum both cover all bytes after the checksum.
 
 use std::hash::Hasher as _;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use rsm_proto::v1;
 
 use crate::source::Record;
 
-/// Number of bytes before those that the length counts.
+/// Size of length and checksum, in bytes.
 const HEADER: usize = 4 + 8;
 
 /// Appends a record to `out`.
@@ -37,17 +37,19 @@ pub(super) fn encode(record: &Record, out: &mut Vec<u8>) {
 pub(super) fn records(bytes: &[u8]) -> impl Iterator<Item = Record> + '_ {
     let mut rest = bytes;
     std::iter::from_fn(move || {
-        let (record, behind) = decode(rest)?;
-        rest = behind;
+        let (record, after) = decode(rest)?;
+        rest = after;
         Some(record)
     })
 }
 
+/// Decodes the first record of `bytes`. Returns the record and the bytes after it; `None` if the
+/// record is torn or damaged.
 fn decode(bytes: &[u8]) -> Option<(Record, &[u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
     let (sum, rest) = rest.split_first_chunk()?;
     let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
-    let (covered, behind) = rest.split_at_checked(length)?;
+    let (covered, after) = rest.split_at_checked(length)?;
     if checksum(covered) != u64::from_be_bytes(*sum) {
         return None;
     }
@@ -58,7 +60,7 @@ fn decode(bytes: &[u8]) -> Option<(Record, &[u8])> {
         run: u64::from_be_bytes(*run),
         event: Arc::new(v1::Event::decode(event).ok()?),
     };
-    Some((record, behind))
+    Some((record, after))
 }
 
 /// The encoding of a number with its checksum.
@@ -77,6 +79,7 @@ pub(super) fn read_number(bytes: &[u8]) -> Option<u64> {
     (number(value) == bytes).then_some(value)
 }
 
+/// FNV-1a of `bytes`.
 fn checksum(bytes: &[u8]) -> u64 {
     let mut hasher = fnv::FnvHasher::default();
     hasher.write(bytes);

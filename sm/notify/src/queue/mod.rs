@@ -26,7 +26,7 @@ use crate::source::Record;
 /// each.
 pub const MEMORY_MAX: usize = 16_384;
 
-/// Inverse of the part of the bound that a segment may take.
+/// Number of segments of maximum size within the bound.
 const SEGMENTS: u64 = 8;
 
 /// Name of the file with the number of the last record that the receiver has taken.
@@ -35,27 +35,33 @@ const TAKEN: &str = "taken";
 /// A file with records of consecutive numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Segment {
+    /// Number of the first record.
     first: u64,
+    /// Number of the last record.
     last: u64,
+    /// Size of the file, in bytes.
     bytes: u64,
 }
 
 impl Segment {
+    /// Name of the file.
     fn name(&self) -> String {
         segment_name(self.first)
     }
 
-    /// Number of records above `taken`.
+    /// Number of records whose number is greater than `taken`.
     fn waiting(&self, taken: u64) -> u64 {
         let end = self.last.saturating_add(1);
         end.saturating_sub(self.first.max(taken + 1))
     }
 }
 
+/// Name of the segment whose first record has number `first`.
 fn segment_name(first: u64) -> String {
     format!("queue-{first:016x}")
 }
 
+/// Number of the first record of the segment with this name; `None` for the name of another file.
 fn first_of(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("queue-")?;
     (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok())?
@@ -66,20 +72,25 @@ fn first_of(name: &str) -> Option<u64> {
 pub struct Queue<F> {
     /// The disk; `None` to keep all records in memory.
     files: Option<F>,
+    /// Maximum size of the segments, in bytes.
     bound: u64,
+    /// Segments on the disk, oldest first.
     segments: VecDeque<Segment>,
     /// Whether the last segment takes no more records, because its end may be torn.
     is_sealed: bool,
     /// Records of consecutive numbers that are not on the disk.
     memory: VecDeque<Record>,
+    /// Number of the next record.
     next: u64,
+    /// Number of the last record that the receiver has taken.
     taken: u64,
+    /// Number of lost records since the queue was opened.
     lost: u64,
 }
 
 impl<F: Files> Queue<F> {
     /// Creates an empty queue without a disk.
-    pub fn in_memory_alone() -> Queue<F> {
+    pub fn in_memory_only() -> Queue<F> {
         Queue {
             files: None,
             bound: 0,
@@ -116,7 +127,7 @@ impl<F: Files> Queue<F> {
     /// # Errors
     /// The files cannot be read.
     pub fn open(files: Option<F>, bound: u64) -> io::Result<Queue<F>> {
-        let mut queue = Queue::in_memory_alone();
+        let mut queue = Queue::in_memory_only();
         queue.bound = bound;
         let Some(files) = files else {
             return Ok(queue);
@@ -128,7 +139,7 @@ impl<F: Files> Queue<F> {
         let mut names: Vec<String> = files.list()?;
         names.retain(|name| first_of(name).is_some());
         names.sort();
-        // The number after those of the segments before, damaged ones among them.
+        // Number after the last record of the previous segment, even if that one is damaged.
         let mut expected = None;
         for name in names {
             let bytes = files.read(&name)?.unwrap_or_default();
@@ -149,8 +160,8 @@ impl<F: Files> Queue<F> {
             queue.lost += first.saturating_sub(missing_from);
             expected = Some(last.saturating_add(1));
             // An append that failed may have left records that are in the next segment as well.
-            if let Some(before) = queue.segments.back_mut() {
-                before.last = before.last.min(first.saturating_sub(1));
+            if let Some(previous) = queue.segments.back_mut() {
+                previous.last = previous.last.min(first.saturating_sub(1));
             }
             queue.segments.push_back(Segment {
                 first,
@@ -235,7 +246,7 @@ impl<F: Files> Queue<F> {
             return Ok(());
         };
         if count == 0 {
-            // A single record is longer than a segment.
+            // The first record is longer than a segment may be.
             self.memory.pop_front();
             self.lost += 1;
             return Ok(());
@@ -252,7 +263,7 @@ impl<F: Files> Queue<F> {
             files.remove(&name)?;
         }
         self.make_room(length)?;
-        // The removed oldest segment may have been the one to append to.
+        // `make_room` may have removed the segment to append to.
         let is_new = is_new || self.segments.is_empty();
         let name = if is_new { segment_name(first) } else { name };
         let Some(files) = &self.files else {
@@ -304,7 +315,8 @@ impl<F: Files> Queue<F> {
     /// A file cannot be read.
     pub fn peek(&mut self, most: usize) -> io::Result<Vec<Record>> {
         let mut found = Vec::new();
-        // The segment whose file was removed or changed by another program.
+        // A segment whose file another program removed or changed: its index, and whether none of
+        // its records can be read.
         let mut damaged = None;
         if let Some(files) = &self.files {
             for (index, segment) in self.segments.iter().enumerate() {
@@ -316,8 +328,8 @@ impl<F: Files> Queue<F> {
                 let waiting = frame::records(&bytes)
                     .filter(|record| record.number > self.taken && record.number <= segment.last);
                 found.extend(waiting.take(most - found.len()));
-                let read_to = found[before..].last().map(|record: &Record| record.number);
-                let is_whole = segment.waiting(self.taken) == 0 || read_to == Some(segment.last);
+                let last_read = found[before..].last().map(|record: &Record| record.number);
+                let is_whole = segment.waiting(self.taken) == 0 || last_read == Some(segment.last);
                 if found.len() < most && !is_whole {
                     damaged = Some((index, found.len() == before));
                     break;
@@ -329,7 +341,7 @@ impl<F: Files> Queue<F> {
                 let room = most - found.len();
                 found.extend(self.memory.iter().take(room).cloned());
             }
-            // The readable records go first; the others are lost once those are taken.
+            // The receiver gets the readable records first; the others are lost after that.
             Some((_, false)) => {}
             Some((index, true)) => {
                 if let Some(segment) = self.segments.remove(index) {
@@ -353,14 +365,15 @@ impl<F: Files> Queue<F> {
         {
             self.memory.pop_front();
         }
-        let noted = match &self.files {
+        let written = match &self.files {
             Some(files) => files.replace(TAKEN, &frame::number(self.taken)),
             None => Ok(()),
         };
         self.drop_taken()?;
-        noted
+        written
     }
 
+    /// Removes the segments that the receiver has taken completely.
     fn drop_taken(&mut self) -> io::Result<()> {
         while let (Some(files), Some(oldest)) = (&self.files, self.segments.front()) {
             if oldest.waiting(self.taken) > 0 {

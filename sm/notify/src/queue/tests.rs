@@ -7,7 +7,7 @@ use rsm_proto::v1::event::Change;
 
 use super::*;
 
-/// Smallest bound that an operator can set.
+/// Minimum bound that an operator can set.
 const BOUND: u64 = 1 << 20;
 
 /// Files in memory that outlive their queue, on a disk that can be full.
@@ -102,7 +102,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn the_bound_holds_and_the_order_stays_over_restarts_and_full_disks(steps in steps()) {
+    fn restarts_and_full_disks_keep_order_and_bound(steps in steps()) {
         let fake = Fake::default();
         let mut queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
         let (mut put, mut got) = (0, 0u64);
@@ -145,7 +145,7 @@ proptest! {
 }
 
 #[test]
-fn a_receiver_that_is_away_costs_the_bound_and_gets_the_newest() {
+fn absent_receiver_gets_the_newest_events_within_the_bound() {
     let dir = tempfile::tempdir().unwrap();
     let folder = Folder(dir.path().join("webhook"));
     let mut queue = Queue::open(Some(folder.clone()), BOUND).unwrap();
@@ -170,7 +170,7 @@ fn a_receiver_that_is_away_costs_the_bound_and_gets_the_newest() {
 }
 
 #[test]
-fn a_file_cut_anywhere_keeps_the_records_before_and_goes_on() {
+fn file_cut_anywhere_keeps_earlier_records_and_accepts_new_ones() {
     let fake = Fake::default();
     let mut queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
     queue
@@ -197,7 +197,7 @@ fn a_file_cut_anywhere_keeps_the_records_before_and_goes_on() {
 }
 
 #[test]
-fn records_that_were_taken_do_not_come_again_after_a_restart() {
+fn taken_records_are_not_sent_again_after_a_restart() {
     let fake = Fake::default();
     let mut queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
     queue
@@ -217,7 +217,7 @@ fn records_that_were_taken_do_not_come_again_after_a_restart() {
     );
     queue.put(1, [event(6, 5)]).unwrap();
     assert_eq!(all(&mut queue), [6]);
-    // An unreadable number only makes records come twice.
+    // If the number of the last taken record is damaged, the receiver gets records twice.
     fake.files
         .borrow_mut()
         .insert(TAKEN.to_owned(), vec![0; 16]);
@@ -225,7 +225,7 @@ fn records_that_were_taken_do_not_come_again_after_a_restart() {
 }
 
 #[test]
-fn a_full_disk_leaves_events_in_memory_and_they_reach_the_disk_later() {
+fn events_wait_in_memory_until_a_full_disk_has_room() {
     let fake = Fake::default();
     let mut queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
     queue.put(1, [event(1, 5)]).unwrap();
@@ -250,7 +250,7 @@ fn a_full_disk_leaves_events_in_memory_and_they_reach_the_disk_later() {
 }
 
 #[test]
-fn an_event_longer_than_a_segment_is_lost_and_counted() {
+fn event_longer_than_a_segment_is_counted_as_lost() {
     let mut queue = Queue::open(Some(Fake::default()), BOUND).unwrap();
     queue
         .put(1, [event(1, BOUND as usize), event(2, 5)])
@@ -259,7 +259,7 @@ fn an_event_longer_than_a_segment_is_lost_and_counted() {
 }
 
 #[test]
-fn files_of_others_in_the_folder_stay() {
+fn foreign_files_in_the_folder_are_not_removed() {
     let fake = Fake::default();
     fake.files
         .borrow_mut()

@@ -29,6 +29,7 @@ pub(super) async fn connect(target: &HttpTarget, alpn: &[u8]) -> io::Result<Box<
     Ok(Box::new(connector.connect(name, tcp).await?))
 }
 
+/// TLS client that trusts the CAs of `target`.
 fn connector(target: &HttpTarget, alpn: &[u8]) -> io::Result<TlsConnector> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
@@ -41,6 +42,7 @@ fn connector(target: &HttpTarget, alpn: &[u8]) -> io::Result<TlsConnector> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
+/// Certificates of the CAs that `target` trusts.
 fn roots(target: &HttpTarget) -> io::Result<RootCertStore> {
     let access = target.access.as_ref();
     let access = access.map_err(|why| io::Error::other(why.clone()))?;

@@ -9,9 +9,11 @@ use tokio::sync::Notify;
 
 use crate::queue::MEMORY_MAX;
 
+/// Content of an inbox.
 #[derive(Debug, Default)]
 struct Waiting {
     events: VecDeque<Arc<v1::Event>>,
+    /// Number of events dropped since the last [`Inbox::take`].
     lost: u64,
     is_closed: bool,
 }
@@ -65,7 +67,7 @@ impl Inbox {
         }
     }
 
-    /// Waits until the inbox changes after the last call.
+    /// Waits for a change of the inbox since the last call.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }

@@ -10,14 +10,14 @@ mod worker;
 use std::time::Duration;
 
 pub(crate) use self::inbox::Inbox;
-pub(crate) use self::worker::{Status, Surroundings, Worker};
+pub(crate) use self::worker::{Status, Worker, WorkerContext};
 use crate::settings::Target;
 use crate::source::{Record, Source};
 
 /// Result of an attempt to send records.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The receiver has taken all records except this number.
+    /// The receiver has taken all records except the rejected ones.
     Taken {
         /// Number of records that the receiver has rejected.
         rejected: u64,
@@ -34,8 +34,10 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
+    /// The receiver has taken all records.
     const TAKEN: Outcome = Outcome::Taken { rejected: 0 };
 
+    /// Failure after which the receiver asks for no pause.
     fn failed(why: impl std::fmt::Display) -> Outcome {
         Outcome::Failed {
             why: why.to_string(),
@@ -69,6 +71,7 @@ impl Sender {
         }
     }
 
+    /// Sends records, and waits for the receiver's answer if it gives one.
     pub(crate) async fn send(&mut self, records: &[Record]) -> Outcome {
         match self {
             Sender::Webhook(webhook) => webhook.send(records).await,

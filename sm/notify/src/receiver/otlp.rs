@@ -24,6 +24,7 @@ pub(crate) struct Otlp {
 }
 
 impl Otlp {
+    /// Creates a sender without a connection.
     pub(super) fn new(target: HttpTarget, source: Source) -> Otlp {
         Otlp {
             target,
@@ -32,6 +33,7 @@ impl Otlp {
         }
     }
 
+    /// Exports records, and connects first if there is no connection.
     pub(super) async fn send(&mut self, records: &[Record]) -> Outcome {
         let mut request = Request::new(otlp::request(&self.source, records));
         if let Err(why) = self.add_headers(&mut request) {
@@ -58,19 +60,21 @@ impl Otlp {
         }
     }
 
+    /// Adds the headers of the settings to a request.
     fn add_headers<T>(&self, request: &mut Request<T>) -> Result<(), String> {
         let access = self.target.access.as_ref().map_err(Clone::clone)?;
         for (name, value) in &access.headers {
-            let wrong = || format!("header {name} cannot be sent");
-            let key = AsciiMetadataKey::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
-            let value = AsciiMetadataValue::try_from(value.as_str()).map_err(|_| wrong())?;
+            let unsendable = || format!("header {name} cannot be sent");
+            let key = AsciiMetadataKey::from_bytes(name.as_bytes()).map_err(|_| unsendable())?;
+            let value = AsciiMetadataValue::try_from(value.as_str()).map_err(|_| unsendable())?;
             request.metadata_mut().insert(key, value);
         }
         Ok(())
     }
 
+    /// Connects to the collector.
     async fn connect(&self) -> Result<Channel, tonic::transport::Error> {
-        // The stream below performs TLS, so that the channel uses plain HTTP.
+        // The connector's stream performs TLS, so the channel uses plain HTTP.
         let endpoint = Endpoint::from_shared(format!("http://{}", self.target.authority()))?;
         let target = self.target.clone();
         let connector = service_fn(move |_: Uri| {
@@ -81,6 +85,7 @@ impl Otlp {
     }
 }
 
+/// Outcome of a request that the collector answered with an error.
 fn failure(status: &Status) -> Outcome {
     let why = format!("gRPC {:?}: {}", status.code(), with_causes(status));
     match status.code() {

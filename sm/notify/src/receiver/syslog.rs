@@ -18,6 +18,7 @@ pub(crate) struct Syslog {
     connection: Option<Connection>,
 }
 
+/// Connection to a syslog daemon.
 enum Connection {
     Udp(UdpSocket),
     Tcp(TcpStream),
@@ -25,6 +26,7 @@ enum Connection {
 }
 
 impl Syslog {
+    /// Creates a sender without a connection.
     pub(super) fn new(address: SyslogTarget, facility: u8, source: Source) -> Syslog {
         Syslog {
             address,
@@ -34,6 +36,7 @@ impl Syslog {
         }
     }
 
+    /// Sends records, and connects first if there is no connection.
     pub(super) async fn send(&mut self, records: &[Record]) -> Outcome {
         match self.try_send(records).await {
             Ok(()) => Outcome::TAKEN,
@@ -85,6 +88,7 @@ impl Syslog {
     }
 }
 
+/// Connects to a syslog daemon.
 async fn connect(address: &SyslogTarget) -> io::Result<Connection> {
     Ok(match address {
         SyslogTarget::Udp(host, port) => {

@@ -23,10 +23,12 @@ pub(crate) struct Webhook {
 }
 
 impl Webhook {
+    /// Creates a sender.
     pub(super) fn new(target: HttpTarget, source: Source) -> Webhook {
         Webhook { target, source }
     }
 
+    /// Posts records in one request.
     pub(super) async fn send(&self, records: &[Record]) -> Outcome {
         let request = match self.request(json::body(&self.source, records)) {
             Ok(request) => request,
@@ -38,6 +40,7 @@ impl Webhook {
         }
     }
 
+    /// Creates the request with this body.
     fn request(&self, body: Vec<u8>) -> Result<Request<Full<Bytes>>, String> {
         let target = &self.target;
         let access = target.access.as_ref().map_err(Clone::clone)?;
@@ -65,6 +68,7 @@ impl Webhook {
         request.map_err(|_| "the path of webhook_url or a header cannot be sent".to_owned())
     }
 
+    /// Sends a request, and waits for the response.
     async fn post(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, String> {
         let stream = connect(&self.target, b"http/1.1").await;
         let stream = stream.map_err(|error| with_causes(&error))?;
@@ -83,6 +87,7 @@ impl Webhook {
     }
 }
 
+/// Outcome that a response states.
 fn outcome(response: &Response<Incoming>) -> Outcome {
     let status = response.status();
     let why = format!("HTTP {status}");
@@ -98,8 +103,7 @@ fn outcome(response: &Response<Incoming>) -> Outcome {
     }
 }
 
-/// The pause that a response asks for; `None` if it states a date, which no event receiver does in
-/// practice.
+/// The pause that a response asks for; `None` if it asks for none, or states a date.
 fn pause(response: &Response<Incoming>) -> Option<Duration> {
     let value = response.headers().get(header::RETRY_AFTER)?;
     let seconds = value.to_str().ok()?.trim().parse().ok()?;

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::{Inbox, Outcome, Sender};
 use crate::backoff::Backoff;
 use crate::queue::{Folder, Queue};
-use crate::report::{Report, Trouble};
+use crate::report::{ReceiverFault, Report};
 use crate::settings::ReceiverSettings;
 use crate::source::{Record, Source, timestamp};
 
@@ -21,30 +21,35 @@ const BATCH: usize = 100;
 /// Time after which a receiver that does not answer has failed.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time for which a receiver may fail before a finding reports it, longer than the restart of a
-/// receiver.
+/// Time for which a receiver may fail before a finding reports it, longer than a receiver's
+/// restart takes.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Pause between two attempts while a receiver or the disk fails.
-const TICK: Duration = Duration::from_secs(1);
+/// Time between two checks of a failing receiver or disk.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Minimum time between two texts of a finding that differ only in numbers.
-const TOLD_EVERY: Duration = Duration::from_secs(60);
+/// Minimum time between two reports of the same number of faults.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Time for which the last events of a run are still sent after the daemon began to end.
-const END: Duration = Duration::from_secs(1);
+const END_GRACE: Duration = Duration::from_secs(1);
 
 /// Counts of a receiver, for the status.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Status {
+    /// Number of events that the receiver took.
     pub(crate) sent: u64,
+    /// Number of events that wait.
     pub(crate) waiting: u64,
+    /// Number of events that were lost.
     pub(crate) lost: u64,
+    /// First failure since the last success; `None` if the receiver does not fail.
     pub(crate) failing_since_unix_ms: Option<u64>,
+    /// Reason of the present failure of the receiver or of the disk; empty without one.
     pub(crate) failure: String,
 }
 
-/// A failure that lasts.
+/// Failure of the receiver since its last success.
 #[derive(Debug)]
 struct Failing {
     since: Instant,
@@ -66,18 +71,21 @@ pub(crate) struct Worker {
     sender: Option<Sender>,
     sent: u64,
     backoff: Backoff,
+    /// End of the pause after a failure; `None` without a pause.
     retry_at: Option<Instant>,
     failing: Option<Failing>,
     /// Number of records to send one by one, because the receiver refused them together.
     one_by_one: usize,
+    /// Reason why the last operation on the disk failed; `None` if it succeeded.
     disk_failure: Option<String>,
-    /// The troubles as last reported, and the time of that report.
-    told: (Vec<Trouble>, Option<Instant>),
+    /// The faults as last reported, and the time of that report.
+    last_report: (Vec<ReceiverFault>, Option<Instant>),
+    /// Time after which no event is sent; `None` while the daemon runs.
     ending_at: Option<Instant>,
 }
 
 /// Connections of a worker to the rest of the daemon.
-pub(crate) struct Surroundings {
+pub(crate) struct WorkerContext {
     pub(crate) source: Source,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) settings: watch::Receiver<Option<ReceiverSettings>>,
@@ -86,19 +94,19 @@ pub(crate) struct Surroundings {
 }
 
 impl Worker {
-    /// Creates a worker with its queue in `folder`; `None` keeps events in memory.
+    /// Creates a worker with its queue in `folder`; with `None`, events stay in memory.
     pub(crate) fn new(
         kind: &'static str,
         folder: Option<Folder>,
-        surroundings: Surroundings,
+        context: WorkerContext,
     ) -> Worker {
-        let Surroundings {
+        let WorkerContext {
             source,
             inbox,
             settings,
             status,
             report,
-        } = surroundings;
+        } = context;
         let mut worker = Worker {
             kind,
             source,
@@ -107,7 +115,7 @@ impl Worker {
             status,
             report,
             unopened: folder,
-            queue: Queue::in_memory_alone(),
+            queue: Queue::in_memory_only(),
             sender: None,
             sent: 0,
             backoff: Backoff::default(),
@@ -115,15 +123,15 @@ impl Worker {
             failing: None,
             one_by_one: 0,
             disk_failure: None,
-            told: (Vec::new(), None),
+            last_report: (Vec::new(), None),
             ending_at: None,
         };
         worker.open();
         worker
     }
 
-    /// Opens the configured queue folder, unless it is open. Renumbers records, so no record may be
-    /// in flight.
+    /// Opens the queue's folder, unless it is open. Renumbers records, so none may be on its way to
+    /// the receiver.
     fn open(&mut self) {
         let Some(folder) = &self.unopened else { return };
         let bound = self
@@ -136,9 +144,9 @@ impl Worker {
                 let moved = queue.adopt(&mut self.queue);
                 self.queue = queue;
                 self.unopened = None;
-                self.note(moved);
+                self.record_disk_result(moved);
             }
-            Err(error) => self.note(Err(error)),
+            Err(error) => self.record_disk_result(Err(error)),
         }
     }
 
@@ -149,7 +157,7 @@ impl Worker {
                 self.open();
             }
             self.take_arrived();
-            self.show();
+            self.publish_status();
             let now = Instant::now();
             let batch = self.batch(now);
             if let Some(ending_at) = self.ending_at
@@ -168,13 +176,13 @@ impl Worker {
     fn take_arrived(&mut self) {
         let arrived = self.inbox.take();
         if arrived.is_closed && self.ending_at.is_none() {
-            self.ending_at = Some(Instant::now() + END);
+            self.ending_at = Some(Instant::now() + END_GRACE);
         }
         self.queue.count_lost(arrived.lost);
         if !arrived.events.is_empty() || self.queue.in_memory() > 0 {
             let put = self.queue.put(self.source.run, arrived.events);
             if self.unopened.is_none() {
-                self.note(put);
+                self.record_disk_result(put);
             }
         }
     }
@@ -189,28 +197,28 @@ impl Worker {
         match self.queue.peek(most) {
             Ok(records) => records,
             Err(error) => {
-                self.note(Err(error));
+                self.record_disk_result(Err(error));
                 Vec::new()
             }
         }
     }
 
-    /// Waits until there may be work.
+    /// Waits for a change of the inbox or of the settings, or for the next attempt.
     async fn wait(&mut self, now: Instant) {
         let is_failing = self.failing.is_some() || self.disk_failure.is_some();
-        let look_again = is_failing.then_some(now + TICK);
-        let wake = [self.retry_at.filter(|&at| at > now), look_again];
+        let recheck_at = is_failing.then_some(now + RECHECK_INTERVAL);
+        let wake = [self.retry_at.filter(|&at| at > now), recheck_at];
         let wake = wake.into_iter().flatten().min();
         let inbox = self.inbox.clone();
         tokio::select! {
             () = inbox.changed() => {}
-            changed = self.settings.changed() => self.configured(changed.is_ok()),
+            changed = self.settings.changed() => self.apply_settings(changed.is_ok()),
             () = sleep_until(wake.unwrap_or(now)), if wake.is_some() => {}
         }
     }
 
-    /// Takes over changed settings; `is_open` is false once the daemon is ending.
-    fn configured(&mut self, is_open: bool) {
+    /// Applies changed settings; `is_open` is false once the daemon is ending.
+    fn apply_settings(&mut self, is_open: bool) {
         if !is_open {
             self.ending_at.get_or_insert(Instant::now());
             return;
@@ -223,14 +231,14 @@ impl Worker {
             .borrow_and_update()
             .as_ref()
             .map(|it| it.queue_bytes);
-        let done = match bound {
+        let result = match bound {
             Some(bound) => self.queue.set_bound(bound),
             None => {
                 self.failing = None;
                 self.queue.clear()
             }
         };
-        self.note(done);
+        self.record_disk_result(result);
     }
 
     /// Sends records; events that arrive meanwhile go to the queue.
@@ -250,10 +258,10 @@ impl Worker {
                     sent = &mut sending => break sent,
                     () = inbox.changed() => {
                         self.take_arrived();
-                        self.show();
+                        self.publish_status();
                     }
                     changed = self.settings.changed() => {
-                        self.configured(changed.is_ok());
+                        self.apply_settings(changed.is_ok());
                         return;
                     }
                     () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => return,
@@ -269,6 +277,7 @@ impl Worker {
         self.conclude(&batch, outcome);
     }
 
+    /// Records the outcome of an attempt to send `batch`.
     fn conclude(&mut self, batch: &[Record], outcome: Outcome) {
         let Some(last) = batch.last().map(|record| record.number) else {
             return;
@@ -279,7 +288,7 @@ impl Worker {
                 self.sent += batch.len() as u64 - rejected;
                 self.queue.count_lost(rejected);
                 self.one_by_one = self.one_by_one.saturating_sub(1);
-                self.take(last);
+                self.record_done(last);
             }
             Outcome::Refused(why) if batch.len() > 1 => {
                 tracing::warn!(
@@ -293,7 +302,7 @@ impl Worker {
                 tracing::warn!("{} refuses an event, which is lost ({why})", self.kind);
                 self.queue.count_lost(1);
                 self.one_by_one = self.one_by_one.saturating_sub(1);
-                self.take(last);
+                self.record_done(last);
             }
             Outcome::Failed { why, pause } => {
                 let now = Instant::now();
@@ -312,21 +321,21 @@ impl Worker {
     }
 
     /// Records that the receiver is done with the records up to `number`.
-    fn take(&mut self, number: u64) {
+    fn record_done(&mut self, number: u64) {
         self.backoff.reset();
         self.retry_at = None;
         self.failing = None;
         let taken = self.queue.take(number);
-        self.note(taken);
+        self.record_disk_result(taken);
     }
 
     /// Records the result of an operation on the disk.
-    fn note(&mut self, done: io::Result<()>) {
-        self.disk_failure = done.err().map(|error| error.to_string());
+    fn record_disk_result(&mut self, result: io::Result<()>) {
+        self.disk_failure = result.err().map(|error| error.to_string());
     }
 
-    /// Shows counts in the status, and reports troubles that are new, over or different.
-    fn show(&mut self) {
+    /// Publishes the status, and reports faults that are new, over or different.
+    fn publish_status(&mut self) {
         let failing = self.failing.as_ref();
         *self.status.lock() = Status {
             sent: self.sent,
@@ -335,24 +344,25 @@ impl Worker {
             failing_since_unix_ms: failing.map(|failing| failing.since_unix_ms),
             failure: match (failing, &self.disk_failure) {
                 (Some(failing), _) => failing.why.clone(),
-                (None, Some(disk)) => format!("events wait in memory alone: {disk}"),
+                (None, Some(disk)) => format!("events wait in memory only: {disk}"),
                 (None, None) => String::new(),
             },
         };
         let now = Instant::now();
-        let troubles = self.troubles(now);
-        let is_other = troubles.len() != self.told.0.len()
+        let faults = self.faults(now);
+        let is_due = faults.len() != self.last_report.0.len()
             || self
-                .told
+                .last_report
                 .1
-                .is_none_or(|at| now.duration_since(at) >= TOLD_EVERY);
-        if troubles != self.told.0 && is_other {
-            (self.report)(self.kind, troubles.clone());
-            self.told = (troubles, Some(now));
+                .is_none_or(|at| now.duration_since(at) >= REPORT_INTERVAL);
+        if faults != self.last_report.0 && is_due {
+            (self.report)(self.kind, faults.clone());
+            self.last_report = (faults, Some(now));
         }
     }
 
-    fn troubles(&self, now: Instant) -> Vec<Trouble> {
+    /// The present faults, as text for an operator.
+    fn faults(&self, now: Instant) -> Vec<ReceiverFault> {
         let settings = self.settings.borrow();
         let Some(settings) = settings.as_ref() else {
             return Vec::new();
@@ -361,7 +371,7 @@ impl Worker {
         let failing = self.failing.as_ref();
         let failing = failing.filter(|failing| now.duration_since(failing.since) >= GRACE);
         let undelivered = failing.map(|failing| {
-            Trouble::Undelivered(format!(
+            ReceiverFault::Undelivered(format!(
                 "events do not reach {kind} at {target} since {} ({}): {} wait, {} are lost; traffic is not affected, and \
                  `rsmctl events` shows them; make the receiver take them, or correct section [notify]",
                 timestamp(failing.since_unix_ms),
@@ -371,7 +381,7 @@ impl Worker {
             ))
         });
         let disk = self.disk_failure.as_ref().map(|disk| {
-            Trouble::Disk(format!(
+            ReceiverFault::Disk(format!(
                 "events for {kind} cannot be written to the folder notify of state.dir ({disk}): they wait in memory, and \
                  the oldest are lost beyond {}, or at a restart; traffic is not affected; make room there, or make it writable",
                 crate::queue::MEMORY_MAX
@@ -381,6 +391,7 @@ impl Worker {
     }
 }
 
+/// Present time in milliseconds since the Unix epoch.
 #[expect(
     clippy::disallowed_methods,
     reason = "the worker is a shell: it sends at real times"

@@ -6,11 +6,11 @@ use rsm_proto::v1::event::Change;
 
 use crate::backoff::Backoff;
 use crate::described::{Severity, rate, sentence};
-use crate::filter::{Filter, MasterOnly, Standing};
+use crate::filter::{Filter, MasterOnly, SendingRole};
 use crate::source::{Record, Source, timestamp};
 use crate::{json, otlp, syslog};
 
-/// A name as a hostile host may give it: a forged line, an escape sequence, right-to-left text.
+/// Name that a hostile host may have: a forged line, an escape sequence, right-to-left text.
 const HOSTILE: &str = "h\"]\n<0>1 - evil - - - owned\r\u{1b}[2J\u{202e}gnp\0\u{7f}\u{85}é\\";
 
 fn source() -> Source {
@@ -73,7 +73,7 @@ fn state(state: v1::SubnetState) -> Change {
 }
 
 #[test]
-fn a_message_of_rfc_5424_is_one_line_whatever_a_node_is_called() {
+fn hostile_node_name_gives_one_line_in_rfc_5424() {
     let vanished = event(5, Change::NodeVanished(node(HOSTILE)));
     let message = syslog::message(&source(), 3, &vanished, syslog::DATAGRAM_MAX).unwrap();
     let message = String::from_utf8(message).unwrap();
@@ -147,7 +147,7 @@ fn long_messages_are_cut_at_a_character() {
 }
 
 #[test]
-fn the_body_of_a_webhook_is_json_whatever_a_node_is_called() {
+fn hostile_node_name_gives_a_valid_json_body() {
     let records = [
         Record {
             number: 1,
@@ -216,7 +216,7 @@ fn names_of_changes_are_the_fields_of_the_event() {
 }
 
 #[test]
-fn the_end_of_a_condition_goes_where_its_beginning_went() {
+fn end_of_a_condition_reaches_the_receivers_of_its_beginning() {
     let filter = |min_severity, kinds: &[&'static str]| Filter {
         min_severity,
         kinds: kinds.to_vec(),
@@ -243,7 +243,7 @@ fn the_end_of_a_condition_goes_where_its_beginning_went() {
 }
 
 #[test]
-fn a_standby_sends_nothing_and_a_master_that_ends_to_be_one_says_so() {
+fn standby_sends_nothing_and_a_former_master_reports_the_end_of_its_role() {
     let mut gate = MasterOnly::default();
     let events = |sequences: &[u64]| -> Vec<Arc<v1::Event>> {
         sequences.iter().map(|&one| event(one, acted(""))).collect()
@@ -253,26 +253,29 @@ fn a_standby_sends_nothing_and_a_master_that_ends_to_be_one_says_so() {
     };
     let none: Vec<u64> = Vec::new();
     assert_eq!(
-        numbers(gate.admit(&events(&[1, 2]), Standing::Undecided)),
+        numbers(gate.admit(&events(&[1, 2]), SendingRole::Undecided)),
         none
     );
-    assert_eq!(numbers(gate.admit(&events(&[3]), Standing::Other)), none);
-    assert_eq!(numbers(gate.admit(&events(&[4]), Standing::Other)), none);
+    assert_eq!(numbers(gate.admit(&events(&[3]), SendingRole::Other)), none);
+    assert_eq!(numbers(gate.admit(&events(&[4]), SendingRole::Other)), none);
     assert_eq!(
-        numbers(gate.admit(&events(&[5]), Standing::Undecided)),
+        numbers(gate.admit(&events(&[5]), SendingRole::Undecided)),
         none
     );
-    assert_eq!(numbers(gate.admit(&events(&[6]), Standing::Master)), [5, 6]);
-    assert_eq!(numbers(gate.admit(&events(&[7]), Standing::Master)), [7]);
-    assert_eq!(numbers(gate.admit(&events(&[8]), Standing::Other)), [8]);
-    assert_eq!(numbers(gate.admit(&events(&[9]), Standing::Other)), none);
+    assert_eq!(
+        numbers(gate.admit(&events(&[6]), SendingRole::Master)),
+        [5, 6]
+    );
+    assert_eq!(numbers(gate.admit(&events(&[7]), SendingRole::Master)), [7]);
+    assert_eq!(numbers(gate.admit(&events(&[8]), SendingRole::Other)), [8]);
+    assert_eq!(numbers(gate.admit(&events(&[9]), SendingRole::Other)), none);
     let flood: Vec<u64> = (1..=10_000).collect();
-    gate.admit(&events(&flood), Standing::Undecided);
-    assert_eq!(gate.admit(&events(&[1]), Standing::Master).len(), 4097);
+    gate.admit(&events(&flood), SendingRole::Undecided);
+    assert_eq!(gate.admit(&events(&[1]), SendingRole::Master).len(), 4097);
 }
 
 #[test]
-fn pauses_double_up_to_a_minute_and_a_receiver_can_ask_for_longer_ones() {
+fn pauses_double_up_to_a_minute_unless_the_receiver_asks_for_longer_ones() {
     let mut backoff = Backoff::default();
     let pauses: Vec<u64> = (0..9)
         .map(|_| backoff.after_failure(None).as_secs())
@@ -286,7 +289,7 @@ fn pauses_double_up_to_a_minute_and_a_receiver_can_ask_for_longer_ones() {
 }
 
 #[test]
-fn log_records_have_severity_time_and_the_part_that_they_are_about() {
+fn log_records_have_severity_time_and_subject() {
     use opentelemetry_proto::tonic::common::v1::any_value::Value;
     let records = [
         Record {

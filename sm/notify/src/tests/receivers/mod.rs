@@ -14,17 +14,17 @@ use rsm_proto::v1;
 use rsm_proto::v1::event::Change;
 
 use crate::described::Severity;
-use crate::filter::{Filter, Standing};
+use crate::filter::{Filter, SendingRole};
 use crate::settings::{Access, HttpTarget, ReceiverSettings, Settings, Target};
 use crate::source::Source;
-use crate::{Notifier, Report, Trouble};
+use crate::{Notifier, ReceiverFault, Report};
 
-/// All troubles that were reported, in order.
-type Troubles = Arc<Mutex<Vec<Vec<Trouble>>>>;
+/// All reports of faults, in order.
+type Faults = Arc<Mutex<Vec<Vec<ReceiverFault>>>>;
 
-fn notifier(state_dir: Option<&Path>, settings: Settings) -> (Notifier, Troubles) {
-    let troubles = Troubles::default();
-    let kept = troubles.clone();
+fn notifier(state_dir: Option<&Path>, settings: Settings) -> (Notifier, Faults) {
+    let faults = Faults::default();
+    let kept = faults.clone();
     let report: Report = Arc::new(move |_, present| kept.lock().push(present));
     let source = Source {
         host: "sm-1".to_owned(),
@@ -34,7 +34,7 @@ fn notifier(state_dir: Option<&Path>, settings: Settings) -> (Notifier, Troubles
     };
     let notifier = Notifier::new(state_dir, source, report);
     notifier.configure(settings).unwrap();
-    (notifier, troubles)
+    (notifier, faults)
 }
 
 fn receiver(target: Target) -> ReceiverSettings {
@@ -58,25 +58,25 @@ fn http(port: u16) -> HttpTarget {
     }
 }
 
-/// Passes findings with these words to the notifier, each with its number as sequence.
-fn put(notifier: &Notifier, words: &[&str], first: u64) {
+/// Passes findings with these messages to the notifier. Their sequence numbers start at `first`.
+fn put(notifier: &Notifier, messages: &[&str], first: u64) {
     let events: Vec<Arc<v1::Event>> = (first..)
-        .zip(words)
-        .map(|(sequence, words)| {
+        .zip(messages)
+        .map(|(sequence, message)| {
             Arc::new(v1::Event {
                 sequence,
                 at_unix_ms: 1_764_432_000_123,
                 change: Some(Change::FindingRaised(v1::Finding {
                     kind: "host-missing".to_owned(),
                     severity: v1::Severity::Error.into(),
-                    message: (*words).to_owned(),
+                    message: (*message).to_owned(),
                     ..v1::Finding::default()
                 })),
                 ..v1::Event::default()
             })
         })
         .collect();
-    notifier.put(&events, Standing::Master);
+    notifier.put(&events, SendingRole::Master);
 }
 
 #[expect(clippy::disallowed_methods, reason = "receivers run in real time")]

@@ -12,7 +12,8 @@ use tonic::{Request, Response, Status};
 
 use super::*;
 
-/// A collector that answers by a script, and then takes all records except those with `poison`.
+/// A collector that first answers as scripted, and then takes all records except those with
+/// `poison`.
 #[derive(Clone, Default)]
 struct Collector {
     script: Arc<Mutex<VecDeque<Status>>>,
@@ -54,14 +55,15 @@ impl Collector {
         let collector = Collector::default();
         collector.script.lock().extend(script.iter().cloned());
         let serving = collector.clone();
-        let (port, told) = std::sync::mpsc::channel();
+        let (port_sender, port_receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build();
             runtime.unwrap().block_on(async move {
                 let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-                port.send(listener.local_addr().unwrap().port()).unwrap();
+                let port = listener.local_addr().unwrap().port();
+                port_sender.send(port).unwrap();
                 tonic::transport::Server::builder()
                     .add_service(LogsServiceServer::new(serving))
                     .serve_with_incoming(TcpListenerStream::new(listener))
@@ -69,7 +71,7 @@ impl Collector {
                     .unwrap();
             });
         });
-        (collector, told.recv().unwrap())
+        (collector, port_receiver.recv().unwrap())
     }
 
     fn bodies(&self) -> Vec<String> {
@@ -103,7 +105,7 @@ fn settings(port: u16) -> Settings {
 }
 
 #[test]
-fn a_collector_gets_log_records_and_what_it_rejects_is_counted() {
+fn collector_gets_log_records_and_rejected_ones_are_counted() {
     let script = [
         Status::unavailable("later"),
         Status::invalid_argument("not these"),
@@ -144,7 +146,7 @@ fn a_collector_gets_log_records_and_what_it_rejects_is_counted() {
 }
 
 #[test]
-fn a_collector_that_is_away_gets_the_events_when_it_is_back() {
+fn events_reach_a_collector_after_its_return() {
     let dir = tempfile::tempdir().unwrap();
     let free = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()

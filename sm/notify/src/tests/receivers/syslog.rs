@@ -7,11 +7,11 @@ use std::process::{Child, Command};
 use super::*;
 use crate::settings::SyslogTarget;
 
-/// Program of the stock daemon.
+/// Program of the stock syslog daemon.
 const RSYSLOGD: &str = "/usr/sbin/rsyslogd";
 
-/// Whether the daemon is installed. If peers are required, a missing one is a failure.
-fn have_daemon() -> bool {
+/// Whether the daemon is installed. Panics if it is missing and peers are required.
+fn has_daemon() -> bool {
     let is_there = Path::new(RSYSLOGD).exists();
     if !is_there {
         let is_required = std::env::var_os("RSM_REQUIRE_PEERS").is_some_and(|v| v == "1");
@@ -22,7 +22,7 @@ fn have_daemon() -> bool {
     is_there
 }
 
-/// A stock daemon with a UDP port, a TCP port and a socket, which writes lines to a file.
+/// A stock syslog daemon with a UDP port, a TCP port and a socket, which writes lines to a file.
 struct Daemon {
     child: Child,
     dir: PathBuf,
@@ -105,8 +105,8 @@ fn settings(address: SyslogTarget) -> Settings {
 const HOST: &str = "127.0.0.1";
 
 #[test]
-fn a_stock_daemon_gets_messages_by_udp_and_tcp_with_all_their_parts() {
-    if !have_daemon() {
+fn stock_syslog_daemon_gets_complete_messages_by_udp_and_tcp() {
+    if !has_daemon() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -149,8 +149,8 @@ fn a_stock_daemon_gets_messages_by_udp_and_tcp_with_all_their_parts() {
 }
 
 #[test]
-fn the_socket_of_this_machine_gets_messages_of_rsm() {
-    if !have_daemon() {
+fn local_syslog_socket_gets_messages() {
+    if !has_daemon() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -168,8 +168,8 @@ fn the_socket_of_this_machine_gets_messages_of_rsm() {
 }
 
 #[test]
-fn a_daemon_that_restarts_gets_the_messages_of_the_meantime_by_tcp() {
-    if !have_daemon() {
+fn restarted_syslog_daemon_gets_the_messages_sent_meanwhile_by_tcp() {
+    if !has_daemon() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();

@@ -16,7 +16,7 @@ enum Answer {
     Hang,
 }
 
-/// A webhook that answers by a script, and then with 200, or with 400 to bodies that contain
+/// A webhook that first answers as scripted, and then with 200, or with 400 to bodies that contain
 /// `poison`.
 #[derive(Clone, Default)]
 struct Server {
@@ -51,7 +51,7 @@ impl Server {
         (server, port)
     }
 
-    /// Answers a connection. Returns a connection that must hang.
+    /// Answers a connection. Returns the connection if it must hang.
     fn answer<S: Read + Write>(&self, stream: S) -> Option<BufReader<S>> {
         let answer = self.script.lock().pop_front();
         let mut stream = BufReader::new(stream);
@@ -106,7 +106,7 @@ fn webhook(target: HttpTarget) -> Settings {
 }
 
 #[test]
-fn a_webhook_that_refuses_hangs_and_closes_gets_every_event_once_and_in_order() {
+fn failing_webhook_gets_every_event_once_and_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let script = [
         Answer::Status("503 Service Unavailable"),
@@ -114,7 +114,7 @@ fn a_webhook_that_refuses_hangs_and_closes_gets_every_event_once_and_in_order() 
         Answer::Hang,
     ];
     let (server, port) = Server::start(&script, None);
-    let (notifier, troubles) = notifier(Some(dir.path()), webhook(http(port)));
+    let (notifier, faults) = notifier(Some(dir.path()), webhook(http(port)));
     for number in 1..=250 {
         put(&notifier, &["gone"], number);
     }
@@ -129,13 +129,13 @@ fn a_webhook_that_refuses_hangs_and_closes_gets_every_event_once_and_in_order() 
         head.contains("content-type: application/json\r\n"),
         "{head}"
     );
-    // The webhook failed for longer than a restart takes: a finding reported it, and ended.
+    // The webhook failed for longer than a restart takes: a finding reported this, and ended.
     wait_until(5, "the end of the finding", || {
-        troubles.lock().last().is_some_and(Vec::is_empty)
+        faults.lock().last().is_some_and(Vec::is_empty)
     });
-    let told = troubles.lock().concat();
-    let Trouble::Undelivered(text) = &told[0] else {
-        panic!("{told:?}")
+    let reported = faults.lock().concat();
+    let ReceiverFault::Undelivered(text) = &reported[0] else {
+        panic!("{reported:?}")
     };
     assert!(
         text.contains("no answer within 10 s") && text.contains("250 wait"),
@@ -200,7 +200,7 @@ fn events_of_a_killed_manager_reach_the_webhook_after_its_start() {
 }
 
 #[test]
-fn an_event_that_a_webhook_refuses_costs_itself_alone() {
+fn event_that_a_webhook_refuses_is_the_only_one_lost() {
     let (server, port) = Server::start(&[], None);
     let (notifier, _) = notifier(None, webhook(http(port)));
     put(&notifier, &["one", "two", "poison", "four"], 1);
@@ -210,7 +210,7 @@ fn an_event_that_a_webhook_refuses_costs_itself_alone() {
 }
 
 #[test]
-fn a_webhook_by_tls_needs_its_ca_and_gets_the_headers() {
+fn webhook_with_tls_requires_its_ca_and_gets_the_headers() {
     let key = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
     let certificate = params.self_signed(&key).unwrap();
@@ -267,24 +267,24 @@ fn a_webhook_by_tls_needs_its_ca_and_gets_the_headers() {
 }
 
 #[test]
-fn a_disk_that_takes_nothing_is_said_and_events_go_on_from_memory() {
+fn unwritable_disk_is_reported_and_events_are_sent_from_memory() {
     let dir = tempfile::tempdir().unwrap();
     // A file takes the place of the folder.
     std::fs::write(dir.path().join("notify"), b"").unwrap();
     let (server, port) = Server::start(&[Answer::Status("503 Later")], None);
-    let (notifier, troubles) = notifier(Some(dir.path()), webhook(http(port)));
+    let (notifier, faults) = notifier(Some(dir.path()), webhook(http(port)));
     put(&notifier, &["one", "two"], 1);
     wait_until(20, "all events", || counts(&notifier) == (2, 0, 0));
     assert_eq!(server.sequences(), [1, 2]);
-    let told = troubles.lock().concat();
+    let reported = faults.lock().concat();
     assert!(
-        matches!(&told[0], Trouble::Disk(text) if text.contains("wait in memory")),
-        "{told:?}"
+        matches!(&reported[0], ReceiverFault::Disk(text) if text.contains("wait in memory")),
+        "{reported:?}"
     );
     std::fs::remove_file(dir.path().join("notify")).unwrap();
     put(&notifier, &["three"], 3);
     wait_until(10, "the end of the finding", || {
-        troubles.lock().last().is_some_and(Vec::is_empty)
+        faults.lock().last().is_some_and(Vec::is_empty)
     });
     wait_until(10, "all events", || counts(&notifier) == (3, 0, 0));
     assert!(dir.path().join("notify/webhook/taken").exists());
@@ -293,7 +293,7 @@ fn a_disk_that_takes_nothing_is_said_and_events_go_on_from_memory() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a hung receiver takes real time")]
-fn a_receiver_that_hangs_makes_nothing_else_wait() {
+fn hanging_receiver_delays_neither_callers_nor_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let (_server, port) = Server::start(&[Answer::Hang], None);
     let (notifier, _) = notifier(Some(dir.path()), webhook(http(port)));
