@@ -22,39 +22,42 @@ use rsm_plan::{Plan, PlanJob, plan};
 use rsm_routing::generate::generate;
 use rsm_routing::topology::SwitchIdx;
 
-/// Number of times that the first plan is made; it takes seconds.
+/// Number of runs for the first plan, which takes seconds.
 const FIRST_RUNS: usize = 1;
 
-/// Number of times that the plan after a fault of one part is made.
+/// Number of runs for the plan after a fault of one part.
 const RUNS: usize = 25;
 
-/// Number of times that the plan after a fault of many parts is made.
+/// Number of runs for the plan after a fault of many parts.
 const MASS_RUNS: usize = 5;
 
 /// Median in milliseconds over `runs` runs, and the plan of the last run.
 fn median(job: &PlanJob, runs: usize) -> (f64, Arc<Plan>) {
     let mut times = Vec::with_capacity(runs);
-    let mut made = None;
+    let mut last_plan = None;
     for _ in 0..runs {
-        drop(made.take());
+        drop(last_plan.take());
         let start = Instant::now();
-        made = Some(black_box(planned(job)));
+        last_plan = Some(black_box(planned(job)));
         times.push(start.elapsed().as_secs_f64() * 1e3);
     }
     times.sort_by(f64::total_cmp);
-    (times[runs / 2], made.expect("at least one run"))
+    (times[runs / 2], last_plan.expect("at least one run"))
 }
 
+/// The plan for `job`. Panics if the plan is refused.
 fn planned(job: &PlanJob) -> Arc<Plan> {
     let outcome = plan(job).plan();
     outcome.unwrap_or_else(|refused| panic!("{}", refused.with_causes()))
 }
 
 fn main() {
-    let wanted = std::env::args()
+    let argument = std::env::args()
         .skip(1)
         .find(|argument| !argument.starts_with('-'));
-    let spec = wanted.as_deref().unwrap_or("pgft:3;32,32,44;1,32,16;1,1,2");
+    let spec = argument
+        .as_deref()
+        .unwrap_or("pgft:3;32,32,44;1,32,16;1,1,2");
     let whole = Arc::new(Fabric::of_netlist(&generate(spec).expect("a generator")));
     let first = PlanJob::first(whole.clone(), Arc::new(Policy::default()));
     let (time, before) = median(&first, FIRST_RUNS);
@@ -85,23 +88,23 @@ fn main() {
     }
 }
 
-/// Prints the steps that the plan made whole, with the reasons.
+/// Prints the steps that were planned as a whole, with the reasons.
 fn print_whole(plan: &Plan) {
     for step in &plan.whole {
         println!("      {step:?}");
     }
 }
 
-/// Switches at the top: switches without hosts whose neighbours have no hosts either.
+/// Switches of the top tier: switches without hosts whose neighbors have no hosts either.
 fn top_tier(plan: &Plan) -> Vec<SwitchIdx> {
     let topology = &plan.topology;
     let has_hosts = |switch| topology.hosts(switch) > 0;
-    let touches_hosts = |switch| {
+    let is_near_hosts = |switch| {
         let mut groups = topology.groups(switch);
         has_hosts(switch) || groups.any(|group| has_hosts(group.neighbour))
     };
     let switches = topology.indices();
-    switches.filter(|&switch| !touches_hosts(switch)).collect()
+    switches.filter(|&switch| !is_near_hosts(switch)).collect()
 }
 
 /// Ports of all links of the switches.

@@ -37,6 +37,7 @@ use rsm_plan::{self, Outcome, PlanJob};
 use rsm_sa::{Sa, SaConfig, SaRequest, SaSnapshot};
 use rsm_state::{Identity, Role, Snapshot};
 
+/// Fabrics for a run without FABRIC.
 const FABRICS: [&str; 2] = ["fat-tree:k=12,levels=3", "pgft:3;32,32,44;1,32,16;1,1,2"];
 
 /// Number of requests of each kind.
@@ -46,9 +47,10 @@ const REQUESTS: usize = 1_000_000;
 const VARIETY: usize = 65_536;
 
 /// Generator of pseudo-random numbers that are the same in every run.
-struct Numbers(u64);
+struct Random(u64);
 
-impl Numbers {
+impl Random {
+    /// A number below `bound`.
     fn below(&mut self, bound: usize) -> usize {
         const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
         self.0 = self.0.wrapping_mul(MULTIPLIER).wrapping_add(1);
@@ -56,13 +58,14 @@ impl Numbers {
     }
 }
 
+/// A host's port.
 struct Host {
     lid: Lid,
     gid: Gid,
 }
 
 /// Snapshot of the fabric after its plan is written.
-fn settled(spec: &str) -> Snapshot {
+fn planned(spec: &str) -> Snapshot {
     let netlist = offline::load(spec).expect("the specification is right");
     let mut fabric = Fabric::of_netlist(&netlist);
     let job = PlanJob::first(Arc::new(fabric.clone()), Arc::new(Policy::default()));
@@ -110,6 +113,7 @@ fn settled(spec: &str) -> Snapshot {
     }
 }
 
+/// All ports of hosts.
 fn hosts(fabric: &Fabric, prefix: u64) -> Vec<Host> {
     let ends = fabric.end_ports();
     ends.filter(|(at, _)| fabric.node(at.node).kind() == NodeType::Ca)
@@ -120,13 +124,15 @@ fn hosts(fabric: &Fabric, prefix: u64) -> Vec<Host> {
         .collect()
 }
 
+/// An SA, and the hosts that send requests to it.
 struct Bench {
     sa: Sa,
     hosts: Vec<Host>,
-    numbers: Numbers,
+    random: Random,
 }
 
 impl Bench {
+    /// Requests of random pairs of hosts, with the records that `make` gives.
     fn requests<R: Record>(
         &mut self,
         mask: ComponentMask,
@@ -134,14 +140,15 @@ impl Bench {
     ) -> Vec<(MadBytes, RemoteAddress)> {
         (0..VARIETY)
             .map(|_| {
-                let a = &self.hosts[self.numbers.below(self.hosts.len())];
-                let b = &self.hosts[self.numbers.below(self.hosts.len())];
+                let a = &self.hosts[self.random.below(self.hosts.len())];
+                let b = &self.hosts[self.random.below(self.hosts.len())];
                 let mad = SaMad::request(Method::GET, Tid(1), mask, &make(a, b));
                 (*mad.as_bytes(), RemoteAddress::gsi(a.lid, 0))
             })
             .collect()
     }
 
+    /// Measures [`REQUESTS`] requests, and prints the result.
     fn run(&mut self, name: &str, requests: &[(MadBytes, RemoteAddress)]) {
         let mut longest = Duration::ZERO;
         let start = Instant::now();
@@ -171,8 +178,8 @@ impl Bench {
         );
     }
 
-    /// Measures a Get without a LID, from the request to the answer. The SA examines all records,
-    /// at most one of which matches.
+    /// Measures a Get without a LID, from the request to the answer. The SA examines all records;
+    /// at most one matches.
     fn search<R: Record>(&mut self, name: &str, mask: ComponentMask, record: &R) {
         let mad = SaMad::request(Method::GET, Tid(1), mask, record);
         let requester = RemoteAddress::gsi(self.hosts[0].lid, 0);
@@ -186,9 +193,9 @@ impl Bench {
         let mut answer = answer.expect("every request is answered");
         loop {
             let before = Instant::now();
-            let settled = self.sa.continue_search(&mut answer);
+            let is_complete = self.sa.continue_search(&mut answer);
             longest = longest.max(before.elapsed());
-            if settled {
+            if is_complete {
                 break;
             }
         }
@@ -213,14 +220,14 @@ impl Bench {
             Time::ZERO,
         );
         let mut answer = answer.expect("every request is answered");
-        let mut room = vec![0; 64 * 1024];
+        let mut buffer = vec![0; 64 * 1024];
         let mut bytes = 0;
         let mut longest = Duration::ZERO;
         loop {
             let before = Instant::now();
-            let pulled = answer.pull(&mut room);
+            let pulled = answer.pull(&mut buffer);
             longest = longest.max(before.elapsed());
-            black_box(&room);
+            black_box(&buffer);
             bytes += pulled.bytes;
             if pulled.ended {
                 break;
@@ -235,17 +242,19 @@ impl Bench {
     }
 }
 
+/// Measures the SA on the fabric `spec`, with equal links between switches and with two kinds of
+/// links.
 fn measure(spec: &str) {
-    run(spec, "all links between switches alike", settled(spec));
-    let mut snapshot = settled(spec);
+    run(spec, "equal links between switches", planned(spec));
+    let mut snapshot = planned(spec);
     let mut fabric = Fabric::clone(&snapshot.fabric);
-    mix(&mut fabric);
+    halve_some_mtus(&mut fabric);
     snapshot.fabric = Arc::new(fabric);
     run(spec, "two kinds of links", snapshot);
 }
 
-/// Halves the MTU of every third port of a switch.
-fn mix(fabric: &mut Fabric) {
+/// Halves the MTU of every third port of each switch.
+fn halve_some_mtus(fabric: &mut Fabric) {
     let switches = fabric.nodes_mut().filter(|node| node.is_switch());
     for port in switches.flat_map(|node| node.ports.iter_mut().step_by(3)) {
         if let Some(info) = &mut port.info {
@@ -254,6 +263,7 @@ fn mix(fabric: &mut Fabric) {
     }
 }
 
+/// Measures the SA on one snapshot.
 fn run(spec: &str, links: &str, snapshot: Snapshot) {
     let mut sa = Sa::new(SaConfig {
         sm_key: 0,
@@ -273,7 +283,7 @@ fn run(spec: &str, links: &str, snapshot: Snapshot) {
     let mut bench = Bench {
         sa,
         hosts,
-        numbers: Numbers(1),
+        random: Random(1),
     };
     let gids = bench.requests(PathRecord::SGID | PathRecord::DGID, |a, b| {
         let mut record = PathRecord::default();

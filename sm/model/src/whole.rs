@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! step             follows                                    whole subnet if
-//! paths            nodes with new answers, their neighbours   the path to a switch differs
+//! paths            nodes with new answers, their neighbors    the path to a switch differs
 //! model, rows of   nodes with new answers; unchanged nodes    never
 //!  the store       are shared, and comparing pointers finds
 //!                  the others

@@ -76,14 +76,14 @@ fn child() {
     }));
     let mut store = match SledStore::open_on(Path::new(&dir), StoreFabric::Hardware, disk) {
         Ok(store) => store,
-        Err(error) => return say("open-failed", &error.to_string()),
+        Err(error) => return send_line("open-failed", &error.to_string()),
     };
     let (state, _) = store.load().unwrap();
     for n in state.plan_generation + 1..=commits {
         match store.commit(&changes(n)) {
-            Ok(()) => say("acknowledged", &n.to_string()),
+            Ok(()) => send_line("acknowledged", &n.to_string()),
             Err(error) => {
-                say("commit-failed", &error.to_string());
+                send_line("commit-failed", &error.to_string());
                 // The store still answers, with the committed state.
                 assert_eq!(store.load().unwrap().0, after(n - 1));
                 assert!(store.commit(&changes(n)).is_err());
@@ -95,13 +95,14 @@ fn child() {
 }
 
 /// Writes a line to the parent at once; libtest would delay printed output until the test ends.
-fn say(word: &str, what: &str) {
+fn send_line(word: &str, what: &str) {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
     writeln!(out, "@{word} {what}").unwrap();
     out.flush().unwrap();
 }
 
+/// Command that runs [`child`] on the store in `dir`.
 fn command(dir: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "child", "--nocapture", "--test-threads=1"]);
@@ -115,7 +116,7 @@ fn command(dir: &Path) -> Command {
 /// child executes its program; the next process that opens the store would find it in use.
 static ONE_AT_A_TIME: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
 
-/// The lines that the child writes with [`say`], each as word and text, as they arrive.
+/// The lines that the child writes with [`send_line`], each as word and text, as they arrive.
 fn lines(child: &mut Child) -> impl Iterator<Item = (String, String)> + use<> {
     let out = BufReader::new(child.stdout.take().unwrap());
     out.lines().map_while(Result::ok).filter_map(|line| {
@@ -173,7 +174,7 @@ fn crash_at_any_step_loses_no_acknowledged_commit() {
     }
 }
 
-/// Lets children write to one store and kills each of them, `rounds` times.
+/// Kills `rounds` children in turn while they write to one store.
 fn kill_rounds(rounds: u64) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state");
@@ -212,8 +213,8 @@ fn commit_on_a_full_disk_fails_and_loses_nothing() {
     let _alone = ONE_AT_A_TIME.lock();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state");
-    // The limit is a megabyte for each file (2048 blocks of 512 bytes), which suffices for some
-    // commits but not for all.
+    // The limit is one MiB for each file (2048 blocks of 512 bytes): enough for some commits, but
+    // not for all.
     let program = command(&path);
     let mut child = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 2048; exec \"$@\"", "sh"])
@@ -229,7 +230,7 @@ fn commit_on_a_full_disk_fails_and_loses_nothing() {
     let last = acknowledged(messages.iter().cloned());
     assert!(
         messages.iter().any(|(word, _)| word == "commit-failed"),
-        "the limit was never felt: {:?}, {status}",
+        "no commit reached the limit: {:?}, {status}",
         messages.last()
     );
     assert!(status.success(), "{status}: {:?}", messages.last());

@@ -16,10 +16,11 @@ use rsm_view::dump::{
     DumpLink, DumpNode, DumpPort, DumpSource, DumpTables, HopRule, LinkState, write_all,
 };
 
+/// Folder of ibsim's example fabrics.
 const EXAMPLES: &str = "/usr/share/doc/ibsim-utils/net-examples";
 
-/// Tells whether all programs are installed. A missing program is a failure if peers are required.
-fn have(programs: &[(&str, &str)]) -> bool {
+/// Whether all programs are installed. Panics if one is missing and peers are required.
+fn are_installed(programs: &[(&str, &str)]) -> bool {
     let path = std::env::var("PATH").unwrap_or_default();
     // OpenSM is in a directory that is not in the search path of ordinary users.
     let dirs: Vec<PathBuf> = std::env::split_paths(&path)
@@ -47,7 +48,7 @@ impl Drop for Running {
     }
 }
 
-/// Lets OpenSM bring `net` up from `host`, and write its files to `dir`.
+/// Runs OpenSM at `host` of the fabric `net`; OpenSM writes its files to `dir`.
 fn run_opensm(net: &Path, host: &str, engine: &str, dir: &Path) {
     let socket = format!("rsm-dump-{}-{}", std::process::id(), dir.display());
     let socket = socket.replace('/', "-");
@@ -99,15 +100,18 @@ struct End {
     is_sm: bool,
 }
 
+/// The word after `name` in `text`.
 fn field<'a>(text: &'a str, name: &str) -> &'a str {
     let rest = &text[text.find(name).unwrap() + name.len()..];
     rest.split([' ', '}']).next().unwrap()
 }
 
+/// The hexadecimal number after `name` in `text`.
 fn hex(text: &str, name: &str) -> u64 {
     u64::from_str_radix(field(text, name), 16).unwrap()
 }
 
+/// Parses one end of a line of `opensm-subnet.lst`.
 fn end(text: &str) -> End {
     let kind = text
         .trim_start_matches(['{', ' '])
@@ -143,7 +147,7 @@ fn end(text: &str) -> End {
     }
 }
 
-/// Reads OpenSM's files.
+/// Reads OpenSM's files: the nodes, and the LID of the subnet manager.
 fn read_dir(dir: &Path) -> (Vec<DumpNode<'static>>, Lid) {
     let mut nodes: BTreeMap<Guid, DumpNode<'static>> = BTreeMap::new();
     let mut sm_lid = Lid::NONE;
@@ -203,6 +207,7 @@ fn read_dir(dir: &Path) -> (Vec<DumpNode<'static>>, Lid) {
     (nodes.into_values().collect(), sm_lid)
 }
 
+/// Adds the forwarding tables of `opensm-lfts.dump` to `nodes`.
 fn read_tables(dir: &Path, nodes: &mut BTreeMap<Guid, DumpNode<'static>>) {
     let text = fs::read(dir.join("opensm-lfts.dump")).unwrap();
     let mut switch = Guid::ZERO;
@@ -253,9 +258,9 @@ fn ranked(nodes: &[DumpNode<'_>], top: impl Fn(&DumpNode<'_>) -> bool) -> Vec<Gu
     order
 }
 
-/// Line of OpenSM's file with the far end's device ID at its right place: OpenSM swaps the 16 bits
-/// as a number of 32 bits.
-fn unshifted(line: &str) -> String {
+/// Line of OpenSM's file with the far end's device ID in its low bits: OpenSM swaps the bytes of
+/// the 16 bits as a number of 32 bits.
+fn with_far_device_id(line: &str) -> String {
     let Some((before, after)) = line.rsplit_once(" DevID:") else {
         return line.to_owned();
     };
@@ -267,6 +272,8 @@ fn unshifted(line: &str) -> String {
     }
 }
 
+/// Writes `nodes` as rsm's files, and compares them with OpenSM's files in `theirs`. Returns the
+/// folder of rsm's files.
 fn compare(
     theirs: &Path,
     nodes: Vec<DumpNode<'static>>,
@@ -291,7 +298,7 @@ fn compare(
         let (theirs, ours): (Vec<Vec<u8>>, Vec<Vec<u8>>) = (lines(&a), lines(&b));
         for (at, (x, y)) in theirs.iter().zip(&ours).enumerate() {
             let (x, y) = (String::from_utf8_lossy(x), String::from_utf8_lossy(y));
-            assert_eq!(unshifted(&x), y, "{name}, line {}", at + 1);
+            assert_eq!(with_far_device_id(&x), y, "{name}, line {}", at + 1);
         }
         assert_eq!(theirs.len(), ours.len(), "{name}");
     }
@@ -321,13 +328,14 @@ fn ibdmchk(dir: &Path) -> String {
         .current_dir(dir)
         .output()
         .unwrap();
-    // The exit code does not count, because some builds crash at exit, after the last line.
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(!said.contains("-E-"), "{said}");
-    assert!(said.contains("-I- no credit loops found"), "{said}");
-    said
+    // The exit code is ignored, because some builds crash at exit, after the last line.
+    let output = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!output.contains("-E-"), "{output}");
+    assert!(output.contains("-I- no credit loops found"), "{output}");
+    output
 }
 
+/// Programs that a run of OpenSM requires, and their packages.
 const OPENSM: [(&str, &str); 3] = [
     ("opensm", "opensm"),
     ("ibsim", "ibsim-utils"),
@@ -336,7 +344,7 @@ const OPENSM: [(&str, &str); 3] = [
 
 #[test]
 fn dumps_of_ibsim_examples_equal_those_of_opensm() {
-    if !have(&OPENSM) {
+    if !are_installed(&OPENSM) {
         return;
     }
     for name in [
@@ -394,7 +402,7 @@ fn tree() -> String {
 
 #[test]
 fn dumps_of_up_down_routes_equal_those_of_opensm() {
-    if !have(&OPENSM) {
+    if !are_installed(&OPENSM) {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -459,7 +467,7 @@ fn ring(speed: LinkSpeed, tables: [&'static [u8]; 4]) -> Vec<DumpNode<'static>> 
 
 #[test]
 fn ibdmchk_accepts_dump_files() {
-    if !have(&[("ibdmchk", "ibutils")]) {
+    if !are_installed(&[("ibdmchk", "ibutils")]) {
         return;
     }
     // The tables avoid the link between the last and the first switch, so there is no credit loop.
@@ -473,17 +481,17 @@ fn ibdmchk_accepts_dump_files() {
         let dir = tempfile::tempdir().unwrap();
         let source = DumpSource::new(ring(speed, line), Lid(5), HopRule::Shortest).unwrap();
         write_all(dir.path(), &source).unwrap();
-        let said = ibdmchk(dir.path());
+        let output = ibdmchk(dir.path());
         assert!(
-            said.contains("-I- Scanned:12 CA to CA paths"),
-            "{speed}: {said}"
+            output.contains("-I- Scanned:12 CA to CA paths"),
+            "{speed}: {output}"
         );
     }
 }
 
 #[test]
 fn ibdmchk_finds_a_credit_loop_in_dump_files() {
-    if !have(&[("ibdmchk", "ibutils")]) {
+    if !are_installed(&[("ibdmchk", "ibutils")]) {
         return;
     }
     // The tables always lead forward, so every link of the ring waits for the next.
@@ -502,9 +510,9 @@ fn ibdmchk_finds_a_credit_loop_in_dump_files() {
         .current_dir(dir.path())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(!said.contains("no credit loops found"), "{said}");
-    assert!(said.contains("credit loop"), "{said}");
+    let output = String::from_utf8_lossy(&output.stdout);
+    assert!(!output.contains("no credit loops found"), "{output}");
+    assert!(output.contains("credit loop"), "{output}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ const ARGUMENTS: [&str; 5] = [
     "json",
 ];
 
-/// `rsm --once` on a simulated fabric.
+/// Output of `rsm --once` on a simulated fabric.
 fn once(arguments: &[&str]) -> Output {
     let mut rsm = Command::new(env!("CARGO_BIN_EXE_rsm"));
     rsm.args([
@@ -27,6 +27,7 @@ fn once(arguments: &[&str]) -> Output {
     rsm.args(arguments).output().unwrap()
 }
 
+/// The report that `rsm --once` prints.
 fn report(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
@@ -58,7 +59,7 @@ fn writable_files_leave_no_finding() {
 }
 
 #[test]
-fn a_dump_folder_that_cannot_be_written_is_a_finding_and_fails_the_run() {
+fn unwritable_dump_folder_gives_a_finding_and_fails_the_run() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -66,7 +67,7 @@ fn a_dump_folder_that_cannot_be_written_is_a_finding_and_fails_the_run() {
     let output = once(&["--dump-dir", dumps.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let report = report(&output);
-    assert_eq!(report["state"], "up", "the subnet is not concerned");
+    assert_eq!(report["state"], "up", "the subnet is not affected");
     let [text] = &storage_findings(&report)[..] else {
         panic!("one finding: {report}");
     };
@@ -74,11 +75,11 @@ fn a_dump_folder_that_cannot_be_written_is_a_finding_and_fails_the_run() {
 }
 
 #[test]
-fn a_trace_that_has_to_end_is_a_finding_and_fails_the_run() {
+fn truncated_trace_gives_a_finding_and_fails_the_run() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("trace.pcapng");
-    // Files end at 16 KiB, far below the size of the run's datagrams. The signal is ignored, so
-    // that writes fail instead.
+    // Files have at most 16 KiB, far less than the run's datagrams. The signal is ignored, so that
+    // writes fail instead.
     let limited = "trap '' XFSZ; ulimit -f 16; exec \"$@\"";
     let mut rsm = Command::new("sh");
     rsm.args(["-c", limited, "sh", env!("CARGO_BIN_EXE_rsm")]);
@@ -86,7 +87,7 @@ fn a_trace_that_has_to_end_is_a_finding_and_fails_the_run() {
     let output = rsm.output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let report = report(&output);
-    assert_eq!(report["state"], "up", "the subnet is not concerned");
+    assert_eq!(report["state"], "up", "the subnet is not affected");
     let [text] = &storage_findings(&report)[..] else {
         panic!("one finding: {report}");
     };

@@ -10,6 +10,7 @@ use rsm_gdr::import::to_json;
 use rsm_routing::generate::generate;
 use rsm_routing::ibnetdiscover;
 
+/// Output of `rsm` with these arguments.
 fn rsm(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_rsm"))
         .args(arguments)
@@ -17,6 +18,7 @@ fn rsm(arguments: &[&str]) -> Output {
         .expect("rsm starts")
 }
 
+/// Standard output of a successful `rsm` with these arguments.
 fn printed(arguments: &[&str]) -> String {
     let output = rsm(arguments);
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -52,8 +54,9 @@ fn matrix() -> String {
     text
 }
 
-/// A fleet on disk: the fabric, and one file for each host.
-fn on_disk(fleet: &Fleet, dir: &Path) -> (String, String) {
+/// Writes a fleet to `dir`. Returns the file of the fabric, and the folder with one file for each
+/// host.
+fn write_fleet(fleet: &Fleet, dir: &Path) -> (String, String) {
     let fabric = dir.join("fabric.txt");
     let mut text = Vec::new();
     ibnetdiscover::write(&fleet.netlist, &mut text).expect("memory takes it");
@@ -71,7 +74,7 @@ fn on_disk(fleet: &Fleet, dir: &Path) -> (String, String) {
 }
 
 #[test]
-fn one_matrix_stands_for_every_host() {
+fn one_matrix_applies_to_every_host() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("dgx.txt");
     fs::write(&file, matrix()).expect("room");
@@ -156,7 +159,7 @@ fn faults_are_reported_and_set_the_exit_code() {
     };
     let fleet = fleet(netlist, faults).expect("hosts with plain names");
     assert_eq!(fleet.expected.len(), 2, "{:?}", fleet.expected);
-    let (fabric, hosts) = on_disk(&fleet, dir.path());
+    let (fabric, hosts) = write_fleet(&fleet, dir.path());
     let output = rsm(&[
         "gpu",
         "check",
@@ -203,7 +206,7 @@ fn invalid_inventories_are_refused_with_file_and_line() {
 }
 
 #[test]
-fn hosts_that_are_not_in_the_fabric_are_no_success() {
+fn hosts_outside_the_fabric_fail_the_command() {
     let dir = tempfile::tempdir().expect("a folder");
     fs::write(dir.path().join("elsewhere.txt"), matrix()).expect("room");
     let folder = dir.path().display().to_string();
@@ -238,8 +241,8 @@ fn several_sources_of_one_host_become_one_inventory() {
     assert_eq!(host.hca_ports[3].gbps, Some(400));
     assert_eq!(host.links_between(0, 7), 18);
     // Contradictions of the second source are reported, and the first source applies.
-    let other = put("other.txt", &matrix().replace("PIX", "PXB"));
-    let output = rsm(&["gpu", "import", &links, &other]);
+    let contradicting = put("other.txt", &matrix().replace("PIX", "PXB"));
+    let output = rsm(&["gpu", "import", &links, &contradicting]);
     assert!(output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("PIX"));
 }
@@ -296,11 +299,11 @@ fn routes_follow_hosts_and_rails_unless_options_say_otherwise() {
         fs::write(&file, text).expect("room");
         file.display().to_string()
     };
-    let said = put(format!(
+    let two_categories = put(format!(
         "# what\n{} storage\n{} management\n",
         guids[0], guids[1]
     ));
-    let found = order(&["--categories", &said]);
+    let found = order(&["--categories", &two_categories]);
     assert_eq!(
         (&found["compute_ports"], &found["categories"]),
         (&510.into(), &2.into())

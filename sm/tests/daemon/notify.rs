@@ -19,11 +19,13 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Webhook that answers 503 until it is switched to accept events.
 #[derive(Clone, Default)]
 struct Webhook {
-    takes: Arc<Mutex<bool>>,
+    accepts: Arc<Mutex<bool>>,
+    /// The accepted events.
     events: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Webhook {
+    /// Starts a webhook. Returns it, and its port.
     fn start() -> (Webhook, u16) {
         let webhook = Webhook::default();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -31,13 +33,14 @@ impl Webhook {
         let serving = webhook.clone();
         thread::spawn(move || {
             for stream in listener.incoming() {
-                // A killed manager leaves half a request.
+                // A killed manager may have sent only part of a request.
                 let _gone = serving.answer(stream.unwrap());
             }
         });
         (webhook, port)
     }
 
+    /// Answers one request.
     fn answer(&self, stream: TcpStream) -> std::io::Result<()> {
         let mut stream = BufReader::new(stream);
         let mut length = 0;
@@ -54,9 +57,9 @@ impl Webhook {
         let mut body = vec![0; length];
         stream.read_exact(&mut body)?;
         let body: Value = serde_json::from_slice(&body)?;
-        let takes = *self.takes.lock();
-        let status = if takes { "200 OK" } else { "503 Later" };
-        if takes {
+        let accepts = *self.accepts.lock();
+        let status = if accepts { "200 OK" } else { "503 Later" };
+        if accepts {
             self.events
                 .lock()
                 .extend(body["events"].as_array().unwrap().clone());
@@ -65,7 +68,7 @@ impl Webhook {
         stream.get_mut().write_all(answer.as_bytes())
     }
 
-    /// Names of the changes so far, in order.
+    /// Names of the changes in the accepted events, in order.
     fn changes(&self) -> Vec<String> {
         let events = self.events.lock();
         let changes = events.iter().map(|event| event["change"].as_str().unwrap());
@@ -77,6 +80,7 @@ impl Webhook {
 struct Manager(Child);
 
 impl Manager {
+    /// Starts a manager that sends events to the webhook at `port` and serves metrics at `http`.
     fn start(state_dir: &Path, port: u16, http: u16) -> Manager {
         let child = Command::new(env!("CARGO_BIN_EXE_rsm"))
             .args(["--fabric", "sim:pgft:2;4,4;1,2;1,1", "--listen", "off"])
@@ -133,7 +137,7 @@ fn free_port() -> u16 {
 }
 
 #[test]
-fn manager_after_a_kill_delivers_the_events_of_the_killed_manager() {
+fn restarted_manager_delivers_the_events_of_the_killed_one() {
     let dir = tempfile::tempdir().unwrap();
     let (webhook, port) = Webhook::start();
     let http = free_port();
@@ -155,7 +159,7 @@ fn manager_after_a_kill_delivers_the_events_of_the_killed_manager() {
     manager.signal(Signal::KILL);
     drop(manager);
     assert_eq!(webhook.changes(), [""; 0]);
-    *webhook.takes.lock() = true;
+    *webhook.accepts.lock() = true;
     let http = free_port();
     let _manager = Manager::start(dir.path(), port, http);
     let starts = |changes: &[String]| {
@@ -169,7 +173,7 @@ fn manager_after_a_kill_delivers_the_events_of_the_killed_manager() {
     });
     let changes = webhook.changes();
     assert_eq!(changes[0], "manager_started", "{changes:?}");
-    let second = changes
+    let second_start = changes
         .iter()
         .rposition(|change| change == "manager_started")
         .unwrap();
@@ -177,7 +181,7 @@ fn manager_after_a_kill_delivers_the_events_of_the_killed_manager() {
         .iter()
         .position(|change| change == "operator_acted")
         .unwrap();
-    assert!(reload < second, "{changes:?}");
+    assert!(reload < second_start, "{changes:?}");
     wait_until("no failure", || {
         let metrics = metrics(http);
         metrics.contains("rsm_notify_failing{receiver=\"webhook\"} 0")

@@ -9,11 +9,13 @@ use rsm_routing::generate::generate;
 use rsm_routing::topology::Topology;
 use serde_json::Value;
 
+/// Output of `rsm plan` with these arguments.
 fn run(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rsm"));
     command.arg("plan").args(arguments).output().unwrap()
 }
 
+/// Standard output of a successful `rsm plan`, as JSON.
 fn json(arguments: &[&str]) -> Value {
     let output = run(&[arguments, &["--format", "json"]].concat());
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -21,6 +23,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// Standard output of a successful `rsm plan`, as text.
 fn text(arguments: &[&str]) -> String {
     let output = run(arguments);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -66,9 +69,9 @@ fn engines_are_compared_on_the_same_faults() {
         let spread = engine["quality"]["paths"]["max_over_mean"].as_f64();
         assert!(spread.unwrap() > 1.0);
     }
-    let sound = |engine: &Value| engine["verify"]["credit_loop_free"] == true;
-    assert!(sound(&engines[1]));
-    assert_eq!(output.status.success(), engines.iter().all(sound));
+    let is_loop_free = |engine: &Value| engine["verify"]["credit_loop_free"] == true;
+    assert!(is_loop_free(&engines[1]));
+    assert_eq!(output.status.success(), engines.iter().all(is_loop_free));
     let intact = json(&[fabric]);
     assert!(compared["fabric"]["links"].as_u64() < intact["fabric"]["links"].as_u64());
     let refused = run(&["ring:6", "--fail", "links=7"]);
@@ -134,7 +137,7 @@ fn tables_of_a_file_measure_as_those_of_the_engine_that_made_them() {
 }
 
 #[test]
-fn losses_are_foreseen_by_name() {
+fn losses_of_named_parts_are_predicted() {
     let spec = "pgft:2;4,4;1,2;1,1";
     let whole = json(&[spec, "--quality"]);
     let link = &whole["quality"]["worst_links"][0]["from"];
@@ -143,11 +146,11 @@ fn losses_are_foreseen_by_name() {
         link["description"].as_str().unwrap(),
         link["port"]
     );
-    let foreseen = json(&[spec, "--whatif", &name]);
-    assert_eq!(foreseen["cut_off"].as_array().unwrap().len(), 0);
-    assert_eq!(foreseen["cables"].as_array().unwrap().len(), 1);
-    assert!(foreseen["smps"].as_u64().unwrap() > 0);
-    assert!(foreseen["refused"].is_null());
+    let predicted = json(&[spec, "--whatif", &name]);
+    assert_eq!(predicted["cut_off"].as_array().unwrap().len(), 0);
+    assert_eq!(predicted["cables"].as_array().unwrap().len(), 1);
+    assert!(predicted["smps"].as_u64().unwrap() > 0);
+    assert!(predicted["refused"].is_null());
     // A host that the operator removes does not count as cut off; a host whose cable is removed
     // does.
     let host = json(&[spec, "--whatif", "remove=host-004 mlx5_0"]);
@@ -180,7 +183,7 @@ fn losses_are_foreseen_by_name() {
 }
 
 #[test]
-fn the_svg_option_draws_a_picture() {
+fn svg_option_writes_a_picture() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("fabric.svg");
     text(&["superpod:su=1", "--svg", file.to_str().unwrap()]);
@@ -200,7 +203,7 @@ fn lenient_reading_leaves_out_a_node_and_names_its_line() {
         .lines()
         .position(|line| line.starts_with("Ca"))
         .unwrap();
-    let spoilt: String = text
+    let damaged: String = text
         .lines()
         .enumerate()
         .map(|(index, line)| match index == header {
@@ -208,7 +211,7 @@ fn lenient_reading_leaves_out_a_node_and_names_its_line() {
             false => format!("{line}\n"),
         })
         .collect();
-    std::fs::write(&net, spoilt).unwrap();
+    std::fs::write(&net, damaged).unwrap();
     let net = net.to_str().unwrap();
     let refused = run(&[net]);
     assert!(!refused.status.success());
@@ -242,7 +245,7 @@ fn netlists_of_ibsim_are_planned() {
 }
 
 #[test]
-fn groups_for_adaptive_routing_are_planned_and_proved_without_a_switch() {
+fn adaptive_routing_groups_are_planned_and_proved_without_a_switch() {
     let fabric = "fat-tree:k=8,levels=3";
     let planned = json(&[fabric, "--adaptive", "--quality"]);
     let adaptive = &planned["adaptive"];

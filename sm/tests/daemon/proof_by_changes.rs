@@ -14,11 +14,13 @@ use rsm_routing::engine::EngineKind;
 use rsm_routing::generate::generate;
 use rsm_routing::verify::verify;
 
+/// The plan for `job`. Panics if the plan is refused.
 fn accepted(job: &PlanJob) -> Arc<Plan> {
     let planned = plan(job).plan();
     planned.unwrap_or_else(|refused| panic!("{}", refused.with_causes()))
 }
 
+/// The plan for `job`, whose report equals that of a proof of the whole plan.
 fn planned(job: &PlanJob) -> Arc<Plan> {
     let plan = accepted(job);
     let whole = verify(&plan.topology, &plan.routing.tables);
@@ -34,6 +36,7 @@ fn next(before: &Arc<Plan>, fabric: Fabric) -> PlanJob {
     }
 }
 
+/// One end of each link between two switches.
 fn between_switches(fabric: &Fabric) -> Vec<PortKey> {
     let is_switch = |at: PortRef| fabric.node(at.node).is_switch();
     let links = fabric
@@ -55,12 +58,13 @@ fn group(fabric: &Fabric) -> GroupSet {
     }
 }
 
-fn by_changes(plan: &Plan) -> bool {
+/// Whether `plan` was proved by its changes.
+fn is_proved_by_changes(plan: &Plan) -> bool {
     matches!(plan.proved, Proved::Changes { .. })
 }
 
 #[test]
-fn losing_and_restoring_links_is_proved_by_changes() {
+fn loss_and_return_of_links_are_proved_by_changes() {
     let whole = Fabric::of_netlist(&generate("pgft:3;4,4,4;1,4,4;1,1,1").unwrap());
     for with_groups in [false, true] {
         let policy = Arc::new(Policy::default());
@@ -70,16 +74,17 @@ fn losing_and_restoring_links_is_proved_by_changes() {
         });
         assert!(matches!(first.proved, Proved::Whole { .. }));
         let cables = between_switches(&whole);
-        let mut told = 0;
+        let mut proved_by_changes = 0;
         for number in 0..40 {
             let gone = cables[number * 7919 % cables.len()];
             let during = planned(&next(&first, whole.without(&BTreeSet::from([gone]))));
             let after = planned(&next(&during, whole.clone()));
             assert_eq!(after.routing.tables, first.routing.tables);
             assert_eq!(after.report, first.report);
-            told += usize::from(by_changes(&during)) + usize::from(by_changes(&after));
+            proved_by_changes += usize::from(is_proved_by_changes(&during))
+                + usize::from(is_proved_by_changes(&after));
         }
-        assert_eq!(told, 80);
+        assert_eq!(proved_by_changes, 80);
     }
 }
 
@@ -100,13 +105,13 @@ fn other_engines_and_routes_over_lanes_are_proved_as_a_whole() {
         policy: Arc::new(policy),
         ..next(&first, whole.clone())
     });
-    assert!(!by_changes(&other), "{}", other.proved);
+    assert!(!is_proved_by_changes(&other), "{}", other.proved);
     assert!(!other.follows_ranking);
     let back = planned(&PlanJob {
         policy: first.policy.clone(),
         ..next(&other, whole)
     });
-    assert!(!by_changes(&back), "{}", back.proved);
+    assert!(!is_proved_by_changes(&back), "{}", back.proved);
     assert_eq!(back.report, first.report);
     // Routes that need several lanes are proved over lanes.
     let torus = Fabric::of_netlist(&generate("torus:5x5,hosts=1").unwrap());
@@ -117,5 +122,5 @@ fn other_engines_and_routes_over_lanes_are_proved_as_a_whole() {
     let first = accepted(&PlanJob::first(Arc::new(torus.clone()), Arc::new(policy)));
     let cable = between_switches(&torus)[0];
     let plan = accepted(&next(&first, torus.without(&BTreeSet::from([cable]))));
-    assert!(!by_changes(&plan), "{}", plan.proved);
+    assert!(!is_proved_by_changes(&plan), "{}", plan.proved);
 }

@@ -13,10 +13,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Limit that only a failure reaches.
+/// Time limit that only a failure reaches.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Time of the watchdog; rsm pings three times within it.
+/// Timeout of the watchdog; rsm pings three times within it.
 const WATCHDOG: Duration = Duration::from_millis(300);
 
 /// Time of ten missed pings.
@@ -37,8 +37,8 @@ struct Log {
 }
 
 impl Log {
-    /// Reads until the process ends, on a separate thread.
-    fn of(mut stderr: ChildStderr) -> Log {
+    /// Reads `stderr` until the process ends, on a separate thread.
+    fn read(mut stderr: ChildStderr) -> Log {
         let log = Log::default();
         let reader = log.clone();
         thread::spawn(move || {
@@ -82,7 +82,7 @@ impl Service {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let log = Log::of(child.stderr.take().unwrap());
+        let log = Log::read(child.stderr.take().unwrap());
         Service {
             dir,
             socket,
@@ -91,6 +91,7 @@ impl Service {
         }
     }
 
+    /// Path of a file in the test's folder.
     fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -129,7 +130,7 @@ impl Service {
     fn wait_for_silence(&self) {
         self.socket.set_read_timeout(Some(SILENCE)).unwrap();
         let messages = (0..1000).take_while(|_| self.message().is_some()).count();
-        assert!(messages < 1000, "it goes on");
+        assert!(messages < 1000, "messages still arrive");
         self.socket.set_read_timeout(Some(LIMIT)).unwrap();
     }
 
@@ -176,7 +177,7 @@ fn service_is_ready_after_the_first_push_and_pings_until_it_stops() {
     assert!(
         before
             .iter()
-            .any(|told| told.starts_with("EXTEND_TIMEOUT_USEC=")),
+            .any(|message| message.starts_with("EXTEND_TIMEOUT_USEC=")),
         "{before:?}"
     );
     assert!(service.path("rsm.sock").exists(), "--socket is served");
@@ -188,20 +189,20 @@ fn service_is_ready_after_the_first_push_and_pings_until_it_stops() {
 }
 
 #[test]
-fn loop_that_hangs_sends_no_ping_while_the_process_lives() {
+fn hanging_loop_sends_no_ping_although_the_process_runs() {
     let config = "[sm]\npriority = 1\n";
     let mut service = Service::start(config, "rsm.toml");
     service.wait_for("READY=1");
     service.wait_for("WATCHDOG=1");
-    // A pipe takes the place of the file: opening it blocks until a writer opens it as well.
+    // A pipe replaces the file: opening it blocks until a writer opens it as well.
     let file = service.path("rsm.toml");
     fs::remove_file(&file).unwrap();
-    let made = Command::new("mkfifo").arg(&file).status().unwrap();
-    assert!(made.success());
+    let status = Command::new("mkfifo").arg(&file).status().unwrap();
+    assert!(status.success());
     service.signal(Signal::HUP);
     service.wait_for("RELOADING=1");
     service.wait_for_silence();
-    assert!(service.child.try_wait().unwrap().is_none(), "it lives");
+    assert!(service.child.try_wait().unwrap().is_none(), "rsm runs");
     fs::write(&file, config).unwrap();
     service.wait_for("READY=1");
     service.wait_for("WATCHDOG=1");
@@ -221,8 +222,8 @@ fn reload_names_changed_keys_by_when_they_take_effect() {
     assert!(log.contains("in effect: sm.priority, lids.lmc"), "{log}");
     assert!(!log.contains("next start"), "{log}");
 
-    let more = "[sm]\npriority = 2\n[lids]\nlmc = 1\n[sweep]\nretries = 3\n[history]\ndays = 3\n";
-    fs::write(&file, more).unwrap();
+    let config = "[sm]\npriority = 2\n[lids]\nlmc = 1\n[sweep]\nretries = 3\n[history]\ndays = 3\n";
+    fs::write(&file, config).unwrap();
     let log = service.reload();
     assert!(
         log.contains("changes of sweep.retries, history.days in the configuration"),

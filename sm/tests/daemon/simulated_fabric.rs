@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Limit that only a failure reaches.
+/// Time limit that only a failure reaches.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A folder `site` with the configuration of the site's subnet manager and all files that it names,
@@ -19,6 +19,7 @@ struct Site {
 }
 
 impl Site {
+    /// Creates both folders, and the configuration.
     fn new() -> Site {
         let dir = tempfile::tempdir().unwrap();
         let site = Site { dir };
@@ -36,10 +37,12 @@ impl Site {
         site
     }
 
+    /// Path of a file or folder below the test's folder.
     fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
+    /// Path of the configuration.
     fn config(&self) -> PathBuf {
         self.path("site/rsm.toml")
     }
@@ -55,7 +58,7 @@ impl Site {
         rsm
     }
 
-    /// A single bring-up with the state folder `state`.
+    /// Output of a single bring-up with the state folder `state`.
     fn once(&self, state: &Path) -> Output {
         let mut rsm = self.rsm();
         rsm.arg("--once").arg("--state-dir").arg(state);
@@ -97,7 +100,7 @@ fn single_bring_up_of_a_simulated_fabric_writes_nothing_of_the_site() {
 }
 
 #[test]
-fn daemon_of_a_simulated_fabric_writes_nothing_of_the_site_and_says_so() {
+fn daemon_of_a_simulated_fabric_writes_nothing_of_the_site_and_logs_this() {
     let site = Site::new();
     let before = site.files();
     let notify = site.path("own/notify");
@@ -125,7 +128,7 @@ fn daemon_of_a_simulated_fabric_writes_nothing_of_the_site_and_says_so() {
 }
 
 #[test]
-fn simulation_keeps_its_state_in_the_folder_of_the_option_alone() {
+fn simulation_keeps_its_state_only_in_the_folder_of_the_option() {
     let site = Site::new();
     let before = site.files();
     let own = site.path("own/state");
@@ -138,7 +141,7 @@ fn simulation_keeps_its_state_in_the_folder_of_the_option_alone() {
 }
 
 #[test]
-fn state_folder_of_hardware_is_refused_to_a_simulation_and_stays_as_it_is() {
+fn simulation_refuses_the_state_folder_of_hardware_and_leaves_it_unchanged() {
     let site = Site::new();
     let state = site.path("site/state");
     let output = site.once(&state);

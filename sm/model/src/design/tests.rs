@@ -306,7 +306,7 @@ fn all_joined(ports: &[Spot]) -> Vec<FarEnds> {
 }
 
 /// The cablings that one move makes of `joined`.
-fn neighbours(joined: &FarEnds, ports: &[Spot]) -> Vec<FarEnds> {
+fn neighbors(joined: &FarEnds, ports: &[Spot]) -> Vec<FarEnds> {
     let mut all = Vec::new();
     for (at, &a) in ports.iter().enumerate() {
         for &b in &ports[at + 1..] {
@@ -344,7 +344,7 @@ fn distances(goal: &FarEnds, ports: &[Spot]) -> BTreeMap<FarEnds, usize> {
     while let Some(joined) = waiting.pop_front() {
         let distance = known[&joined];
         // Each move can be undone by one move.
-        for next in neighbours(&joined, ports) {
+        for next in neighbors(&joined, ports) {
             if !known.contains_key(&next) {
                 known.insert(next.clone(), distance + 1);
                 waiting.push_back(next);

@@ -481,7 +481,7 @@ impl Expected {
             (true, Some((name, Links { up, expected }))) => (
                 MissingKind::Switch,
                 format!(
-                    "of its neighbours {name} has the fewest links to switches left, {up} of {expected}"
+                    "of its neighbors {name} has the fewest links to switches left, {up} of {expected}"
                 ),
             ),
             (true, None) => (MissingKind::Switch, String::new()),
