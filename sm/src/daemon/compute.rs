@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn compute_threads_are_nice_and_the_caller_is_not() {
+    fn compute_threads_have_a_lower_priority_than_the_caller() {
         let nice = || rustix::process::getpriority_process(None).unwrap();
         let own = nice();
         let pool = threads().num_threads(2).build().unwrap();

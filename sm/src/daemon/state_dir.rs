@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn absent_folder_is_a_finding_until_it_is_back() {
+    fn absent_folder_is_a_finding_until_it_exists_again() {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("state");
         let findings = DaemonFindings::new();

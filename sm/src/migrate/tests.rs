@@ -133,7 +133,7 @@ fn store_has_the_claims_and_is_marked_until_a_daemon_uses_it() {
 }
 
 #[test]
-fn lmc_of_the_table_wins_over_the_configuration() {
+fn lmc_of_the_table_overrides_the_configuration() {
     let host = Host::new(&[
         ("etc/rdma/opensm.conf", "lmc 0\n"),
         ("var/cache/opensm/guid2lid", GUID2LID),

@@ -93,7 +93,7 @@ fn numbers(dir: &Path) -> Vec<u64> {
 }
 
 #[test]
-fn entries_of_a_disk_that_failed_are_written_once_it_is_back() {
+fn entries_of_a_failed_disk_are_written_once_it_works_again() {
     let site = Failing::start();
     assert_eq!(site.register(), Some(1));
     until(|| site.journal.durable() == 1);

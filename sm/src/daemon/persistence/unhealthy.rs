@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_ports_are_ill_as_long_as_they_would_have_been_without_the_restart() {
+    fn stored_ports_stay_unhealthy_as_long_as_without_the_restart() {
         let before = Run(1_800_000_000_000);
         let mut persisted = Persisted::default();
         persisted.apply(&change(&persisted, &saved(), &before));
