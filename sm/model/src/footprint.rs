@@ -24,16 +24,16 @@ use crate::{Parts, WrittenPart};
 /// 11,000 hosts.
 pub const PARTS_MAX: usize = 32_768;
 
-/// Number of footprints kept. A standby reads the list once per second.
-const KEPT: usize = 256;
+/// Maximum number of footprints in the list. A standby reads the list once per second.
+const FOOTPRINTS_MAX: usize = 256;
 
-/// Maximum number of parts in all footprints kept.
-const PARTS_KEPT: usize = 4 * PARTS_MAX;
+/// Maximum number of parts in all footprints of the list.
+const LIST_PARTS_MAX: usize = 4 * PARTS_MAX;
 
 /// The parts that changed from one plan to another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Footprint {
-    /// Number of the earlier plan; `None` for the first footprint of a master, which stands for the
+    /// Number of the earlier plan; `None` for the first footprint of a master, which covers the
     /// whole subnet.
     pub since: Option<u64>,
     /// The number of the later plan.
@@ -95,10 +95,10 @@ impl Footprints {
         let all = Arc::make_mut(&mut self.0);
         all.push_back(Arc::new(footprint));
         let size = |footprint: &Footprint| footprint.parts.as_ref().map_or(0, Parts::len);
-        let mut kept: usize = all.iter().map(|footprint| size(footprint)).sum();
-        while all.len() > KEPT || kept > PARTS_KEPT {
+        let mut parts: usize = all.iter().map(|footprint| size(footprint)).sum();
+        while all.len() > FOOTPRINTS_MAX || parts > LIST_PARTS_MAX {
             let Some(oldest) = all.pop_front() else { break };
-            kept -= size(&oldest);
+            parts -= size(&oldest);
         }
     }
 }
@@ -122,7 +122,8 @@ impl FootprintRecorder {
         &self.footprints
     }
 
-    /// Starts anew when this manager becomes master: the first footprint covers everything.
+    /// Resets the recorder when this manager becomes master: the first footprint covers the whole
+    /// subnet.
     pub fn begin(&mut self) {
         *self = FootprintRecorder::default();
     }
@@ -280,7 +281,7 @@ mod tests {
         for plan in 3..2000 {
             recorder.conclude(plan, &fabric);
         }
-        assert_eq!(recorder.footprints().iter().count(), KEPT);
+        assert_eq!(recorder.footprints().iter().count(), FOOTPRINTS_MAX);
         assert_eq!(recorder.footprints().since(2), None);
         assert!(recorder.footprints().since(1900).is_some());
     }

@@ -7,6 +7,7 @@ use rsm_store::io::Disk;
 
 use crate::{Bounds, Counts, Part, Past, PastReader, Quantity, Reading, Span, Tier, Wanted};
 
+/// Number of hosts.
 const HOSTS: u64 = 45_056;
 
 /// Number of switch ports in three full tiers of 64-port switches.

@@ -21,6 +21,7 @@ pub(super) struct CheckArgs {
     verbose: bool,
 }
 
+/// Checks the file, or prints the sample. Fails if the file has errors.
 pub(super) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let Some(file) = &args.file else {
         print(|out| out.write_all(Config::sample().as_bytes()))?;

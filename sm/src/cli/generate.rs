@@ -22,6 +22,7 @@ pub(super) struct GenerateArgs {
     spec: Option<String>,
 }
 
+/// Prints the generated fabric, or the list of generators.
 pub(super) fn run(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
     let Some(spec) = &args.spec else {
         print(|out| {

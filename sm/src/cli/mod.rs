@@ -241,15 +241,18 @@ pub fn complete() {
     CompleteEnv::with_factory(Cli::command).complete();
 }
 
+/// Parses an option's URL.
 fn http_url(text: &str) -> Result<HttpUrl, &'static str> {
     HttpUrl::parse(text).ok_or("expected http://HOST:PORT/PATH or https://HOST:PORT/PATH")
 }
 
+/// Parses an option's address of a syslog daemon.
 fn syslog_address(text: &str) -> Result<SyslogAddress, &'static str> {
     let expected = "expected udp://HOST:PORT, tcp://HOST:PORT or unix:/PATH/OF/SOCKET";
     SyslogAddress::parse(text).ok_or(expected)
 }
 
+/// Names of the routing engines, for completion.
 fn engines() -> Vec<CompletionCandidate> {
     let names = EngineKind::ALL.iter().map(|kind| kind.name());
     names.map(CompletionCandidate::new).collect()

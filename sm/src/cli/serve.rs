@@ -19,6 +19,7 @@ use crate::daemon::{self, DaemonOptions, DryRunOptions};
 /// ports of switches.
 const SIMULATED_ADAPTERS_S: u32 = 30;
 
+/// Runs the subnet manager, or only a single bring-up or a dry run.
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     heap::limit_arenas();
     let shows_progress = std::io::stderr().is_terminal() && args.log.is_none() && !args.log_json;

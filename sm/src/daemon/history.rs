@@ -189,6 +189,7 @@ struct Writer {
 }
 
 impl Writer {
+    /// Creates a writer that has recorded no fabric.
     fn new(
         archive: Archive,
         recorder: Recorder,

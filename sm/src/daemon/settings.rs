@@ -399,6 +399,7 @@ fn client_config(config: &Config) -> ClientConfig {
     }
 }
 
+/// Duration of a key in milliseconds.
 fn millis(value: u32) -> Duration {
     Duration::from_millis(u64::from(value))
 }

@@ -90,6 +90,7 @@ pub(super) fn record_key(namespace: &Namespace, key: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// The key of a GUID in the table with tag `tag`.
 fn guid_key(tag: u8, guid: Guid) -> Vec<u8> {
     let mut bytes = vec![tag];
     bytes.extend_from_slice(&guid.0.to_be_bytes());
@@ -222,6 +223,7 @@ fn unseal<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Damaged> {
     }
 }
 
+/// The report that the record with this key is damaged.
 fn damaged(key: &[u8], reason: &'static str) -> Damaged {
     // Keys have at most 2 + 32 + 256 bytes; a longer key is itself part of the damage.
     let shown = &key[..key.len().min(2 + NAMESPACE_MAX + RECORD_KEY_MAX)];
@@ -231,10 +233,12 @@ fn damaged(key: &[u8], reason: &'static str) -> Damaged {
     }
 }
 
+/// Decodes a GUID; `None` unless there are 8 bytes.
 fn guid(bytes: &[u8]) -> Option<Guid> {
     bytes.try_into().ok().map(|b| Guid(u64::from_be_bytes(b)))
 }
 
+/// Decodes a claim; `None` if its length or a value is invalid.
 fn decode_claim(payload: &[u8]) -> Option<LidClaim> {
     let mut fields = Fields(payload);
     let claim = LidClaim {

@@ -96,6 +96,7 @@ struct Whole<'a> {
 }
 
 impl<'a> Whole<'a> {
+    /// All records of `state`.
     fn of(state: &'a Persisted) -> Whole<'a> {
         let claims = state.claims.iter().map(|(&guid, claim)| (guid, claim));
         let tables = state.records.iter();
@@ -257,6 +258,7 @@ impl<W: Write> Lines<W> {
         }
     }
 
+    /// Writes a line.
     fn push(&mut self, line: &Line<'_>) -> io::Result<()> {
         self.line.clear();
         serde_json::to_writer(&mut self.line, line)?;
@@ -267,6 +269,7 @@ impl<W: Write> Lines<W> {
         Ok(())
     }
 
+    /// Writes the line of a claim.
     fn push_claim(&mut self, guid: Guid, claim: &LidClaim) -> io::Result<()> {
         self.push(&Line::Claim {
             guid: guid.to_string(),
@@ -276,6 +279,7 @@ impl<W: Write> Lines<W> {
         })
     }
 
+    /// Writes the line of a record.
     fn push_record(&mut self, namespace: &Namespace, key: &[u8], value: &[u8]) -> io::Result<()> {
         let mut digits = std::mem::take(&mut self.digits);
         let record = Line::Record {
@@ -288,6 +292,7 @@ impl<W: Write> Lines<W> {
         pushed
     }
 
+    /// Writes the line of a removed record.
     fn push_record_gone(&mut self, namespace: &Namespace, key: &[u8]) -> io::Result<()> {
         let gone = Line::RecordGone {
             namespace: namespace.as_str().into(),
@@ -342,6 +347,7 @@ pub(super) struct PreparedExport {
     after: Written,
 }
 
+/// What a commit adds to the file.
 enum ExportPart {
     /// A whole file, which replaces the present one.
     Whole(PreparedFile),

@@ -91,6 +91,7 @@ impl Disk {
         file.write_all(bytes)
     }
 
+    /// The injected fault of an operation, if it fails.
     fn check(&self, operation: FileOperation, path: &Path) -> io::Result<()> {
         self.fault
             .as_ref()
@@ -280,12 +281,14 @@ pub fn is_at(file: &File, path: &Path) -> bool {
     open.is_some() && open == fs::metadata(path).map(identity).ok()
 }
 
+/// Name of the file that later replaces `path`.
 fn temporary_name(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".tmp");
     PathBuf::from(name)
 }
 
+/// Copies a directory with all files and directories below it.
 fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {

@@ -13,6 +13,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
+    /// The paths inside `dir`.
     pub(super) fn new(dir: &Path) -> Layout {
         Layout {
             dir: dir.to_owned(),

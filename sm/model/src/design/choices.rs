@@ -134,6 +134,7 @@ fn far_end(spot: Spot, wanted: &FarEnds, present: &FarEnds) -> Option<Spot> {
     Some(end)
 }
 
+/// Adds a cable between `a` and `b`.
 fn join(wanted: &mut FarEnds, a: Spot, b: Spot) {
     wanted.insert(a, b);
     wanted.insert(b, a);

@@ -71,7 +71,7 @@ pub struct GoneNode<'a> {
     pub guid: Guid,
     /// NodeDescription, or the operator's name.
     pub description: &'a str,
-    /// Whether it was a switch.
+    /// Whether the node was a switch.
     pub is_switch: bool,
 }
 
@@ -114,9 +114,9 @@ type FarEnds = BTreeMap<Spot, Spot>;
 pub struct AbsentNode {
     /// The name, as in the design.
     pub name: String,
-    /// First line of the design that has it.
+    /// First line of the design with the name.
     pub line: usize,
-    /// Number of designed cables that end there.
+    /// Number of designed cables that end at the node.
     pub cables: usize,
 }
 

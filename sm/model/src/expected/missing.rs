@@ -16,7 +16,7 @@ use crate::text::count;
 
 /// Maximum number of entries with findings of their own, enough for the switches of a dead rack;
 /// one more finding counts all others.
-const FINDINGS: usize = 64;
+const FINDINGS_MAX: usize = 64;
 
 /// Maximum number of cables that the finding about one exchange names; two exchanged cables are the
 /// common case.
@@ -79,9 +79,9 @@ pub struct MissingCounts {
     pub switches: u64,
     /// Cables between two switches, including those of missing switches.
     pub cables: u64,
-    /// Hosts of which no adapter is left, by the names in their descriptions, and routers.
+    /// Hosts without a present adapter, by the names in their descriptions, and routers.
     pub hosts: u64,
-    /// Channel adapters of hosts that have others left.
+    /// Missing channel adapters of hosts that have a present adapter.
     pub adapters: u64,
     /// Cables of channel adapters and routers that are present.
     pub host_cables: u64,
@@ -130,8 +130,8 @@ impl fmt::Display for MissingCounts {
     }
 }
 
-/// Number of hosts of which all adapters are among `missing`, and number of missing adapters of the
-/// hosts that have another adapter with a description in `others`.
+/// Number of hosts whose adapters are all among `missing`, and number of missing adapters of the
+/// other hosts. `others` are the descriptions of the nodes outside `missing`.
 fn whole_hosts<'a>(
     missing: impl Iterator<Item = &'a LostNode>,
     others: impl Iterator<Item = &'a str>,
@@ -144,13 +144,13 @@ fn whole_hosts<'a>(
             None => whole += 1,
         }
     }
-    let mut left = 0;
+    let mut of_other_hosts = 0;
     if !adapters.is_empty() {
         for host in others.filter_map(host_of) {
-            left += adapters.remove(host).unwrap_or(0);
+            of_other_hosts += adapters.remove(host).unwrap_or(0);
         }
     }
-    (whole + adapters.len() as u64, left)
+    (whole + adapters.len() as u64, of_other_hosts)
 }
 
 /// The descriptions of all nodes of a fabric.
@@ -183,6 +183,7 @@ struct LinksOf<'a> {
 }
 
 impl<'a> LinksOf<'a> {
+    /// Creates an empty cache.
     fn new(expected: &'a Expected, fabric: &'a Fabric) -> LinksOf<'a> {
         LinksOf {
             expected,
@@ -631,15 +632,15 @@ impl Expected {
         format!("{} port {}", self.name(fabric, port.node), port.port)
     }
 
-    /// Findings about missing entries: one finding for each of the first `FINDINGS` entries, and
+    /// Findings about missing entries: one finding for each of the first `FINDINGS_MAX` entries, and
     /// one for all others. Findings about differences from the design follow.
     pub fn findings(&self, fabric: &Fabric) -> Vec<Finding> {
         let mut missing = self.missing(fabric);
         missing.sort_by_key(|missing| (missing.kind, missing.key));
-        let rest = missing.len().saturating_sub(FINDINGS);
+        let rest = missing.len().saturating_sub(FINDINGS_MAX);
         let mut findings: Vec<Finding> = missing
             .iter()
-            .take(FINDINGS)
+            .take(FINDINGS_MAX)
             .map(Missing::finding)
             .collect();
         if rest > 0 || self.dropped > 0 {

@@ -271,11 +271,12 @@ struct Move {
 /// The cabled ports of a fabric. Where the two ends of a cable disagree, the lower end counts.
 struct Cabled<'a> {
     fabric: &'a Fabric,
-    /// Result of [`Cabled::silent`], which reads every cable.
+    /// Result of [`Cabled::silent`], which reads all cables.
     silent: OnceCell<BTreeSet<PortKey>>,
 }
 
 impl<'a> Cabled<'a> {
+    /// The cabled ports of `fabric`, not read yet.
     fn of(fabric: &'a Fabric) -> Cabled<'a> {
         Cabled {
             fabric,

@@ -271,6 +271,7 @@ impl Fabric {
         Fabric::of(nodes, hardware)
     }
 
+    /// A fabric of `nodes`, with the local port and the other managers of `hardware`.
     fn of(nodes: Nodes, hardware: &Hardware) -> Fabric {
         let others = hardware
             .managers()
@@ -279,6 +280,7 @@ impl Fabric {
         Fabric::with(nodes, hardware.local, managers.collect())
     }
 
+    /// A fabric with these parts; without a local port if no node has port `local`.
     fn with(nodes: Nodes, local: Option<PortKey>, managers: Vec<(PortKey, SmInfo)>) -> Fabric {
         let mut fabric = Fabric {
             nodes,
@@ -490,6 +492,7 @@ impl Fabric {
 }
 
 impl Node {
+    /// The node with GUID `guid`, from its inventory record and its state in `hardware`.
     fn of(hardware: &Hardware, guid: Guid, record: &InventoryNode) -> Node {
         let ports = record
             .ports

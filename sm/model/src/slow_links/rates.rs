@@ -27,10 +27,10 @@ pub(super) fn best_width(one: &PortInfo, other: &PortInfo) -> Option<LinkWidth> 
 /// The best speed that both ports support and have enabled; `None` if there is none.
 pub(super) fn best_speed(one: &PortInfo, other: &PortInfo) -> Option<LinkSpeed> {
     let (one, other) = (Speeds::of(one), Speeds::of(other));
-    let base = one.base & other.base;
-    let ext = one.ext & other.ext;
-    let ext2 = one.ext2 & other.ext2;
-    if ext2.contains(LinkSpeedExt2::XDR) {
+    let common_base = one.base & other.base;
+    let common_ext = one.ext & other.ext;
+    let common_ext2 = one.ext2 & other.ext2;
+    if common_ext2.contains(LinkSpeedExt2::XDR) {
         return Some(LinkSpeed::Xdr);
     }
     let extended = [
@@ -44,20 +44,28 @@ pub(super) fn best_speed(one: &PortInfo, other: &PortInfo) -> Option<LinkSpeed> 
         (LinkSpeeds::DDR, LinkSpeed::Ddr),
         (LinkSpeeds::SDR, LinkSpeed::Sdr),
     ];
-    let extended = extended.into_iter().find(|&(bit, _)| ext.contains(bit));
-    let original = original.into_iter().find(|&(bit, _)| base.contains(bit));
+    let extended = extended
+        .into_iter()
+        .find(|&(bit, _)| common_ext.contains(bit));
+    let original = original
+        .into_iter()
+        .find(|&(bit, _)| common_base.contains(bit));
     let extended = extended.map(|(_, speed)| speed);
     extended.or(original.map(|(_, speed)| speed))
 }
 
 /// The supported and enabled speeds of a port.
 struct Speeds {
+    /// SDR, DDR and QDR.
     base: LinkSpeeds,
+    /// FDR to NDR.
     ext: LinkSpeedExt,
+    /// XDR.
     ext2: LinkSpeedExt2,
 }
 
 impl Speeds {
+    /// The speeds in `info` that the port both supports and has enabled.
     fn of(info: &PortInfo) -> Speeds {
         let base = match info.link_speed_enabled() {
             LinkSpeeds::ALL_SUPPORTED => info.link_speed_supported(),

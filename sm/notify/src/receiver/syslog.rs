@@ -47,6 +47,7 @@ impl Syslog {
         }
     }
 
+    /// Sends records; after an error, the connection is unusable.
     async fn try_send(&mut self, records: &[Record]) -> io::Result<()> {
         if let Some(Connection::Tcp(stream)) = &self.connection
             && is_closed(stream)

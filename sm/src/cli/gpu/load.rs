@@ -108,7 +108,7 @@ fn files_by_host(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<PathBuf>>
 
 /// Prints the warning that a file, or a part of it, is left out.
 fn warn_left_out(path: &Path, why: &str) {
-    // The other inventories are right even if the note cannot be written.
+    // The other inventories are valid even if the warning cannot be written.
     drop(writeln!(
         std::io::stderr(),
         "{}: {why}, left out",
@@ -120,7 +120,7 @@ fn warn_left_out(path: &Path, why: &str) {
 /// printed.
 ///
 /// # Errors
-/// A file cannot be read or is no inventory, or the files together make none.
+/// A file cannot be read or is no inventory, or the merged files are no inventory.
 pub(super) fn merged(files: &[PathBuf]) -> anyhow::Result<HostInventory> {
     let (first, rest) = files.split_first().context("no file of a host")?;
     let mut host = read_host(first)?;

@@ -195,6 +195,7 @@ pub(super) fn analyze(
     Analysis::new(&order.gpus(), Some(fabric), config)
 }
 
+/// Runs a subcommand of `rsm gpu`, and prints its result.
 pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
     show_warnings();
     if let Command::Import { files } = &args.command {

@@ -11,6 +11,7 @@ use rsm_api::manual::Manual;
 
 use super::Cli;
 
+/// Section and references of the pages.
 const MANUAL: Manual<'_> = Manual {
     section: "8",
     see_also: &["rsm.toml(5)", "rsmctl(1)", "rsm-agent(8)"],
@@ -22,6 +23,7 @@ pub(super) struct ManPagesArgs {
     dir: PathBuf,
 }
 
+/// Writes the manual pages of rsm and of its configuration.
 pub(super) fn run(args: &ManPagesArgs) -> anyhow::Result<ExitCode> {
     let dir = &args.dir;
     MANUAL

@@ -256,6 +256,7 @@ impl From<ByChoice> for LoadPart {
 }
 
 impl Adaptive {
+    /// Whether the proof found no fault.
     pub(super) fn is_sound(&self) -> bool {
         self.report.is_sound()
     }
@@ -320,6 +321,7 @@ impl Adaptive {
 }
 
 impl AdaptivePart {
+    /// Writes the lines about adaptive routing.
     pub(super) fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(
             out,

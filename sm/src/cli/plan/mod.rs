@@ -179,6 +179,7 @@ struct Measured {
     verify: Duration,
 }
 
+/// Routes the fabric, and prints the report. Fails if the tables are not sound.
 pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     show_warnings();
     let (bench, before) = match &args.fail {

@@ -86,6 +86,7 @@ fn default_socket() -> PathBuf {
     std::env::temp_dir().join("rsm-sim.sock")
 }
 
+/// Runs a subcommand of `rsm sim`.
 pub(super) fn run(command: &SimCommand) -> anyhow::Result<ExitCode> {
     match command {
         SimCommand::Serve(args) => serve(args),

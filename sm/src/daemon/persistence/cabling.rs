@@ -194,16 +194,19 @@ fn decode(key: &[u8], value: &[u8]) -> Option<Row> {
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
+    /// Splits off `N` bytes; `None` if there are fewer.
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (first, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(*first)
     }
 
+    /// Reads one byte.
     fn u8(&mut self) -> Option<u8> {
         self.take().map(|[byte]| byte)
     }
 
+    /// Reads a big-endian number.
     fn u64(&mut self) -> Option<u64> {
         self.take().map(u64::from_be_bytes)
     }

@@ -38,6 +38,7 @@ pub(super) const TEARS: [TornLength; 4] =
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
+    /// A random number below `end`.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -46,6 +47,7 @@ impl Random {
         (z ^ (z >> 31)) % end
     }
 
+    /// A random element of `all`.
     pub(super) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize]
     }
@@ -114,9 +116,10 @@ struct Registration {
     is_gone: bool,
 }
 
-/// Key → value.
+/// Values by key.
 pub(super) type Rows = BTreeMap<u64, u64>;
 
+/// Table of the registrations.
 pub(super) fn table() -> Namespace {
     Namespace::new("members").unwrap()
 }
@@ -173,6 +176,7 @@ struct Life {
 }
 
 impl World {
+    /// Runs all lives that `seed` determines.
     fn new(seed: u64) -> World {
         let root = memory_folder();
         let mut world = World {
@@ -199,6 +203,7 @@ impl World {
         world
     }
 
+    /// Folder of the present life.
     fn dir(&self) -> PathBuf {
         self.root.path().join(self.folders.to_string())
     }
@@ -357,6 +362,7 @@ impl World {
         }
     }
 
+    /// Adds a random registration, and appends it to the journal.
     fn register(&mut self, life: &mut Life) {
         let registration = Registration {
             key: self.random.below(KEYS),
@@ -384,6 +390,7 @@ impl World {
         }
     }
 
+    /// Commits all registrations that are not committed yet.
     fn commit(&mut self, life: &mut Life) {
         let number = self.last();
         cover(number, &mut life.uncommitted);
@@ -526,6 +533,7 @@ pub(super) fn seed_count() -> Option<u64> {
     std::env::var("RSM_SEEDS").ok()?.parse().ok()
 }
 
+/// Runs `seeds`, and names all that failed.
 fn run(seeds: std::ops::Range<u64>) {
     let has_failed = |&seed: &u64| std::panic::catch_unwind(|| drop(World::new(seed))).is_err();
     let failed: Vec<u64> = seeds.filter(has_failed).collect();

@@ -134,12 +134,14 @@ fn decode(plan: u64, bytes: &[u8]) -> Option<Footprint> {
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
+    /// Splits off `N` bytes; `None` if there are fewer.
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(*head)
     }
 
+    /// Reads a byte that must be 0 or 1.
     fn flag(&mut self) -> Option<bool> {
         match self.take()? {
             [0] => Some(false),
@@ -148,10 +150,12 @@ impl Reader<'_> {
         }
     }
 
+    /// Reads a GUID.
     fn guid(&mut self) -> Option<Guid> {
         self.take().map(u64::from_be_bytes).map(Guid)
     }
 
+    /// Reads a count and as many values; `None` if the count exceeds [`PARTS_MAX`].
     fn set<T: Ord>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<BTreeSet<T>> {
         let count = u32::from_be_bytes(self.take()?) as usize;
         if count > PARTS_MAX {

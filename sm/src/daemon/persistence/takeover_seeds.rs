@@ -47,11 +47,12 @@ const GUIDS: [Guid; 2] = [Guid(0xa), Guid(0xb)];
 #[derive(Default)]
 struct Contents {
     /// Whether the store answers no request.
-    is_away: bool,
+    is_unreachable: bool,
     /// Current epoch; `None` before the first claim.
     epoch: Option<Epoch>,
     /// Number of heartbeats of all holders so far.
     beat: i64,
+    /// Committed rows.
     state: Persisted,
 }
 
@@ -65,10 +66,10 @@ struct Access {
 }
 
 impl Access {
-    /// Content of the store; fails if the store is away or the process was killed.
-    fn reached(&self) -> Result<MutexGuard<'_, Contents>, StoreError> {
+    /// Content of the store; fails if the store is unreachable or the process was killed.
+    fn reachable_contents(&self) -> Result<MutexGuard<'_, Contents>, StoreError> {
         let contents = self.contents.lock();
-        match self.is_alive.load(Ordering::SeqCst) && !contents.is_away {
+        match self.is_alive.load(Ordering::SeqCst) && !contents.is_unreachable {
             true => Ok(contents),
             false => Err(unreachable()),
         }
@@ -76,7 +77,7 @@ impl Access {
 
     /// Content of the store for a write; fails also if the process does not hold the current epoch.
     fn fenced(&self) -> Result<MutexGuard<'_, Contents>, StoreError> {
-        let contents = self.reached()?;
+        let contents = self.reachable_contents()?;
         match contents.epoch {
             Some(epoch) if self.held == Some(epoch) => Ok(contents),
             Some(epoch) => Err(StoreError::Deposed(epoch)),
@@ -85,10 +86,11 @@ impl Access {
     }
 }
 
+/// Error of a store that does not answer.
 fn unreachable() -> StoreError {
     StoreError::Unreachable {
         endpoints: String::new(),
-        reason: "the process has ended, or the store is away".to_owned(),
+        reason: "the process has ended, or the store is unreachable".to_owned(),
     }
 }
 
@@ -113,7 +115,7 @@ impl SharedStore for Access {
     }
 
     fn observe(&mut self) -> Result<Option<SeenEpoch>, StoreError> {
-        let contents = self.reached()?;
+        let contents = self.reachable_contents()?;
         let seen = |epoch: Epoch| SeenEpoch {
             epoch,
             revision: i64::try_from(epoch.number).unwrap(),
@@ -131,7 +133,7 @@ impl SharedStore for Access {
         condition: ClaimCondition,
     ) -> Result<Option<Epoch>, StoreError> {
         assert_eq!(condition, ClaimCondition::Unconditional);
-        let mut contents = self.reached()?;
+        let mut contents = self.reachable_contents()?;
         if contents.epoch != seen.map(|seen| seen.epoch) {
             return Ok(None);
         }
@@ -201,6 +203,7 @@ struct Registration {
     value: Option<u64>,
 }
 
+/// Both machines, the shared store, and the registrations that a takeover must preserve.
 struct World {
     seed: u64,
     root: tempfile::TempDir,
@@ -221,6 +224,7 @@ struct World {
 }
 
 impl World {
+    /// Runs all masters that `seed` determines, one after the other.
     fn run(seed: u64) {
         let machine = |number: u64| Machine {
             folders: 0,
@@ -304,6 +308,7 @@ impl World {
         running
     }
 
+    /// Opens the folder of the master's machine, and starts the threads of the stores.
     fn start(&mut self) -> Running {
         let dir = self.dir(self.master);
         let [store_disk, journal_disk] = [0, 1].map(|part| {
@@ -417,7 +422,7 @@ impl World {
                 18 => self.keep_copy(),
                 _ => {
                     let mut contents = self.contents.lock();
-                    contents.is_away = !contents.is_away;
+                    contents.is_unreachable = !contents.is_unreachable;
                 }
             }
             if self.has_stopped() {
@@ -426,11 +431,13 @@ impl World {
         }
     }
 
+    /// Whether the master's process has ended.
     fn has_stopped(&self) -> bool {
         let mut faults = self.machines[self.master].faults.iter();
         faults.any(|faults| faults.lock().is_over())
     }
 
+    /// Adds a random registration, and waits until it is in the journal, unless the disk fails.
     fn register(&mut self, running: &mut Running) {
         self.registered += 1;
         let key = self.random.below(KEYS);
@@ -474,11 +481,12 @@ impl World {
         }
     }
 
+    /// Commits the state of the store's thread to the master's folder.
     fn commit(&mut self, running: &mut Running) {
         running.pump();
-        let is_there = running.store_thread.commit(COMMIT_RETRY_PAUSES.0).is_none();
-        running.is_behind = !is_there;
-        self.on_disk = match is_there {
+        let is_committed = running.store_thread.commit(COMMIT_RETRY_PAUSES.0).is_none();
+        running.is_behind = !is_committed;
+        self.on_disk = match is_committed {
             true => self.history.len(),
             false => 0,
         };
@@ -487,7 +495,7 @@ impl World {
     /// Waits until the shared store has all registrations, unless it is unreachable.
     fn hand_over(&mut self, running: &mut Running) {
         self.commit(running);
-        if self.contents.lock().is_away {
+        if self.contents.lock().is_unreachable {
             return;
         }
         let wanted = rows(&running.store_thread.persisted);
@@ -538,7 +546,7 @@ impl World {
     /// Makes the shared store reachable. In two of three cases, the other machine runs the next
     /// master.
     fn change_master(&mut self) {
-        self.contents.lock().is_away = false;
+        self.contents.lock().is_unreachable = false;
         if self.random.below(3) != 0 {
             self.master = 1 - self.master;
             self.on_disk = 0;
@@ -554,10 +562,12 @@ impl Running {
     }
 }
 
+/// Removes a folder with its files.
 fn remove(folder: &Path) {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// Runs `seeds`, and names all that failed.
 fn run(seeds: std::ops::Range<u64>) {
     let failed = |&seed: &u64| std::panic::catch_unwind(|| World::run(seed)).is_err();
     let failed: Vec<u64> = seeds.filter(failed).collect();
