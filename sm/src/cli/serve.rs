@@ -114,9 +114,9 @@ fn dry_run(options: DryRunOptions, detail: Detail, format: Format) -> anyhow::Re
     })
 }
 
-/// Tells whether rsm keeps no state on disk. Without `--state-dir`, it keeps no state in two cases:
-/// for a simulated fabric, even with the site's configuration, because the simulation's state is
-/// not the site's; and for a single pass without a configuration.
+/// Whether rsm keeps no state on disk. Without `--state-dir`, it keeps no state in two cases: for a
+/// simulated fabric, even with the site's configuration, because the simulation's state is not the
+/// site's; and for a single pass without a configuration.
 fn is_stateless(args: &ServeArgs, store_fabric: StoreFabric) -> bool {
     let is_simulated = store_fabric == StoreFabric::Simulation;
     args.state_dir.is_none() && (is_simulated || args.once && args.config.is_none())

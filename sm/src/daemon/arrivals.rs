@@ -20,8 +20,8 @@ pub(super) struct ArrivalsFirst {
 }
 
 impl ArrivalsFirst {
-    /// Tells whether deadlines that are due at `now` may be handled now. `has_unread` tells whether
-    /// an arrived datagram is still to be read.
+    /// Whether deadlines that are due at `now` may be handled now. `has_unread` tells whether an
+    /// arrived datagram is still to be read.
     pub(super) fn permits_deadlines(&mut self, has_unread: bool, now: Time) -> bool {
         let since = *self.since.get_or_insert(now);
         let permits = !has_unread || now.since(since) >= LONGEST_WAIT;

@@ -154,7 +154,7 @@ impl Line {
         }
     }
 
-    /// Tells whether an arrived datagram has not been passed to a sink yet.
+    /// Whether an arrived datagram has not been passed to a sink yet.
     pub(super) fn has_unread(&self) -> bool {
         let port = match self {
             Line::Plain(port) => port,

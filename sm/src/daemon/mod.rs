@@ -221,7 +221,7 @@ fn key_holder(local: &LocalPort) -> KeyHolder {
     }
 }
 
-/// Tells whether the port has no link. Port 0 of a switch has no link to lose.
+/// Whether the port has no link. Port 0 of a switch has no link to lose.
 fn is_down(local: &LocalPort) -> bool {
     local.port != PortNum::ZERO && local.state == PortState::Down
 }
@@ -439,8 +439,8 @@ impl Shell {
         self.core.set_daemon_findings(self.findings.all(), now);
     }
 
-    /// Tells whether `--once` may end: this manager is not the master, the subnet is up, or repairs
-    /// do not succeed.
+    /// Whether `--once` may end: this manager is not the master, the subnet is up, or repairs do
+    /// not succeed.
     fn is_finished(&self) -> bool {
         let is_standby = matches!(self.core.role(), Role::Standby { .. } | Role::NotActive);
         let is_settled = self.core.is_settled()
@@ -489,7 +489,7 @@ impl Shell {
                     self.store_handle
                         .announce(snapshot.own_guid, &self.checksums);
                     self.view.replace(snapshot.clone());
-                    self.service_manager.show(&self.view.status());
+                    self.service_manager.report_status(&self.view.status());
                     self.controller.recheck();
                     self.last = Some(snapshot);
                 }

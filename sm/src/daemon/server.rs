@@ -147,7 +147,7 @@ fn no_folder_text(folders: &[PathBuf]) -> String {
     )
 }
 
-/// Tells whether this process can create files in `dir`. Creates `dir` if absent.
+/// Whether this process can create files in `dir`. Creates `dir` if absent.
 fn is_writable(dir: &Path) -> bool {
     let probe = dir.join(format!(".rsm-{}", std::process::id()));
     let made = std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&probe, b""));

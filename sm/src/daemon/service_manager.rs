@@ -27,9 +27,10 @@ const MORE_TIME: Duration = Duration::from_secs(30);
 /// Number of pings within the watchdog's time, so that one late ping does not end the service.
 const PINGS: u32 = 3;
 
-/// Service manager that started this process. Without one, nothing is sent.
+/// Service manager that started this process.
 #[derive(Debug)]
 pub(super) struct ServiceManager {
+    /// Socket of the service manager; `None` without a service manager: nothing is sent.
     socket: Option<NotifySocket>,
     /// Time between two pings; `None` without a watchdog.
     ping_every: Option<Duration>,
@@ -54,9 +55,13 @@ enum Phase {
 /// Message to the service manager.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Message {
+    /// The service is ready, or has read its configuration again.
     Ready,
+    /// The service reads its configuration again.
     Reloading,
+    /// The service is ending.
     Stopping,
+    /// One line for `systemctl status`.
     Status(String),
 }
 
@@ -112,8 +117,8 @@ impl ServiceManager {
         }
     }
 
-    /// Passes the status on, and at the end of the start reports readiness.
-    pub(super) fn show(&mut self, status: &v1::SubnetStatus) {
+    /// Sends a changed status, and reports readiness at the end of the start.
+    pub(super) fn report_status(&mut self, status: &v1::SubnetStatus) {
         if self.socket.is_none() {
             return;
         }
@@ -200,8 +205,8 @@ fn watchdog(variable: &impl Fn(&str) -> Option<OsString>) -> Option<Duration> {
     is_own.then(|| Duration::from_micros(microseconds))
 }
 
-/// Tells whether the first plan is pushed, or the reason for its absence is known: a port without a
-/// link must not delay the start of the whole machine.
+/// Whether the first plan is pushed, or the reason for its absence is known: a port without a link
+/// must not delay the start of the whole machine.
 fn has_started(status: &v1::SubnetStatus) -> bool {
     match status.state() {
         SubnetState::Unspecified | SubnetState::Discovering => false,
@@ -327,7 +332,8 @@ mod tests {
     #[test]
     fn start_asks_for_time_until_it_is_ready_and_then_pings() {
         let mut site = TestManager::new(WATCHDOG);
-        site.manager.show(&status(SubnetState::Converging, ""));
+        site.manager
+            .report_status(&status(SubnetState::Converging, ""));
         assert_eq!(
             site.received(),
             [
@@ -338,8 +344,8 @@ mod tests {
             site.manager.turn(seconds(at));
         }
         assert_eq!(site.received(), ["EXTEND_TIMEOUT_USEC=30000000"; 2]);
-        site.manager.show(&status(SubnetState::Up, ""));
-        site.manager.show(&status(SubnetState::Up, ""));
+        site.manager.report_status(&status(SubnetState::Up, ""));
+        site.manager.report_status(&status(SubnetState::Up, ""));
         let messages = site.received();
         assert_eq!((messages.len(), &*messages[0]), (2, "READY=1"));
         assert!(
@@ -366,7 +372,7 @@ mod tests {
         ] {
             let mut site = TestManager::new(&[]);
             site.manager
-                .show(&status(state, "opensm at LID\n4 is master"));
+                .report_status(&status(state, "opensm at LID\n4 is master"));
             assert_eq!(site.received(), ["READY=1", text]);
             site.manager.turn(seconds(9));
             assert_eq!(site.received(), [""; 0], "there is no watchdog");
@@ -379,7 +385,7 @@ mod tests {
         site.manager.reloading();
         site.manager.reloaded();
         assert_eq!(site.received(), [""; 0]);
-        site.manager.show(&status(SubnetState::Up, ""));
+        site.manager.report_status(&status(SubnetState::Up, ""));
         site.received();
         site.manager.reloading();
         site.manager.reloaded();
@@ -399,8 +405,10 @@ mod tests {
             .take_while(|_| site.manager.try_send("X=1"))
             .count();
         assert!(flood < 100_000, "the queue is full");
-        site.manager.show(&status(SubnetState::Up, "first"));
-        site.manager.show(&status(SubnetState::Up, "second"));
+        site.manager
+            .report_status(&status(SubnetState::Up, "first"));
+        site.manager
+            .report_status(&status(SubnetState::Up, "second"));
         assert_eq!(site.received().len(), flood);
         site.manager.turn(seconds(1));
         let messages = site.received();

@@ -327,7 +327,7 @@ impl Migration {
         ));
     }
 
-    /// Tells whether a file has an error, which forbids writing.
+    /// Whether a file has an error, which forbids writing.
     pub fn has_errors(&self) -> bool {
         any_error(&self.findings)
     }

@@ -102,7 +102,7 @@ impl Files {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// Tells whether the files belong to this host, and are not a copy of another host's files.
+    /// Whether the files belong to this host, and are not a copy of another host's files.
     pub(super) fn are_of_this_host(&self) -> bool {
         self.root == Path::new("/")
     }
@@ -220,8 +220,8 @@ impl Files {
     }
 }
 
-/// Tells whether a file with this name exists. A file that cannot be examined, or a link to a
-/// missing file, counts as existing: its reader reports the fault.
+/// Whether a file with this name exists. A file that cannot be examined, or a link to a missing
+/// file, counts as existing: its reader reports the fault.
 pub(super) fn is_present(path: &Path) -> bool {
     match fs::symlink_metadata(path) {
         Ok(_) => true,
@@ -232,8 +232,8 @@ pub(super) fn is_present(path: &Path) -> bool {
     }
 }
 
-/// Tells whether `name` is `opensm.conf`, or `opensm.conf.` and a number: Red Hat's service starts
-/// a manager for each such file.
+/// Whether `name` is `opensm.conf`, or `opensm.conf.` and a number: Red Hat's service starts a
+/// manager for each such file.
 fn is_configuration(name: &str) -> bool {
     let Some(rest) = name.strip_prefix("opensm.conf") else {
         return false;

@@ -11,8 +11,9 @@ use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::text::count;
 
-/// Number of faults, and of names, with separate findings; one more finding counts all others.
-const FINDINGS: usize = 64;
+/// Maximum number of faults, and of names, with separate findings; one more finding counts all
+/// others.
+const FINDINGS_MAX: usize = 64;
 
 /// Number of cables that a finding names; a fault of two or three cables is the common case.
 const NAMED_CABLES: usize = 4;
@@ -53,8 +54,8 @@ impl Expected {
     }
 
     /// Findings about faults, absent names and unclear lines of the design: one for each of the
-    /// first [`FINDINGS`], and one that counts all others. A missing cable that was present before
-    /// is left out, because its missing entry has a finding.
+    /// first [`FINDINGS_MAX`], and one that counts all others. A missing cable that was present
+    /// before is left out, because its missing entry has a finding.
     pub(super) fn design_findings(&self, fabric: &Fabric) -> Vec<Finding> {
         let design = &*self.design;
         let faults = design.faults.iter();
@@ -62,10 +63,10 @@ impl Expected {
         let names = design.absent.len() + design.unclear.len();
         let mut findings: Vec<Finding> = faults
             .iter()
-            .take(FINDINGS)
+            .take(FINDINGS_MAX)
             .map(|fault| self.design_finding(fault, fabric))
             .collect();
-        let rest = faults.len().saturating_sub(FINDINGS);
+        let rest = faults.len().saturating_sub(FINDINGS_MAX);
         if rest > 0 {
             let text =
                 format!("{rest} more cables are not as designed: rsmctl design lists all moves");
@@ -76,9 +77,9 @@ impl Expected {
             let (line, reason) = (unclear.line, &unclear.reason);
             format!("line {line} of the design cannot be compared: {reason}; correct the line, and reload")
         });
-        let texts = absent.chain(unclear).take(FINDINGS);
+        let texts = absent.chain(unclear).take(FINDINGS_MAX);
         findings.extend(texts.map(|text| on_subnet(FindingKind::DesignUnmatched, text)));
-        let rest = names.saturating_sub(FINDINGS);
+        let rest = names.saturating_sub(FINDINGS_MAX);
         if rest > 0 {
             let text =
                 format!("{rest} more names or lines of the design match nothing in the fabric");

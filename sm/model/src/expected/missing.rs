@@ -632,8 +632,8 @@ impl Expected {
         format!("{} port {}", self.name(fabric, port.node), port.port)
     }
 
-    /// Findings about missing entries: one finding for each of the first `FINDINGS_MAX` entries, and
-    /// one for all others. Findings about differences from the design follow.
+    /// Findings about missing entries: one finding for each of the first `FINDINGS_MAX` entries,
+    /// and one for all others. Findings about differences from the design follow.
     pub fn findings(&self, fabric: &Fabric) -> Vec<Finding> {
         let mut missing = self.missing(fabric);
         missing.sort_by_key(|missing| (missing.kind, missing.key));

@@ -21,8 +21,8 @@ use self::rates::{best_speed, best_width};
 use crate::fabric::{Fabric, Node};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 
-/// Number of slow links with separate findings; one more finding counts all others.
-const NAMED: usize = 16;
+/// Maximum number of slow links with separate findings; one more finding counts all others.
+const FINDINGS_MAX: usize = 16;
 
 /// A link below the rate that both its ends support.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -141,8 +141,8 @@ impl SlowLinks {
         ends
     }
 
-    /// Findings about slow links: one for each of the first [`NAMED`] links, those between switches
-    /// first, and one that counts all others.
+    /// Findings about slow links: one for each of the first [`FINDINGS_MAX`] links, beginning with
+    /// links between switches, and one that counts all others.
     pub fn findings(&self, fabric: &Fabric) -> Vec<Finding> {
         // A cable that has just vanished stays in the plan until the next plan.
         let is_there = |low, high| {
@@ -163,7 +163,7 @@ impl SlowLinks {
         let hosts = hosts.filter(|(low, _)| !self.ends.contains_key(low));
         let hosts = hosts.map(|(&low, link)| (low, link as &dyn Below));
         let mut all = siblings.chain(others).chain(hosts);
-        let named = all.by_ref().take(NAMED);
+        let named = all.by_ref().take(FINDINGS_MAX);
         let named = named.map(|(low, link)| {
             let (kind, subject) = (FindingKind::LinkSlow, Subject::Port(low));
             Finding::new(kind, subject, Severity::Warning, link.text(low, fabric))

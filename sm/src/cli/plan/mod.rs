@@ -412,7 +412,7 @@ impl Measured {
         }
     }
 
-    /// Tells whether the tables have no loops and reach every pair, and the groups are proven.
+    /// Whether the tables have no loops and reach every pair, and the groups are proven.
     fn is_sound(&self) -> bool {
         let report = &self.report;
         let adaptive = self.adaptive.as_ref();

@@ -106,7 +106,7 @@ fn merged(state: &State, stored: &StoredGpus) -> (GpuInventory, BTreeMap<String,
     (inventory, reports)
 }
 
-/// Tells whether two sets hold the same inventories, regardless of their import times.
+/// Whether two sets hold the same inventories, regardless of their import times.
 fn is_same(one: &GpuInventory, other: &GpuInventory) -> bool {
     let (hosts, others) = (one.hosts(), other.hosts());
     let is_alike = |name: &String| match (hosts.get(name), others.get(name)) {

@@ -179,7 +179,7 @@ impl GpuHosts {
         self.view.unix_ms() / 1000
     }
 
-    /// Tells whether an inventory that was last reported at `seen` is too old.
+    /// Whether an inventory that was last reported at `seen` is too old.
     fn is_stale(&self, seen: u64, now: u64) -> bool {
         let age = now.saturating_sub(seen);
         self.max_age.is_some_and(|most| age > most)

@@ -148,7 +148,7 @@ struct State {
 }
 
 impl State {
-    /// Tells whether entries were dropped, and the database now includes them.
+    /// Whether entries were dropped, and the database now includes them.
     fn is_caught_up(&self) -> bool {
         self.is_broken && self.covered >= self.last
     }

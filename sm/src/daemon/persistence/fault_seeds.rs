@@ -103,7 +103,7 @@ impl Faults {
         Ok(())
     }
 
-    /// Tells whether the process has ended.
+    /// Whether the process has ended.
     pub(super) fn is_over(&self) -> bool {
         self.left == Some(0)
     }

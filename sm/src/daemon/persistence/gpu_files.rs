@@ -63,7 +63,7 @@ impl OldFiles {
         }
     }
 
-    /// Tells whether there are no files to remove.
+    /// Whether there are no files to remove.
     pub(super) fn is_empty(&self) -> bool {
         self.read.is_empty()
     }

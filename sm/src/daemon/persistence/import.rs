@@ -97,7 +97,7 @@ fn add_registrations(persisted: &Persisted, saved: SavedSaState, changes: &mut C
     left_out
 }
 
-/// Tells whether no daemon has used the store since the import.
+/// Whether no daemon has used the store since the import.
 pub(super) fn is_fresh(persisted: &Persisted) -> bool {
     let mut rows = table::read(persisted, IMPORTED, |key, _| (key == FRESH).then_some(()));
     rows.pop().is_some()

@@ -10,7 +10,7 @@ const PUSHING: &str = "pushing";
 /// Key of the row, whose value is empty.
 const KEY: &[u8] = b"now";
 
-/// Tells whether the master was writing hardware when it stored `persisted`.
+/// Whether the master was writing hardware when it stored `persisted`.
 pub(super) fn restored(persisted: &Persisted) -> bool {
     !table::read(persisted, PUSHING, |_, _| Some(())).is_empty()
 }

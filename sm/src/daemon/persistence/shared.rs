@@ -282,7 +282,7 @@ fn replica_listener(listener: ReplicaListener) -> Box<dyn Fn(ReplicaEvent) + Sen
             | ReplicaEvent::Followed(_)
             | ReplicaEvent::Planned(_) => {
                 if let ReplicaEvent::Granted { epoch, .. } = event {
-                    listener.show(Some(epoch), true);
+                    listener.show_epoch(Some(epoch), true);
                 }
                 let request = StoreRequest::Reported(event);
                 return listener.mailbox.put(|latest| latest.requests.push(request));
@@ -293,17 +293,17 @@ fn replica_listener(listener: ReplicaListener) -> Box<dyn Fn(ReplicaEvent) + Sen
                 EpochEvent::Silent(is_silent)
             }
             ReplicaEvent::Refused(by) => {
-                listener.show(Some(by), false);
+                listener.show_epoch(Some(by), false);
                 EpochEvent::Refused(by)
             }
             ReplicaEvent::Deposed(by) => {
-                listener.show(Some(by), false);
+                listener.show_epoch(Some(by), false);
                 *listener.deposed.lock() = Some(by);
                 tracing::warn!("{by} began: this manager sets nothing from now on");
                 EpochEvent::Deposed(by)
             }
             ReplicaEvent::Seen(epoch) => {
-                listener.show(epoch, false);
+                listener.show_epoch(epoch, false);
                 EpochEvent::Seen(epoch)
             }
             ReplicaEvent::Configurations(all) => EpochEvent::Configurations(all),
@@ -318,7 +318,7 @@ fn replica_listener(listener: ReplicaListener) -> Box<dyn Fn(ReplicaEvent) + Sen
 
 impl ReplicaListener {
     /// Updates the epoch that the API shows.
-    fn show(&self, epoch: Option<Epoch>, is_held: bool) {
+    fn show_epoch(&self, epoch: Option<Epoch>, is_held: bool) {
         let mut last_report = self.last_report.lock();
         (last_report.epoch, last_report.is_held) = (epoch, is_held);
     }

@@ -45,9 +45,9 @@ const VERSION: u8 = 1;
 /// Number of bytes before the events of a row.
 const HEADER: usize = 1 + 8 + 8;
 
-/// Tells whether managers that share the store receive an event. They receive the events that tell
-/// an operator what the master did, and for which reason. Events of single nodes, ports and links
-/// stay on the master's machine; missing parts are findings.
+/// Whether managers that share the store receive an event. They receive the events that tell an
+/// operator what the master did, and for which reason. Events of single nodes, ports and links stay
+/// on the master's machine; missing parts are findings.
 pub(in crate::daemon) fn is_shared(event: &v1::Event) -> bool {
     match &event.change {
         Some(

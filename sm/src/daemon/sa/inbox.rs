@@ -95,7 +95,7 @@ impl Inbox {
 }
 
 impl Calls {
-    /// Tells whether no call waits.
+    /// Whether no call waits.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) == 0
     }

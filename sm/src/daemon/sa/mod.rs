@@ -273,7 +273,7 @@ impl SaHandle {
         self.restorer.clone()
     }
 
-    /// Tells whether the SA answers requests.
+    /// Whether the SA answers requests.
     pub fn is_serving(&self) -> bool {
         self.is_serving.load(Ordering::Relaxed)
     }

@@ -194,8 +194,7 @@ impl Simulation for Simulator {
     }
 }
 
-/// Tells whether links train immediately after the action. A reboot takes longer than a caller
-/// waits.
+/// Whether links train immediately after the action. A reboot takes longer than a caller waits.
 fn brings_links_up(action: &SimulationAction) -> bool {
     matches!(
         action,

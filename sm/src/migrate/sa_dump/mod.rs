@@ -298,7 +298,7 @@ impl Reader<'_> {
 /// Largest number of characters of a line that a finding shows.
 const KIND_SHOWN: usize = 40;
 
-/// Tells whether a GID belongs to the subnet with the prefix `prefix`.
+/// Whether a GID belongs to the subnet with the prefix `prefix`.
 fn is_of(gid: Gid, prefix: u64) -> bool {
     (gid.0 >> 64) as u64 == prefix
 }
