@@ -1,10 +1,10 @@
 //! Capabilities of device types: the vendor attributes and features that their agents support.
 //!
 //! GeneralInfo (0xFF17) of NVIDIA devices lists them. A sweep asks the first device of each type
-//! (vendor, device, revision) that it meets. The answer holds for all devices of the type and is
+//! (vendor, device, revision) that it reads. The answer holds for all devices of the type and is
 //! stored, beside the [habits](crate::habits). Only types in `GATE` are asked, because old agents
 //! may leave an unknown attribute unanswered. A reload of the configuration forgets all answers, so
-//! that devices with new firmware are asked anew.
+//! that devices with new firmware are asked again.
 //!
 //! Code that depends on a feature calls [`DeviceCapabilities::has`]. A device type has no
 //! capability until it has answered GeneralInfo.

@@ -6,7 +6,7 @@
 //! finding shows them. A new habit is a row of [`HABITS`], a call of [`DeviceHabits::learn`] where
 //! an answer shows the habit, and a call of [`DeviceHabits::has`] where the habit changes a
 //! request. A reload of the configuration forgets all habits, so that rsm tries devices with new
-//! firmware anew.
+//! firmware again.
 //!
 //! rsm first asks for PortInfo with the bit for extended speeds (IBA 14.2.5.6), so that only
 //! fabrics whose devices refuse the bit pay for a second request.

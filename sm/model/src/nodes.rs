@@ -141,7 +141,7 @@ impl InventoryPort {
         self.state() == Some(PortState::Active)
     }
 
-    /// Whether the link trained anew since the port was in state `before`: the port fell back to
+    /// Whether the link trained again since the port was in state `before`: the port fell back to
     /// Init.
     pub fn is_retrained(&self, before: Option<PortState>) -> bool {
         self.state() == Some(PortState::Init)

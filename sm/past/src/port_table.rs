@@ -54,7 +54,7 @@ impl PortTable {
     }
 }
 
-/// Encodes entries, the first of which has the number `first`.
+/// Encodes entries; the first one has the number `first`.
 ///
 /// ```text
 /// first (4) { node (8) is_switch (1) ports (1) port (1)... }...

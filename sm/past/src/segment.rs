@@ -127,8 +127,8 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// Opens a file, of which only the first `bytes` bytes are read, if given. Returns `None` if
-    /// the file is absent.
+    /// Opens a file. If `bytes` is given, only that many bytes are read from its beginning. Returns
+    /// `None` if the file is absent.
     pub(crate) fn open(
         disk: &Disk,
         path: &Path,

@@ -574,7 +574,7 @@ impl Shell {
                     // A closed channel means that the daemon is ending.
                     drop(inbox.send(planned(outcome)).await);
                 }
-                // If planning panics, only a new process is safe: it reads the hardware anew.
+                // If planning panics, only a new process is safe: it reads the whole hardware.
                 Err(error) => drop(
                     failed
                         .send(format!("computing a plan failed: {error:#}"))

@@ -275,8 +275,8 @@ impl Migration {
     /// Place below the root of a file that OpenSM's configuration names; `None`, with a finding, if
     /// the file does not exist. OpenSM runs without a missing file, and writes a default name into
     /// every configuration, usually of a missing file. On OpenSM's own host, a missing file of the
-    /// default name is therefore only a warning. In a copy of another host's files, the file may
-    /// have been forgotten, which is an error.
+    /// default name is therefore only a warning. A copy of another host's files may lack the file
+    /// by mistake, which is an error.
     fn resolve(&mut self, files: &Files, named: &NamedFile, path: &Path) -> Option<PathBuf> {
         let file = files.under(path);
         if is_present(&file) {

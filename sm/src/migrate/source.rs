@@ -85,7 +85,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Files below `root`, of which none was read yet.
+    /// Files below `root`, none of them read yet.
     pub(super) fn below(root: &Path) -> Files {
         Files {
             root: root.to_owned(),

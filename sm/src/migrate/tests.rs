@@ -71,7 +71,7 @@ fn places(migration: &Migration) -> Vec<String> {
     migration.findings.iter().map(place).collect()
 }
 
-/// OpenSM's table with two ports, of which one has two LIDs.
+/// OpenSM's table with two ports, one of them with two LIDs.
 const GUID2LID: &str = "0x0000000000000010 0x0001 0x0001\n\n0x0000000000000012 0x0004 0x0005\n\n";
 
 #[test]

@@ -256,7 +256,7 @@ impl Journal {
         self.damaged
     }
 
-    /// Appends encoded entries, the last of which has the number `last`. They are durable when the
+    /// Appends encoded entries; the last one has the number `last`. They are durable when the
     /// method returns.
     ///
     /// # Errors

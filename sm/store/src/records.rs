@@ -130,8 +130,8 @@ impl Persisted {
     }
 }
 
-/// Puts `rows` into `table`. If there are at least as many rows as the table has, the map is built
-/// anew, because such a map takes half the memory of a map that grew row by row.
+/// Puts `rows` into `table`. If there are at least as many rows as the table has, a new map is
+/// built, which takes half the memory of a map that grew row by row.
 fn put_all<K: Ord, V>(table: &mut BTreeMap<K, V>, mut rows: BTreeMap<K, V>) {
     if rows.len() < table.len() {
         table.extend(rows);

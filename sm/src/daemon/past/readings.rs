@@ -7,7 +7,7 @@ use rsm_monitor::counters::{AgentCounters, CountersSnapshot, PortReading};
 use rsm_past::{Counts, Quantity, Reading};
 
 /// Compares snapshots of the collector. The collector's totals continue when a counter of a port is
-/// reset or wraps. A port whose totals the collector began anew between the snapshots, because the
+/// reset or wraps. A port whose totals began at zero again between the snapshots, because the
 /// port's node had left, gives no reading.
 pub(super) struct Differ {
     /// Counters of the collector that the past records, each with its quantity there.
@@ -63,7 +63,7 @@ impl Differ {
         }
     }
 
-    /// The counts of a port between two readings; `None` if a total began anew.
+    /// The counts of a port between two readings; `None` if a total began at zero again.
     fn reading(
         &self,
         port: PortKey,

@@ -65,7 +65,7 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Creates faults of which none occurs yet.
+    /// Creates faults that do not occur yet.
     pub(super) fn none(seed: u64) -> Faults {
         Faults {
             random: Random(seed),
@@ -533,7 +533,7 @@ pub(super) fn seed_count() -> Option<u64> {
     std::env::var("RSM_SEEDS").ok()?.parse().ok()
 }
 
-/// Runs `seeds`, and names all that failed.
+/// Runs all `seeds`. Panics with the seeds that failed.
 fn run(seeds: std::ops::Range<u64>) {
     let has_failed = |&seed: &u64| std::panic::catch_unwind(|| drop(World::new(seed))).is_err();
     let failed: Vec<u64> = seeds.filter(has_failed).collect();

@@ -250,7 +250,7 @@ fn unread(
     };
     // A new history also lacks the events of this manager.
     let own = from.map(|_| own);
-    // A position beyond the end belongs to an earlier ring: the store was created anew.
+    // A position beyond the end belongs to an earlier ring: the store was created again.
     let from = from.filter(|from| from.row <= end.row).unwrap_or_default();
     let mut events = Vec::new();
     for row in rows.range(from.row..).map(|(_, row)| row) {

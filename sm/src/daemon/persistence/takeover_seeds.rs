@@ -567,7 +567,7 @@ fn remove(folder: &Path) {
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// Runs `seeds`, and names all that failed.
+/// Runs all `seeds`. Panics with the seeds that failed.
 fn run(seeds: std::ops::Range<u64>) {
     let failed = |&seed: &u64| std::panic::catch_unwind(|| World::run(seed)).is_err();
     let failed: Vec<u64> = seeds.filter(failed).collect();

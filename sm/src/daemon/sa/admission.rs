@@ -150,7 +150,7 @@ mod tests {
         }
         assert_eq!(reported, [1, 1, 2, 4, 8, 16, 32]);
         assert_eq!(admission.refuse(Lid(6)), Some(1));
-        // After a quiet period the reports begin anew.
+        // After a quiet period, the first refusal is reported again.
         admission.take(Lid(5), Time::ZERO);
         admission.take(Lid(5), Time::ZERO + Duration::from_secs(1));
         assert_eq!(admission.refuse(Lid(5)), Some(1));

@@ -239,7 +239,7 @@ impl Reader<'_> {
     }
 
     /// Ends the current group, and keeps it if it has members. A group without members is not
-    /// needed: OpenSM ends such a group, or the configuration of partitions creates it anew.
+    /// needed: OpenSM ends such a group, or the configuration of partitions creates it again.
     fn end_group(&mut self) {
         if let Some(CurrentGroup::Group(group, _)) = self.group.take()
             && !group.members.is_empty()
