@@ -318,7 +318,7 @@ impl HistoryReader {
     ) -> Result<T, HistoryError> {
         let unread = |reason: String| HistoryError::Unreadable { reason };
         let (recorder, segments) = (self.recorder.clone(), self.segments.clone());
-        let done = blocking::at_place(&self.reader_slots, move || {
+        let result = blocking::at_place(&self.reader_slots, move || {
             let Some(segments) = segments.get() else {
                 let reason =
                     "its folder cannot be used yet: the finding about the storage says why"
@@ -328,7 +328,7 @@ impl HistoryReader {
             recorder.settle(SETTLE);
             work(segments)
         });
-        done.await.map_err(|error| unread(error.to_string()))?
+        result.await.map_err(|error| unread(error.to_string()))?
     }
 }
 

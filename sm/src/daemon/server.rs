@@ -150,6 +150,6 @@ fn no_folder_text(folders: &[PathBuf]) -> String {
 /// Whether this process can create files in `dir`. Creates `dir` if absent.
 fn is_writable(dir: &Path) -> bool {
     let probe = dir.join(format!(".rsm-{}", std::process::id()));
-    let made = std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&probe, b""));
-    made.and_then(|()| std::fs::remove_file(&probe)).is_ok()
+    let written = std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&probe, b""));
+    written.and_then(|()| std::fs::remove_file(&probe)).is_ok()
 }

@@ -173,9 +173,9 @@ mod tests {
     }
 
     fn change(persisted: &Persisted, health: &SavedHealth, clock: &Run) -> ChangeSet {
-        let mut made = ChangeSet::new();
-        changes(persisted, health, clock, &mut made);
-        made
+        let mut changed = ChangeSet::new();
+        changes(persisted, health, clock, &mut changed);
+        changed
     }
 
     #[test]
