@@ -128,7 +128,7 @@ impl DaemonFindings {
     }
 
     /// Withdraws the report of `part`, which works again.
-    pub(super) fn clear(&self, part: Part) {
+    pub(super) fn clear(&self, part: DaemonPart) {
         self.report(part, Vec::new());
     }
 
