@@ -558,7 +558,7 @@ impl Running {
     /// Handles what has arrived for the store's thread, such as reports of the shared store.
     fn pump(&mut self) {
         let latest = std::mem::take(&mut *self.mailbox.lock());
-        self.store_thread.take(latest);
+        self.store_thread.accept(latest);
     }
 }
 
