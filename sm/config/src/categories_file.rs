@@ -22,7 +22,7 @@ pub fn parse_categories(file: &Path, text: &str) -> (Categories, Vec<ConfigFindi
             words[0].error("expected a port GUID, 1 to 16 hexadecimal digits after 0x, not zero"),
         )?;
         let name = words.get(1).ok_or(
-            words[0].error("expected a category after it: compute, storage or management"),
+            words[0].error("expected a category after the GUID: compute, storage or management"),
         )?;
         let category = match name.text {
             "compute" => Category::Compute,
@@ -32,9 +32,9 @@ pub fn parse_categories(file: &Path, text: &str) -> (Categories, Vec<ConfigFindi
         };
         match categories.insert(guid, category) {
             Some(before) if before != category => {
-                Err(words[0].error("it is there before, in another category"))
+                Err(words[0].error("an earlier line gives this port another category"))
             }
-            Some(_) => Err(words[0].warning("it is there before")),
+            Some(_) => Err(words[0].warning("an earlier line is the same")),
             None => Ok(()),
         }
     });

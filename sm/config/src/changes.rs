@@ -51,14 +51,14 @@ mod tests {
     }
 
     #[test]
-    fn default_values_are_no_change() {
+    fn key_set_to_its_default_is_no_change() {
         let text = "[sm]\npriority = 0\n[api]\nlisten = \"127.0.0.1:50051\"\n";
         assert_eq!(changed(text, Applies::OnReload), [""; 0]);
         assert_eq!(changed(text, Applies::AtStart), [""; 0]);
     }
 
     #[test]
-    fn changed_keys_are_named_by_when_they_take_effect() {
+    fn changed_keys_are_grouped_by_when_they_take_effect() {
         let text = "[sm]\npriority = 3\nm_key = 0xdead\n[lids]\nlmc = 1\n\
                     [sweep]\nretries = 3\n[dump]\ndir = \"/d\"\n[api]\nsocket = \"/s\"\n";
         assert_eq!(
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn option_of_an_engine_is_a_key_like_others() {
+    fn changed_engine_option_takes_effect_on_reload() {
         let text = "[routing]\nnue_vls = 2\n";
         assert_eq!(changed(text, Applies::OnReload), ["routing.nue_vls"]);
     }

@@ -123,7 +123,7 @@ impl CongestionPolicy {
         wanted
     }
 
-    /// The settings of a switch with these ports: its external ports, and port 0 if that is
+    /// The settings of a switch with these ports: its external ports, and port 0 if port 0 is
     /// enhanced.
     pub fn switch_setting(&self, ports: SwitchPorts) -> SwitchCongestionSetting {
         let mut wanted = self.switch;
@@ -136,18 +136,18 @@ impl CongestionPolicy {
     pub fn has_switch_setting(&self, ports: SwitchPorts, held: &SwitchCongestionSetting) -> bool {
         let wanted = self.switch_setting(ports);
         let map = wanted.control_map();
-        let is_free = |fields| !map.contains(fields);
-        (is_free(SwitchControlMap::VICTIM_MASK)
+        let is_unmanaged = |fields| !map.contains(fields);
+        (is_unmanaged(SwitchControlMap::VICTIM_MASK)
             || ports.of(&held.victim_mask) == wanted.victim_mask)
-            && (is_free(SwitchControlMap::CREDIT_MASK)
+            && (is_unmanaged(SwitchControlMap::CREDIT_MASK)
                 || ports.of(&held.credit_mask) == wanted.credit_mask)
-            && (is_free(SwitchControlMap::THRESHOLD)
+            && (is_unmanaged(SwitchControlMap::THRESHOLD)
                 || (held.threshold(), held.packet_size())
                     == (wanted.threshold(), wanted.packet_size()))
-            && (is_free(SwitchControlMap::CREDIT_STARVATION)
+            && (is_unmanaged(SwitchControlMap::CREDIT_STARVATION)
                 || (held.cs_threshold(), held.cs_return_delay)
                     == (wanted.cs_threshold(), wanted.cs_return_delay))
-            && (is_free(SwitchControlMap::MARKING_RATE)
+            && (is_unmanaged(SwitchControlMap::MARKING_RATE)
                 || held.marking_rate() == wanted.marking_rate())
     }
 
@@ -157,7 +157,7 @@ impl CongestionPolicy {
         let mut levels = self.adapter.entries.iter().zip(&held.entries).enumerate();
         held.port_control() == self.adapter.port_control()
             && levels.all(|(level, (wanted, held))| {
-                let is_free = map & (1 << level) == 0;
+                let is_unmanaged = map & (1 << level) == 0;
                 let values = |entry: &rsm_mad::wire::congestion::CaCongestionEntry| {
                     (
                         entry.ccti_timer(),
@@ -166,7 +166,7 @@ impl CongestionPolicy {
                         entry.ccti_min(),
                     )
                 };
-                is_free || values(wanted) == values(held)
+                is_unmanaged || values(wanted) == values(held)
             })
     }
 }

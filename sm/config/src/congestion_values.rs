@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_read_as_they_are_written() {
+    fn parsed_values_are_formatted_unchanged() {
         let table = "0:0,1:3,3:16383";
         assert_eq!(CctEntries::parse(table).unwrap().to_string(), table);
         let mask = PortMaskValue::parse("0x1FFFE").unwrap();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn later_line_of_opensm_replaces_an_earlier_one_of_its_level() {
+    fn later_opensm_line_replaces_the_earlier_line_of_its_level() {
         let held = |text: &str| Some(HeldValue::Text(text.to_owned()));
         assert_eq!(with_level(None, "0 5").unwrap(), "0:5");
         assert_eq!(with_level(held("0:5,1:6"), "0 0x7").unwrap(), "1:6,0:0x7");

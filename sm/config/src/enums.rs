@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// The forwarding tables that rsm writes again at a takeover, because a switch may forward by other
-/// tables than it reads back.
+/// The forwarding tables that rsm writes again at a takeover, because the tables that a switch
+/// reports may differ from the tables by which it forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Takeover {
     /// Tables of switches that route adaptively.

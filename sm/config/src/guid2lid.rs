@@ -23,7 +23,7 @@ pub struct Guid2Lid {
 }
 
 /// Parses `text`, the content of `file`. If several entries claim one LID or name one port, the
-/// first one counts. All other entries and invalid ones are dropped with a warning, not an error,
+/// first entry counts. Later entries and invalid entries are dropped with a warning, not an error,
 /// because one bad entry must not cost other ports their LIDs.
 pub fn parse_guid2lid(file: &Path, text: &str) -> Guid2Lid {
     let mut file = LineFile::new(file, text, Comments::Absent);

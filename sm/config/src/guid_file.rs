@@ -18,7 +18,7 @@ pub fn parse_guid_file(file: &Path, text: &str) -> (BTreeSet<Guid>, Vec<ConfigFi
         let word = line.words()[0];
         match word.text.parse::<Guid>() {
             Ok(guid) if guid.is_zero() => Err(word.error("expected a GUID that is not zero")),
-            Ok(guid) if !guids.insert(guid) => Err(word.warning("it is there before")),
+            Ok(guid) if !guids.insert(guid) => Err(word.warning("an earlier line has this GUID")),
             Ok(_) => Ok(()),
             Err(_) => Err(word.error("expected a GUID, 1 to 16 hexadecimal digits after 0x")),
         }

@@ -23,7 +23,7 @@ const NEIGHBORS_LINE: &str = "expected `0xGUID:PORT 0xGUID:PORT`";
 pub type CableEnd = (Guid, u8);
 
 /// Parses the secrets of a file: 64 hexadecimal digits on each line; `#` begins a comment. The
-/// first secret is in use; ports may still hold keys of the others.
+/// first secret is in use; ports may still hold keys derived from the later secrets.
 pub fn parse_m_key_secrets(file: &Path, text: &str) -> (Vec<Secret>, Vec<ConfigFinding>) {
     const FORM: &str = "expected 64 hexadecimal digits, as `openssl rand -hex 32` makes them";
     let mut lines = LineFile::new(file, text, Comments::Anywhere);
@@ -35,11 +35,11 @@ pub fn parse_m_key_secrets(file: &Path, text: &str) -> (Vec<Secret>, Vec<ConfigF
         }
         if secrets.contains(&Secret::new(bytes)) {
             let again = line.error("expected each once");
-            return Err(again.found("the secret is there before"));
+            return Err(again.found("an earlier line has this secret"));
         }
         if secrets.len() == SECRETS_MAX {
             let expected =
-                format!("expected at most {SECRETS_MAX}: the one in use and those before it");
+                format!("expected at most {SECRETS_MAX}: the secret in use and its predecessors");
             let more = line.mistake(ConfigSeverity::Error, expected);
             return Err(more.found("one secret too many"));
         }
@@ -85,7 +85,7 @@ pub fn neighbors_entry(line: &str) -> Option<(CableEnd, CableEnd)> {
     words.next().is_none().then_some(cable)
 }
 
-/// Parses a `guid2mkey`: M_Keys by port GUID, without those that are zero.
+/// Parses a `guid2mkey`: M_Keys by port GUID, without keys that are zero.
 pub(super) fn parse_m_key_table(file: &Path, text: &str) -> Parsed<BTreeMap<Guid, u64>> {
     let (ports, findings) = entries(file, text, guid2mkey_entry, TABLE_LINE);
     let keys = ports.into_iter().filter(|&(_, key)| key != 0);

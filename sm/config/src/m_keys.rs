@@ -42,7 +42,8 @@ const FINGERPRINT: &[u8] = b"rsm M_Key secret 1";
 /// may have rotated keys since.
 const AHEAD: u64 = 3;
 
-/// Number of generations before the known one whose keys are tried at a port that hides its key.
+/// Number of generations before the known generation whose keys are tried at a port that hides
+/// its key.
 const BEHIND: u64 = 8;
 
 /// A secret from which keys are derived. `Debug` does not show it.
@@ -192,7 +193,7 @@ pub struct MKeyPolicy {
     pub one: u64,
     /// Whether each port has its own key. Requires a secret.
     pub per_port: bool,
-    /// The secrets. The first one is in use; ports may still hold keys of the others.
+    /// The secrets. The first is in use; ports may still hold keys derived from the others.
     pub secrets: Arc<[Secret]>,
     /// The generation in use.
     pub generations: Generations,
@@ -201,7 +202,7 @@ pub struct MKeyPolicy {
 }
 
 impl MKeyPolicy {
-    /// A policy with one key for all ports and no other; 0 for none.
+    /// A policy with one key for all ports and no earlier keys; 0 for no key.
     pub fn one(key: u64) -> MKeyPolicy {
         MKeyPolicy {
             one: key,
@@ -268,7 +269,7 @@ impl MKeyPolicy {
     }
 
     /// The key of a switch before the last fence, or the key that a host's port would have after
-    /// it; `None` if there was no fence.
+    /// that fence; `None` if there was no fence.
     fn before_fence(&self, holder: KeyHolder) -> Option<u64> {
         let other = self.generations.of(!holder.is_switch);
         let is_fenced = other != self.generations.of(holder.is_switch);
@@ -326,7 +327,7 @@ mod tests {
 
     /// Test cases 1, 2 and 3 of RFC 4231.
     #[test]
-    fn hmac_is_that_of_rfc_4231() {
+    fn hmac_equals_the_test_cases_of_rfc_4231() {
         let cases: [HmacCase<'_>; 3] = [
             (
                 &[0x0b; 20],
@@ -435,8 +436,8 @@ mod tests {
         let mut policy = per_port(&[1]);
         policy.generations = Generations::default().fenced();
         for port in [holder(5, 1), holder(5, 0)] {
-            let left_out = policy.secrets[0].m_key(1, port.port);
-            assert!(policy.candidates(port).contains(&left_out));
+            let skipped = policy.secrets[0].m_key(1, port.port);
+            assert!(policy.candidates(port).contains(&skipped));
         }
         assert_eq!(policy.later(holder(5, 1)).len(), 5);
     }

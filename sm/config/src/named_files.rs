@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::finding::{ConfigFinding, ConfigSeverity};
 use super::policy_files::PolicyFiles;
-use super::text_file::{findings_of_file, read_text, unread};
+use super::text_file::{findings_of_file, read_text, unreadable_file};
 use super::{Config, StoreBackend, load_headers, load_tables};
 
 /// Returns `findings` with the findings about every file that the configuration names.
@@ -18,14 +18,14 @@ pub fn with_files(config: &Config, mut findings: Vec<ConfigFinding>) -> Vec<Conf
         let read = load_tables(tables).map(|_| ((), Vec::new()));
         findings.extend(findings_of_file(tables, "tables_file", read).1);
     }
-    findings.extend(of_access(config));
+    findings.extend(findings_of_access_files(config));
     findings
 }
 
-/// Findings about files of access and of the shared store, which rsm reads at other times than the
-/// files of the policy. A missing file of access is a warning: access is restricted, but the fabric
+/// Findings about the files for access and for the shared store, which rsm does not read together
+/// with the policy files. A missing access file is a warning: access is restricted, but the fabric
 /// is still managed. A missing file of the store is an error: rsm does not start.
-fn of_access(config: &Config) -> Vec<ConfigFinding> {
+fn findings_of_access_files(config: &Config) -> Vec<ConfigFinding> {
     const NO_TLS: &str = "every TLS connection is refused";
     const NO_START: &str = "rsm does not start without it";
     const NOT_SENT: &str = "events wait on the disk";
@@ -68,19 +68,19 @@ fn of_access(config: &Config) -> Vec<ConfigFinding> {
         let finding = match read_text(file) {
             Ok(text) if !text.trim().is_empty() => return None,
             Ok(_) => empty(file, expected),
-            Err(error) => unread(file, &error, &expected),
+            Err(error) => unreadable_file(file, &error, &expected),
         };
         Some(ConfigFinding {
             severity,
             ..finding
         })
     });
-    unusable.chain(of_headers(config)).collect()
+    unusable.chain(findings_of_header_files(config)).collect()
 }
 
 /// Warnings about files of HTTP headers for receivers of events. If such a file is missing, events
 /// wait, but the fabric is still managed.
-fn of_headers(config: &Config) -> Vec<ConfigFinding> {
+fn findings_of_header_files(config: &Config) -> Vec<ConfigFinding> {
     let notify = &config.notify;
     let files = [
         (&notify.webhook_header_file, "webhook_header_file"),
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     /// Keys that name a file or folder that rsm itself creates.
-    const MADE: [(&str, &str); 4] = [
+    const CREATED_BY_RSM: [(&str, &str); 4] = [
         ("api", "socket"),
         ("dump", "dir"),
         ("log", "file"),
@@ -149,7 +149,9 @@ mod tests {
             .iter()
             .filter(|field| matches!(field.kind, Kind::Path));
         let names = paths.map(|field| (field.section, field.key));
-        names.filter(|name| !MADE.contains(name)).collect()
+        names
+            .filter(|name| !CREATED_BY_RSM.contains(name))
+            .collect()
     }
 
     #[test]
@@ -162,10 +164,10 @@ mod tests {
         assert!(named().len() >= 25, "{:?}", named());
         // Node names only serve operators, and their file may be empty.
         let map = ("names", "file");
-        let of_access = ["roles_file", "jwks_file", "ufm_tokens_file"];
+        let findings_of_access_files = ["roles_file", "jwks_file", "ufm_tokens_file"];
         for (section, key) in named() {
             let is_warning = (section, key) == map
-                || of_access.contains(&key)
+                || findings_of_access_files.contains(&key)
                 || key.starts_with("tls_")
                 || section == "notify";
             let expected = match is_warning {
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_of_managers_is_an_error_and_not_all_managers() {
+    fn empty_list_of_managers_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("rsm.toml");
         for list in ["", ",", "0x0"] {

@@ -8,7 +8,7 @@ use rsm_model::NodeNames;
 
 use super::finding::{ConfigFinding, ConfigSeverity};
 use super::line_file::{Comments, LineFile};
-use super::text_file::{read_text, unread};
+use super::text_file::{read_text, unreadable_file};
 
 /// Maximum length of a name in bytes: four times a NodeDescription (IBA 14.2.5.2).
 const NAME_MAX: usize = 256;
@@ -23,7 +23,7 @@ pub fn parse_node_names(file: &Path, text: &str) -> (NodeNames, Vec<ConfigFindin
         match names.insert(guid, name) {
             true => Ok(()),
             false => {
-                let again = line.warning("it has a name before, which stays");
+                let again = line.warning("an earlier line names this node, and its name stays");
                 Err(again.found(guid.to_string()))
             }
         }
@@ -63,7 +63,7 @@ pub fn load_node_names(file: &Path) -> (NodeNames, Vec<ConfigFinding>) {
             let effect = "nodes have their descriptions as names: names.file names it";
             let finding = ConfigFinding {
                 severity: ConfigSeverity::Warning,
-                ..unread(file, &error, effect)
+                ..unreadable_file(file, &error, effect)
             };
             (NodeNames::default(), vec![finding])
         }

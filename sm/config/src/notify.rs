@@ -80,7 +80,7 @@ pub struct HttpUrl {
 
 impl HttpUrl {
     /// Parses `http://HOST[:PORT][/PATH]` or `https://HOST[:PORT][/PATH]`. `None` for any other
-    /// form, and for a URL with a user or password, because these belong in a file.
+    /// form, and for a URL with a user or password, because credentials belong in a file.
     pub fn parse(text: &str) -> Option<HttpUrl> {
         let (scheme, rest) = text.split_once("://")?;
         let (tls, default_port) = match scheme {
@@ -247,7 +247,7 @@ impl Value for Option<SyslogAddress> {
 const HEADERS_MAX: usize = 32;
 
 /// Headers that belong to the transport, in lower case.
-const OF_TRANSPORT: [&str; 8] = [
+const RESERVED_HEADERS: [&str; 8] = [
     "connection",
     "content-length",
     "content-type",
@@ -303,7 +303,7 @@ fn header(line: &str) -> Result<(String, String), &'static str> {
     if name.is_empty() || !name.bytes().all(is_token) {
         return Err("the name has other characters than letters, digits, - and _");
     }
-    if OF_TRANSPORT.contains(&name.as_str()) || name.starts_with("grpc-") {
+    if RESERVED_HEADERS.contains(&name.as_str()) || name.starts_with("grpc-") {
         return Err("rsm sets this header itself");
     }
     if value.is_empty() || !value.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_parsed_and_formatted_and_invalid_ones_are_refused() {
+    fn valid_addresses_are_parsed_and_invalid_addresses_refused() {
         for (text, shown) in [
             ("http://127.0.0.1:4317", "http://127.0.0.1:4317"),
             (
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn known_kinds_are_accepted_and_empty_or_unknown_ones_refused() {
+    fn known_kinds_are_accepted_and_empty_or_unknown_kinds_refused() {
         let mut kinds = EventKinds::default();
         kinds.set(Given::Text("finding, link,")).unwrap();
         assert!(kinds.contains("finding") && kinds.contains("link") && !kinds.contains("node"));

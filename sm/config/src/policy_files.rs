@@ -24,8 +24,8 @@ use super::{
 };
 
 /// Contents of the files that define the policy of a plan. A content is empty if the configuration
-/// names no file. Files of forwarding tables are omitted: they can be as large as memory, and their
-/// reader reports only errors.
+/// names no file for it. Files of forwarding tables are omitted: such a file can be as large as
+/// memory, and its parser reports only errors.
 #[derive(Default)]
 pub struct PolicyFiles {
     /// Switches at the roots, from `routing.root_guid_file`.
@@ -104,17 +104,17 @@ impl PolicyFiles {
         read.design = files.lines(&config.design.file, "design.file", parse_design);
         if let Some(file) = &sm.m_key_secret_file {
             let secrets = load_m_key_secrets(file).map(|secrets| (secrets, Vec::new()));
-            read.m_key_secrets = files.take(file, "m_key_secret_file", secrets);
+            read.m_key_secrets = files.add_findings(file, "m_key_secret_file", secrets);
         }
         files.findings.extend(sa_key_file::findings(sm));
         if let Some(file) = &config.names.file {
-            read.names = files.take(file, "names.file", Ok(load_node_names(file)));
+            read.names = files.add_findings(file, "names.file", Ok(load_node_names(file)));
         }
         let partitions = load_partitions(&config.partitions);
         let file = config.partitions.file.as_deref().unwrap_or(Path::new(""));
-        read.partitions = files.take(file, "[partitions]", partitions);
+        read.partitions = files.add_findings(file, "[partitions]", partitions);
         if let Some(file) = &qos.policy_file {
-            read.qos_policy = files.take(file, "qos.policy_file", load_qos_policy(qos));
+            read.qos_policy = files.add_findings(file, "qos.policy_file", load_qos_policy(qos));
         }
         (read, files.findings)
     }
@@ -136,7 +136,7 @@ impl FileReader {
     ) -> Option<T> {
         let file = file.as_ref()?;
         let read = read_text(file).map(|text| parse(file, &text));
-        Some(self.take(file, key, read))
+        Some(self.add_findings(file, key, read))
     }
 
     /// Content of `file`, which `key` names; empty without a file, or if it cannot be read.

@@ -1,5 +1,5 @@
 //! Parser of routes to other subnets in OpenSM's format: each line has a subnet prefix and the port
-//! GUID of a router in this subnet, with `*` for any; `#` begins a comment.
+//! GUID of a router in this subnet; `*` stands for any prefix or router; `#` begins a comment.
 
 use std::path::Path;
 

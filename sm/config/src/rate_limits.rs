@@ -60,8 +60,8 @@ enum BandwidthSection {
 
 /// State of the parser.
 #[derive(Default)]
-struct Reading<'a> {
-    /// Section of the present line; `None` before the first section.
+struct RateLimitParser<'a> {
+    /// Section of the current line; `None` before the first section.
     section: Option<BandwidthSection>,
     /// Rates in Mb/s by name.
     names: BTreeMap<&'a str, u32>,
@@ -79,35 +79,35 @@ const EXPECTED_RULE: &str =
 /// is an error: otherwise a port would send without its limit.
 pub fn parse_rate_limits(file: &Path, text: &str) -> (RateLimits, Vec<ConfigFinding>) {
     let mut lines = LineFile::new(file, text, Comments::Anywhere);
-    let mut reading = Reading::default();
+    let mut parser = RateLimitParser::default();
     let mut is_blank = true;
     lines.each(|line| {
         is_blank = false;
-        reading.take(line.text).map_err(|why| line.error(why))
+        parser.parse_line(line.text).map_err(|why| line.error(why))
     });
     if is_blank {
         let expected = "adapters keep the limits that they hold";
         lines.about_all(ConfigSeverity::Warning, "no limit", expected);
     }
-    (reading.limits, lines.finish())
+    (parser.limits, lines.finish())
 }
 
-impl<'a> Reading<'a> {
+impl<'a> RateLimitParser<'a> {
     /// Parses a line. The error is the expected form, or the reason why the line is invalid.
-    fn take(&mut self, line: &'a str) -> Result<(), &'static str> {
+    fn parse_line(&mut self, line: &'a str) -> Result<(), &'static str> {
         match line {
             "BW_NAMES" => self.section = Some(BandwidthSection::Names),
             "BW_RULES" => self.section = Some(BandwidthSection::Rules),
             _ => match self.section.ok_or(EXPECTED_SECTION)? {
-                BandwidthSection::Names => self.take_name(line)?,
-                BandwidthSection::Rules => self.take_rule(line)?,
+                BandwidthSection::Names => self.parse_name(line)?,
+                BandwidthSection::Rules => self.parse_rule(line)?,
             },
         }
         Ok(())
     }
 
     /// Parses a line of BW_NAMES: a name and a rate.
-    fn take_name(&mut self, line: &'a str) -> Result<(), &'static str> {
+    fn parse_name(&mut self, line: &'a str) -> Result<(), &'static str> {
         let (name, rate) = line.split_once('=').ok_or(EXPECTED_NAME)?;
         let (name, rate) = (name.trim(), rate.trim());
         let rate = decimal(rate).filter(|&rate| rate <= QosConfigSl::LIMIT_MAX);
@@ -122,7 +122,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Parses a line of BW_RULES: a GUID or `default`, and the limits.
-    fn take_rule(&mut self, line: &'a str) -> Result<(), &'static str> {
+    fn parse_rule(&mut self, line: &'a str) -> Result<(), &'static str> {
         let (of, levels) = line.split_once('=').ok_or(EXPECTED_RULE)?;
         let limits = self.levels(levels)?;
         let of = of.trim();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_default_others_have_no_limit() {
+    fn guids_without_a_rule_have_no_limit_without_a_default() {
         let (limits, errors) = parsed("BW_NAMES\nBW_RULES\n");
         assert_eq!((limits.of(Guid(1)), errors), (&[0; 16], 0));
         assert!(limits.is_empty());

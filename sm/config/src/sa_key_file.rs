@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
 use super::known_key::{KNOWN_KEY, OPENS_NOTHING};
 use super::line_file::{Comments, LineFile};
-use super::text_file::{access_of_others, read_text, unread};
+use super::text_file::{access_of_others, read_text, unreadable_file};
 use super::{Config, ConfigError, SmConfig};
 
 /// Name of the file with the SA's key, in the folder of the configuration.
@@ -60,7 +60,7 @@ fn parse(file: &Path, text: &str) -> (Option<u64>, Vec<ConfigFinding>) {
 
 impl Config {
     /// Sets the file of the SA's key to [`SA_KEY_FILE`] in the folder of the configuration `file`,
-    /// if the former exists and the configuration names no key of the SA.
+    /// if [`SA_KEY_FILE`] exists there and the configuration names no key of the SA.
     pub(super) fn find_sa_key(&mut self, file: &Path) {
         let beside: PathBuf = file.with_file_name(SA_KEY_FILE);
         if !self.sm.names_sa_key() && self.sm.sa_key.is_none() && beside.exists() {
@@ -80,22 +80,22 @@ impl SmConfig {
             Some(file) => Some(load_sa_key(file)?),
             None => self.sa_key,
         };
-        Ok(key.filter(|&key| key != 0 && self.why_known(key).is_none()))
+        Ok(key.filter(|&key| key != 0 && self.why_public(key).is_none()))
     }
 
     /// Whether the SA has a secret key, in a file or in the configuration.
     pub fn names_sa_key(&self) -> bool {
-        let own = |key: u64| key != 0 && self.why_known(key).is_none();
+        let own = |key: u64| key != 0 && self.why_public(key).is_none();
         self.sa_key_file.is_some() || self.sa_key.is_some_and(own)
     }
 
-    /// The fault of `sa_key`, if that key is publicly known; `None` otherwise.
+    /// The reason why `sa_key` is publicly known; `None` if it may be secret.
     pub(super) fn known_sa_key(&self) -> Option<&'static str> {
-        self.why_known(self.sa_key?)
+        self.why_public(self.sa_key?)
     }
 
     /// The reason why `key` is publicly known; `None` if it may be secret.
-    fn why_known(&self, key: u64) -> Option<&'static str> {
+    fn why_public(&self, key: u64) -> Option<&'static str> {
         match key {
             KNOWN_KEY => Some("sa_key is 1, OpenSM's default, which everybody knows"),
             key if key != 0 && key == self.sm_key => {
@@ -114,13 +114,13 @@ pub(super) fn findings(sm: &SmConfig) -> Vec<ConfigFinding> {
     match load_sa_key(file) {
         Ok(key) => {
             let mut findings = Findings::new(file, "");
-            if let Some(found) = sm.why_known(key) {
+            if let Some(found) = sm.why_public(key) {
                 findings.at("", 0, ConfigSeverity::Warning, found, OPENS_NOTHING);
             }
             findings.finish()
         }
         Err(ConfigError::Invalid { findings }) => findings,
-        Err(error) => vec![unread(file, &error, "sa_key_file names it")],
+        Err(error) => vec![unreadable_file(file, &error, "sa_key_file names it")],
     }
 }
 

@@ -29,8 +29,8 @@ fn finish<T: Default + PartialEq>(mut lines: LineFile<'_>, read: T, expected: &s
     (read, lines.finish())
 }
 
-const TWICE: &str = "it is there before, with another value";
-const AGAIN: &str = "it is there before";
+const CONTRADICTION: &str = "an earlier line gives it another value";
+const DUPLICATE: &str = "an earlier line is the same";
 const GUID: &str = "expected a GUID, 1 to 16 hexadecimal digits after 0x, not zero";
 
 /// Parses a GUID that is not zero.
@@ -58,8 +58,8 @@ fn insert<'a, K: Ord, V: PartialEq + Copy>(
 ) -> Result<(), Mistake<'a>> {
     match map.insert(key, value) {
         None => Ok(()),
-        Some(before) if before == value => Err(word.warning(AGAIN)),
-        Some(_) => Err(word.error(TWICE)),
+        Some(before) if before == value => Err(word.warning(DUPLICATE)),
+        Some(_) => Err(word.error(CONTRADICTION)),
     }
 }
 
@@ -67,7 +67,8 @@ fn insert<'a, K: Ord, V: PartialEq + Copy>(
 /// [`SwitchRules::MOST_HOPS`] are reduced to it, with a warning.
 pub fn parse_hop_weights(file: &Path, text: &str) -> Parsed<BTreeMap<(Guid, PortNum), u8>> {
     const EXPECTED: &str = "expected a number of hops after the port, 1 to 255";
-    const CUT: &str = "it counts as 40: more would leave no cost for paths over several such hops";
+    const REDUCED: &str =
+        "it counts as 40: more would leave no cost for paths over several such hops";
     let mut lines = LineFile::new(file, text, Comments::Anywhere);
     let mut hops = BTreeMap::new();
     lines.each(|line| {
@@ -79,7 +80,7 @@ pub fn parse_hop_weights(file: &Path, text: &str) -> Parsed<BTreeMap<(Guid, Port
         let most = SwitchRules::MOST_HOPS;
         insert(&mut hops, key, given.min(most), words[0])?;
         match given > most {
-            true => Err(word.warning(CUT)),
+            true => Err(word.warning(REDUCED)),
             false => Ok(()),
         }
     });
@@ -95,7 +96,7 @@ pub fn parse_uncounted_ports(file: &Path, text: &str) -> Parsed<BTreeSet<(Guid, 
         let words = &line.words()[..];
         match ports.insert(port(words)?) {
             true => Ok(()),
-            false => Err(words[0].warning(AGAIN)),
+            false => Err(words[0].warning(DUPLICATE)),
         }
     });
     finish(lines, ports, "a switch GUID and a port on each line")
@@ -126,7 +127,7 @@ pub fn parse_port_order(file: &Path, text: &str) -> Parsed<Numbers> {
         // A file of 16 MiB has fewer than 2^32 lines.
         let next = order.len() as u32;
         match order.entry(guid) {
-            std::collections::btree_map::Entry::Occupied(_) => Err(words[0].warning(AGAIN)),
+            std::collections::btree_map::Entry::Occupied(_) => Err(words[0].warning(DUPLICATE)),
             std::collections::btree_map::Entry::Vacant(place) => {
                 place.insert(next);
                 Ok(())

@@ -92,7 +92,7 @@ fn lines(findings: &[ConfigFinding]) -> String {
         .join("\n")
 }
 
-/// Whether the error is that the file does not exist.
+/// Whether the error says that the file does not exist.
 pub(super) fn is_missing(error: &ConfigError) -> bool {
     matches!(error, ConfigError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
@@ -154,7 +154,7 @@ pub(super) fn usable<T>((read, findings): Parsed<T>) -> Result<Parsed<T>, Config
 }
 
 /// The finding about a file that cannot be read. It points at the invalid byte, if there is one.
-pub(super) fn unread(file: &Path, error: &ConfigError, expected: &str) -> ConfigFinding {
+pub(super) fn unreadable_file(file: &Path, error: &ConfigError, expected: &str) -> ConfigFinding {
     if let ConfigError::NotText {
         reason: NotText::Byte { line, column, byte },
         ..
@@ -184,8 +184,8 @@ pub(super) fn unread(file: &Path, error: &ConfigError, expected: &str) -> Config
     }
 }
 
-/// The content of a file that `key` names, and the findings about it. A file that cannot be used has
-/// no content.
+/// The content of a file that `key` names, and the findings about it. A file that cannot be used
+/// has no content.
 pub(super) fn findings_of_file<T: Default>(
     file: &Path,
     key: &str,
@@ -195,7 +195,7 @@ pub(super) fn findings_of_file<T: Default>(
         Ok(read) => read,
         Err(ConfigError::Invalid { findings }) => (T::default(), findings),
         Err(error) => {
-            let finding = unread(file, &error, &format!("{key} names it"));
+            let finding = unreadable_file(file, &error, &format!("{key} names it"));
             (T::default(), vec![finding])
         }
     }

@@ -220,8 +220,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Warns of the engine minhop without another engine, because it is not free of deadlocks on
-    /// every fabric.
+    /// Warns of the engine minhop without a fallback engine, because minhop is not free of
+    /// deadlocks on every fabric.
     fn check_engine(&mut self) {
         let routing = &self.config.routing;
         if routing.engine == EngineKind::MinHop && routing.fallback_engines.is_empty() {

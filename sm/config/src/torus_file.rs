@@ -3,7 +3,7 @@
 //!
 //! | line | meaning |
 //! |---|---|
-//! | `torus X Y Z`, `mesh X Y Z` | sizes; `m` or `t` after one makes this dimension open or a ring |
+//! | `torus X Y Z`, `mesh X Y Z` | sizes; `m` or `t` after a size makes the row open or a ring |
 //! | `xp_link`, `xm_link`, … `zm_link`, two GUIDs | a cable in the positive or negative direction |
 //! | `x_dateline`, `y_dateline`, `z_dateline`, number | moves the dateline from the seed |
 //! | `next_seed` | the following lines describe another seed |
@@ -31,13 +31,13 @@ const MAX_SIZE: u64 = 49_151;
 
 const SHAPE: &str = "expected `torus` or `mesh` with three sizes before anything else";
 const SIZE: &str = "expected a size, 1 to 49151, with m or t behind it for an open row or a ring";
-const ONCE: &str = "the sizes are there before";
+const ONCE: &str = "an earlier line has the sizes";
 const KEYWORD: &str = "expected torus, mesh, xp_link and the like, x_dateline and the like, next_seed, \
                        portgroup_max_ports, port_order or max_changes";
 const LINK: &str = "expected the GUIDs of two switches";
 const ONE_SWITCH: &str =
     "all cables of a seed begin at one switch, and next_seed begins another one";
-const SAME: &str = "expected another switch than the first";
+const SAME: &str = "expected a second switch that differs from the first";
 const FLAT: &str = "this dimension has the size 1, so that no cable points along it";
 const DATELINE: &str = "expected by how many switches the dateline moves, at most 49151 either way";
 const UNUSED: &str = "not needed here: rsm takes any number of parallel cables, and spreads destinations over \
@@ -60,7 +60,7 @@ pub fn parse_torus_layout(file: &Path, text: &str) -> (TorusLayout, Vec<ConfigFi
     lines.each(|line| {
         let words = &line.words()[..];
         is_empty = false;
-        reader.line(words)
+        reader.parse_line(words)
     });
     reader.end_seed();
     let layout = reader.layout;
@@ -84,7 +84,7 @@ pub fn parse_torus_layout(file: &Path, text: &str) -> (TorusLayout, Vec<ConfigFi
 
 impl Reader {
     /// Parses a line.
-    fn line<'a>(&mut self, words: &[Word<'a>]) -> Result<(), Mistake<'a>> {
+    fn parse_line<'a>(&mut self, words: &[Word<'a>]) -> Result<(), Mistake<'a>> {
         let keyword = words[0];
         if matches!(keyword.text, "torus" | "mesh") {
             return self.shape(words);

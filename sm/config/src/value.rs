@@ -15,13 +15,13 @@ use super::{
 /// The values that a key accepts in a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    /// An integer in a range, both ends included.
+    /// An integer from `min` to `max`.
     Number {
         min: u64,
         max: u64,
     },
-    /// An integer in a range, usually written in hexadecimal; a string is accepted as well, because
-    /// TOML's integers end at 2^63.
+    /// An integer from `min` to `max`, usually written in hexadecimal; a string is accepted as
+    /// well, because TOML's integers end at 2^63.
     Hexadecimal {
         min: u64,
         max: u64,
@@ -51,7 +51,7 @@ pub(super) enum Given<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct InvalidValue;
 
-/// The present value of a key, to be written to a file.
+/// The current value of a key, to be written to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum HeldValue {
     Number(u64),

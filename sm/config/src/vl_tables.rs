@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_read_as_they_are_written() {
+    fn parsed_tables_are_formatted_unchanged() {
         let sl2vl = "0,1,15,15,15,15,15,15,15,15,15,15,15,15,15,14";
         assert_eq!(SlToVl::parse(sl2vl).unwrap().to_string(), sl2vl);
         let weights = "0:255,14:0,0:1";

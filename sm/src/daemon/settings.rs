@@ -114,7 +114,7 @@ fn plan_policy(
         None => None,
     };
     if let Some(policy) = &files.qos_policy {
-        log_findings(&policy.strangers(&files.partitions));
+        log_findings(&policy.undefined_partitions(&files.partitions));
     }
     let adaptive = AdaptivePolicy {
         mode: config.routing.adaptive,

@@ -71,8 +71,8 @@ const HEADER: &str = "expected a line of column names with node and port of both
 const PORT: &str = "expected the number of a port, 1 to 254, as `21`, `P21` or `Port 21`, an adapter and its port as \
                     `mlx5_0/P1`, or `*` for any port";
 const NODE: &str = "expected the name of a node, or its GUID with 0x";
-const ONE_CHOICE: &str = "expected the number of a port at one end at least";
-const SAME: &str = "expected two different ports";
+const WILDCARDS_AT_BOTH_ENDS: &str = "expected the number of a port at one end at least";
+const SAME_END: &str = "expected two different ports";
 
 /// Indices of the columns in a line.
 struct Columns {
@@ -89,7 +89,7 @@ struct Reader {
     /// The cable of each designed port: its line, the other port, and whether the other port is the
     /// second end.
     cabled: BTreeMap<DesignedEnd, (usize, DesignedEnd, bool)>,
-    /// Byte offset of the first line that is no data link, and the number of such lines.
+    /// Byte offset of the first line that describes no data link, and the number of these lines.
     left_out: Option<(usize, u64)>,
 }
 
@@ -97,7 +97,7 @@ struct Reader {
 /// an error.
 pub fn parse_design(file: &Path, text: &str) -> (Design, Vec<ConfigFinding>) {
     let mut findings = Findings::new(file, text);
-    let mut say = |severity, mistake: Mistake| {
+    let mut report = |severity, mistake: Mistake| {
         findings.at(text, mistake.at, severity, mistake.found, mistake.expected);
     };
     let mut reader = Reader::default();
@@ -114,7 +114,7 @@ pub fn parse_design(file: &Path, text: &str) -> (Design, Vec<ConfigFinding>) {
                 }
                 Err(_) if record.is_comment() => Ok(()),
                 Err(mistake) => {
-                    say(ConfigSeverity::Error, mistake);
+                    report(ConfigSeverity::Error, mistake);
                     return (reader.design, findings.finish());
                 }
             },
@@ -122,17 +122,17 @@ pub fn parse_design(file: &Path, text: &str) -> (Design, Vec<ConfigFinding>) {
             (Ok(record), Some(columns)) => {
                 line += text[counted..record.at()].matches('\n').count();
                 counted = record.at();
-                reader.take(&record, columns, line)
+                reader.add_record(&record, columns, line)
             }
         };
         if let Err((severity, mistake)) = read {
-            say(severity, mistake);
+            report(severity, mistake);
         }
     }
     if let Some((at, number)) = reader.left_out {
         let found = format!("{number} lines of other links, or of ports without another end");
         let expected = "they are left out".to_owned();
-        say(
+        report(
             ConfigSeverity::Note,
             Mistake {
                 at,
@@ -143,7 +143,7 @@ pub fn parse_design(file: &Path, text: &str) -> (Design, Vec<ConfigFinding>) {
     }
     if reader.design.cables.is_empty() {
         let (found, expected) = ("no cable".to_owned(), HEADER.to_owned());
-        say(
+        report(
             ConfigSeverity::Warning,
             Mistake {
                 at: 0,
@@ -212,7 +212,7 @@ impl Reader {
     /// # Errors
     ///
     /// The mistake in the line, or a warning about it.
-    fn take(
+    fn add_record(
         &mut self,
         record: &Record,
         columns: &Columns,
@@ -251,10 +251,10 @@ impl Reader {
             expected: expected.to_owned(),
         };
         if ends.iter().all(|end| end.port.is_none()) {
-            return Err(error(mistake(ONE_CHOICE)));
+            return Err(error(mistake(WILDCARDS_AT_BOTH_ENDS)));
         }
         if ends[0] == ends[1] {
-            return Err(error(mistake(SAME)));
+            return Err(error(mistake(SAME_END)));
         }
         let both_ways = [(&ends[0], &ends[1], true), (&ends[1], &ends[0], false)];
         for (own, other, is_first) in both_ways {

@@ -65,7 +65,7 @@ fn byte_order_marks_carriage_returns_quotes_and_comments_are_read() {
 }
 
 #[test]
-fn every_mistake_is_reported_with_its_line_and_what_was_expected() {
+fn every_mistake_is_reported_with_its_line_and_the_expected_form() {
     const HEAD: &str = "StartDevice,StartPort,EndDevice,EndPort\n";
     for (rows, expected) in [
         (
@@ -123,7 +123,7 @@ fn every_mistake_is_reported_with_its_line_and_what_was_expected() {
             "{rows:?}: {findings:?}"
         );
     }
-    // An invalid line does not change the line numbers of the others.
+    // An invalid line does not change the line numbers of valid lines.
     let (cables, findings) = read(&format!("{HEAD}a,x,b,2\nc,1,d,2\n"));
     assert_eq!((cables, findings.len()), (vec!["3 c:1 d:2".to_owned()], 1));
 }
@@ -169,7 +169,7 @@ fn files_without_required_columns_are_refused_at_their_first_line() {
 
 proptest! {
     #[test]
-    fn any_text_gives_cables_or_findings(text in "(StartDevice,StartPort,EndDevice,EndPort\n)?[a,\"\n\r;\t *1é#]{0,60}") {
+    fn any_text_yields_cables_or_findings(text in "(StartDevice,StartPort,EndDevice,EndPort\n)?[a,\"\n\r;\t *1é#]{0,60}") {
         let (design, findings) = parse_design(Path::new("design.csv"), &text);
         prop_assert!(!design.cables.is_empty() || !findings.is_empty());
         for finding in findings {

@@ -47,7 +47,7 @@ pub(in super::super) const LONE_MINHOP: &str = "rsm takes shortest paths only wh
      their place (finding engine-replaced): delete the key, or name another engine, such as `updn`, after it";
 
 /// Engines of other managers that have no namesake in rsm, with the engine that takes their place.
-const OTHERS: &[(&str, Choice)] = &[
+const NOT_NAMESAKES: &[(&str, Choice)] = &[
     ("torus-2QoS", Choice::Like(EngineKind::Torus)),
     ("ftree", Choice::Like(EngineKind::FabricTree)),
     ("lash", Choice::Like(EngineKind::Dfsssp)),
@@ -65,10 +65,10 @@ const OTHERS: &[(&str, Choice)] = &[
 ];
 
 /// The first engine of a comma-separated list with a counterpart in rsm, and its name in the list;
-/// `None` if no engine has one. `minhop` is chosen only if there is no other: its routes may
-/// deadlock, and rsm then refuses them; routes of all other engines cannot deadlock.
-pub(super) fn first(list: &str) -> Option<(&str, Choice)> {
-    let known = known(list);
+/// `None` if no engine has a counterpart. `minhop` is chosen only without an alternative: its
+/// routes may deadlock, and rsm then refuses them; routes of all other engines cannot deadlock.
+pub(super) fn choose(list: &str) -> Option<(&str, Choice)> {
+    let known = counterparts(list);
     let is_proved = |(_, choice): &(&str, Choice)| choice.engine() != EngineKind::MinHop;
     known
         .clone()
@@ -77,10 +77,10 @@ pub(super) fn first(list: &str) -> Option<(&str, Choice)> {
 }
 
 /// The engines of a comma-separated list with a counterpart in rsm, each with its name in the list.
-fn known(list: &str) -> impl Iterator<Item = (&str, Choice)> + Clone {
+fn counterparts(list: &str) -> impl Iterator<Item = (&str, Choice)> + Clone {
     list.split(',').map(str::trim).filter_map(|name| {
         let same = EngineKind::ALL.into_iter().find(|e| e.name() == name);
-        let other = OTHERS.iter().find(|(theirs, _)| *theirs == name);
+        let other = NOT_NAMESAKES.iter().find(|(theirs, _)| *theirs == name);
         let choice = same.map(Choice::Same);
         Some((name, choice.or(other.map(|(_, choice)| *choice))?))
     })
@@ -88,8 +88,8 @@ fn known(list: &str) -> impl Iterator<Item = (&str, Choice)> + Clone {
 
 /// rsm's engines for the engines after `chosen` in a list, without duplicates and without the
 /// engine for `chosen`.
-pub(super) fn after(list: &str, chosen: &str) -> Vec<EngineKind> {
-    let mut rest = known(list).skip_while(|(name, _)| *name != chosen);
+pub(super) fn fallbacks(list: &str, chosen: &str) -> Vec<EngineKind> {
+    let mut rest = counterparts(list).skip_while(|(name, _)| *name != chosen);
     let first = rest.next().map(|(_, choice)| choice.engine());
     let mut engines = Vec::new();
     for engine in rest.map(|(_, choice)| choice.engine()) {
@@ -117,12 +117,12 @@ mod tests {
             ("updn", "updn", &[]),
             ("torus-2QoS,none,lash", "torus-2QoS", &[EngineKind::Dfsssp]),
         ] {
-            assert_eq!(after(list, chosen), engines, "{list}");
+            assert_eq!(fallbacks(list, chosen), engines, "{list}");
         }
     }
 
     #[test]
-    fn first_engine_with_a_counterpart_is_chosen_and_minhop_only_without_another() {
+    fn first_engine_with_a_counterpart_is_chosen_and_minhop_only_if_alone() {
         for (list, engine) in [
             ("updn,minhop", Some(EngineKind::UpDn)),
             ("minhop,updn", Some(EngineKind::UpDn)),
@@ -135,7 +135,7 @@ mod tests {
             ("none", None),
             ("", None),
         ] {
-            let chosen = first(list).map(|(_, choice)| choice.engine());
+            let chosen = choose(list).map(|(_, choice)| choice.engine());
             assert_eq!(chosen, engine, "{list}");
         }
     }

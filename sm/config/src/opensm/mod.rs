@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 pub(super) use self::engine::LONE_MINHOP;
 use self::keys::{Fate, Missing, is_idle, others};
 pub use self::outcome::{KeyGroup, KeyOutcome};
-use self::value::{IsThere, Taken, take};
+use self::value::{IsThere, Taken, convert_value};
 use super::convert::Convert;
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 use super::known_key::OPENS_NOTHING;
@@ -69,21 +69,21 @@ pub fn read(file: &Path, text: &str, is_there: &dyn Fn(&Path) -> bool) -> Opensm
         text,
         config: Config::default(),
         findings: Findings::new(file, text),
-        taken: Findings::new(file, text),
+        obeyed_notes: Findings::new(file, text),
         outcomes: Vec::new(),
         origins: KeyOrigins::default(),
         file,
         is_there,
         line: 0,
         unenforced: None,
-        of_qos: Vec::new(),
+        qos_keys: Vec::new(),
         sa_key_at: None,
     };
     let mut offset = 0;
     for line in text.split_inclusive('\n') {
         reader.line += 1;
         if let Some(entry) = Entry::of(line, offset) {
-            reader.entry(&entry);
+            reader.convert_entry(&entry);
         }
         offset += line.len();
     }
@@ -165,42 +165,47 @@ struct Reader<'a> {
     config: Config,
     findings: Findings,
     /// Notes about converted keys, in the order of `outcomes`.
-    taken: Findings,
+    obeyed_notes: Findings,
     outcomes: Vec<KeyOutcome>,
     origins: KeyOrigins,
     file: &'a Path,
     is_there: IsThere<'a>,
     /// Number of the line being parsed, from 1.
     line: usize,
-    /// Place of the key that turns enforcement off; `None` if there is none.
+    /// Place of the key that turns enforcement off; `None` if the file has no such key.
     unenforced: Option<String>,
     /// The keys that have an effect only with `qos TRUE`, each as (index in `outcomes`, offset,
     /// text).
-    of_qos: Vec<(usize, usize, String)>,
+    qos_keys: Vec<(usize, usize, String)>,
     /// Byte offset of the SA's key.
     sa_key_at: Option<usize>,
 }
 
 impl Reader<'_> {
     /// Converts the key and value of a line.
-    fn entry(&mut self, entry: &Entry<'_>) {
+    fn convert_entry(&mut self, entry: &Entry<'_>) {
         let counterpart = fields().iter().find_map(|field| {
             let (theirs, convert) = field.opensm?;
             (theirs == entry.key).then_some((field, convert))
         });
         if let Some((field, convert)) = counterpart {
             let value = unquoted(entry.value);
-            let taken = take(&mut self.config, field, convert, value, self.is_there);
-            self.taken(entry, (field, convert), taken);
+            let taken = convert_value(&mut self.config, field, convert, value, self.is_there);
+            self.record_conversion(entry, (field, convert), taken);
         } else if entry.key == NO_ENFORCEMENT {
-            self.no_enforcement(entry);
+            self.convert_no_enforcement(entry);
         } else {
-            self.other(entry);
+            self.convert_without_counterpart(entry);
         }
     }
 
     /// Records the result of converting a key that has the counterpart `field`.
-    fn taken(&mut self, entry: &Entry<'_>, (field, convert): (&ConfigKey, Convert), taken: Taken) {
+    fn record_conversion(
+        &mut self,
+        entry: &Entry<'_>,
+        (field, convert): (&ConfigKey, Convert),
+        taken: Taken,
+    ) {
         let place = self.place();
         self.origins.set(field.section, field.key, place.clone());
         if convert == Convert::SaKey {
@@ -211,7 +216,7 @@ impl Reader<'_> {
         }
         if self.needs_qos(field, &taken) {
             let (at, shown) = (entry.key_at, entry.shown());
-            self.of_qos.push((self.outcomes.len(), at, shown));
+            self.qos_keys.push((self.outcomes.len(), at, shown));
         }
         match taken {
             Taken::Set { note: None } => {
@@ -220,22 +225,22 @@ impl Reader<'_> {
                     false => field.value(&mut self.config),
                 };
                 let value = value.map_or(String::new(), |value| format!(" = {value}"));
-                self.obeyed(entry, format!("{}.{}{value}", field.section, field.key));
+                self.record_obeyed(entry, format!("{}.{}{value}", field.section, field.key));
             }
-            Taken::Set { note: Some(note) } => self.obeyed(entry, note),
+            Taken::Set { note: Some(note) } => self.record_obeyed(entry, note),
             Taken::Default => {
                 let effect = format!("{}.{} keeps its default", field.section, field.key);
-                self.obeyed(entry, effect);
+                self.record_obeyed(entry, effect);
             }
             Taken::Odd { effect } => {
                 let (at, severity) = (entry.value_at, ConfigSeverity::Warning);
-                self.say(at, severity, entry.shown(), effect.clone());
-                self.obeyed(entry, effect);
+                self.report(at, severity, entry.shown(), effect.clone());
+                self.record_obeyed(entry, effect);
             }
-            Taken::Lost(missing) => self.lost(entry, entry.value_at, missing),
+            Taken::Lost(missing) => self.record_lost(entry, entry.value_at, missing),
             Taken::Refused(expected) => {
                 let (at, severity) = (entry.value_at, ConfigSeverity::Error);
-                self.say(at, severity, entry.shown(), expected);
+                self.report(at, severity, entry.shown(), expected);
             }
         }
     }
@@ -251,15 +256,15 @@ impl Reader<'_> {
         is_set && theirs.starts_with("qos_") && !is_left_as_written
     }
 
-    /// Handles the key that turns the enforcement of partitions off.
-    fn no_enforcement(&mut self, entry: &Entry<'_>) {
+    /// Converts the key that turns the enforcement of partitions off.
+    fn convert_no_enforcement(&mut self, entry: &Entry<'_>) {
         let is_off = match unquoted(entry.value).to_ascii_uppercase().as_str() {
             "TRUE" => true,
             "FALSE" => false,
             _ => {
                 let expected = "expected TRUE or FALSE".to_owned();
                 let (at, severity) = (entry.value_at, ConfigSeverity::Error);
-                return self.say(at, severity, entry.shown(), expected);
+                return self.report(at, severity, entry.shown(), expected);
             }
         };
         self.unenforced = is_off.then(|| self.place());
@@ -267,35 +272,35 @@ impl Reader<'_> {
             true => "partitions.enforcement = \"off\"",
             false => "partitions.enforcement stays",
         };
-        self.obeyed(entry, effect.to_owned());
+        self.record_obeyed(entry, effect.to_owned());
     }
 
-    /// Handles a key without a counterpart in rsm.
-    fn other(&mut self, entry: &Entry<'_>) {
+    /// Reports the treatment of a key without a counterpart in rsm.
+    fn convert_without_counterpart(&mut self, entry: &Entry<'_>) {
         match others().get(entry.key) {
-            None => self.unknown(entry, &suggestion(entry.key)),
+            None => self.record_unknown(entry, &suggestion(entry.key)),
             Some(Fate::Invented(meant)) => {
-                self.unknown(entry, &format!("what is meant is {meant}"));
+                self.record_unknown(entry, &format!("what is meant is {meant}"));
             }
             Some(Fate::NotAvailable(_, idle)) if is_idle(unquoted(entry.value), idle) => {
-                self.not_needed(entry, "this value asks for nothing that rsm does not do");
+                self.record_not_needed(entry, "this value asks for nothing that rsm does not do");
             }
-            Some(Fate::NotAvailable(missing, _)) => self.lost(entry, entry.key_at, *missing),
+            Some(Fate::NotAvailable(missing, _)) => self.record_lost(entry, entry.key_at, *missing),
             Some(Fate::Tunes(missing)) => {
                 let why = format!(
                     "it tunes a function that rsm does not have: {}",
                     missing.lost
                 );
-                self.not_needed(entry, &why);
+                self.record_not_needed(entry, &why);
             }
-            Some(Fate::NotNeeded(why)) => self.not_needed(entry, why),
+            Some(Fate::NotNeeded(why)) => self.record_not_needed(entry, why),
         }
     }
 
     /// Adds the files that OpenSM reads by default. A file that has another name must exist; a file
     /// that has the default name may be missing, because OpenSM writes that name into every
     /// configuration.
-    fn default_files(&mut self) {
+    fn add_default_files(&mut self) {
         let (partitions, qos) = (&mut self.config.partitions, &mut self.config.qos);
         if let Some(file) = &partitions.file {
             partitions.file_may_be_missing = is_default(file, PARTITIONS);
@@ -314,13 +319,13 @@ impl Reader<'_> {
     }
 
     /// Warns about keys that have no effect without `qos TRUE`, with OpenSM as with rsm.
-    fn without_qos(&mut self) {
-        for (outcome, at, shown) in std::mem::take(&mut self.of_qos) {
+    fn warn_of_qos_keys(&mut self) {
+        for (outcome, at, shown) in std::mem::take(&mut self.qos_keys) {
             let group = KeyGroup::NotNeeded;
             let expected = format!(
                 "{group}: without `qos TRUE` no table is set, as with OpenSM: set that, or delete the key"
             );
-            self.say(at, ConfigSeverity::Warning, shown, expected);
+            self.report(at, ConfigSeverity::Warning, shown, expected);
             if let Some(outcome) = self.outcomes.get_mut(outcome) {
                 (outcome.group, outcome.taken) = (group, None);
             }
@@ -328,33 +333,33 @@ impl Reader<'_> {
     }
 
     /// Records an obeyed key, with a note about the effect.
-    fn obeyed(&mut self, entry: &Entry<'_>, effect: String) {
+    fn record_obeyed(&mut self, entry: &Entry<'_>, effect: String) {
         let severity = ConfigSeverity::Note;
         let text = format!("{}: {effect}", KeyGroup::Obeyed);
-        self.taken
+        self.obeyed_notes
             .at(self.text, entry.key_at, severity, entry.shown(), text);
         self.record(entry, KeyGroup::Obeyed);
     }
 
     /// Records a key that rsm does not need, with a note about the reason.
-    fn not_needed(&mut self, entry: &Entry<'_>, why: &str) {
+    fn record_not_needed(&mut self, entry: &Entry<'_>, why: &str) {
         let expected = format!("{}: {why}", KeyGroup::NotNeeded);
-        self.say(entry.key_at, ConfigSeverity::Note, entry.shown(), expected);
+        self.report(entry.key_at, ConfigSeverity::Note, entry.shown(), expected);
         self.record(entry, KeyGroup::NotNeeded);
     }
 
     /// Records a key of a function that rsm does not have, with a warning at byte offset `at`.
-    fn lost(&mut self, entry: &Entry<'_>, at: usize, Missing { lost, instead }: Missing) {
+    fn record_lost(&mut self, entry: &Entry<'_>, at: usize, Missing { lost, instead }: Missing) {
         let expected = format!("{}: {lost}; {instead}", KeyGroup::NotAvailable);
-        self.say(at, ConfigSeverity::Warning, entry.shown(), expected);
+        self.report(at, ConfigSeverity::Warning, entry.shown(), expected);
         self.record(entry, KeyGroup::NotAvailable);
     }
 
     /// Records a key that no manager has, with a warning.
-    fn unknown(&mut self, entry: &Entry<'_>, hint: &str) {
+    fn record_unknown(&mut self, entry: &Entry<'_>, hint: &str) {
         let found = format!("unknown key `{}`", entry.key);
         let expected = format!("no manager has it, and it does nothing: {hint}");
-        self.say(entry.key_at, ConfigSeverity::Warning, found, expected);
+        self.report(entry.key_at, ConfigSeverity::Warning, found, expected);
         self.record(entry, KeyGroup::Unknown);
     }
 
@@ -375,7 +380,7 @@ impl Reader<'_> {
     }
 
     /// Adds a finding at a byte offset.
-    fn say(&mut self, at: usize, severity: ConfigSeverity, found: String, expected: String) {
+    fn report(&mut self, at: usize, severity: ConfigSeverity, found: String, expected: String) {
         self.findings.at(self.text, at, severity, found, expected);
     }
 
@@ -384,21 +389,21 @@ impl Reader<'_> {
             self.config.partitions.enforcement = Enforcement::Off;
             self.origins.set("partitions", "enforcement", place);
         }
-        self.default_files();
+        self.add_default_files();
         if let (Some(found), Some(at)) = (self.config.sm.known_sa_key(), self.sa_key_at) {
             // The check comes last, because `sm_key`, which must differ, may follow on a later
             // line.
             self.config.sm.sa_key = None;
             let expected = OPENS_NOTHING.to_owned();
-            self.say(at, ConfigSeverity::Warning, found.to_owned(), expected);
+            self.report(at, ConfigSeverity::Warning, found.to_owned(), expected);
         }
         let obeyed = self.outcomes.iter_mut();
         let obeyed = obeyed.filter(|outcome| outcome.group == KeyGroup::Obeyed);
-        for (outcome, note) in obeyed.zip(std::mem::take(&mut self.taken).finish()) {
+        for (outcome, note) in obeyed.zip(std::mem::take(&mut self.obeyed_notes).finish()) {
             outcome.taken = Some(note);
         }
         if !self.config.qos.enabled {
-            self.without_qos();
+            self.warn_of_qos_keys();
         }
         OpensmConf {
             config: self.config,

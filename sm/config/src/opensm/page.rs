@@ -109,7 +109,7 @@ fn tables() -> [BTreeMap<&'static str, Row>; 2] {
 }
 
 #[test]
-fn page_of_opensm_keys_equals_the_tables() {
+fn page_of_opensm_keys_is_generated_from_the_tables() {
     let [opensm, nvidia] = tables();
     assert!(opensm.len() >= 162, "{} keys", opensm.len());
     assert!(nvidia.len() >= 219, "{} keys", nvidia.len());

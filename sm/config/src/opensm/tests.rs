@@ -14,7 +14,7 @@ fn read(text: &str) -> (Config, Vec<ConfigFinding>) {
 }
 
 #[test]
-fn keys_with_a_counterpart_are_in_no_table_of_keys_without_one() {
+fn keys_with_a_counterpart_are_not_in_the_tables_of_missing_keys() {
     let mut theirs: Vec<_> = fields().iter().filter_map(|field| field.opensm).collect();
     theirs.sort_unstable_by_key(|(key, _)| *key);
     let names = theirs.windows(2).map(|pair| [pair[0].0, pair[1].0]);
@@ -259,7 +259,7 @@ fn keys_of_the_performance_manager_set_the_counters() {
 }
 
 #[test]
-fn log_file_is_taken_unless_it_has_opensms_default_name() {
+fn log_file_is_used_unless_it_has_opensms_default_name() {
     let (config, findings) =
         read("log_file /var/log/opensm.log\nlog_max_size 4096\naccum_log_file FALSE\n");
     assert_eq!(findings, []);
@@ -415,7 +415,7 @@ fn service_levels_omitted_by_sl2vl_get_vl_0_with_a_warning() {
 }
 
 #[test]
-fn existing_default_files_of_opensm_are_taken() {
+fn existing_default_files_of_opensm_are_used() {
     let is_there = |path: &Path| path.starts_with("/etc/rdma");
     let read = |text: &str| super::read(Path::new("opensm.conf"), text, &is_there).config;
     let partitions = Some("/etc/rdma/partitions.conf".into());

@@ -39,7 +39,7 @@ pub(super) enum Taken {
 }
 
 /// Sets `field` to the converted value; `is_there` returns whether a file exists.
-pub(super) fn take(
+pub(super) fn convert_value(
     config: &mut Config,
     field: &ConfigKey,
     convert: Convert,
@@ -222,11 +222,11 @@ fn sl_to_vl(config: &mut Config, field: &ConfigKey, value: &str) -> Taken {
 
 /// Sets the routing engine and its fallbacks from OpenSM's list of engines.
 fn engines(config: &mut Config, value: &str) -> Taken {
-    let Some((name, choice)) = engine::first(value) else {
+    let Some((name, choice)) = engine::choose(value) else {
         return Taken::Lost(engine::UNKNOWN);
     };
     config.routing.engine = choice.engine();
-    config.routing.fallback_engines = engine::after(value, name);
+    config.routing.fallback_engines = engine::fallbacks(value, name);
     match choice {
         Choice::Adaptive(_) => Taken::Lost(engine::ADAPTIVE),
         Choice::Chain => Taken::Lost(engine::CHAIN),

@@ -35,12 +35,12 @@ pub struct Change {
     pub when_cut_off: WhenCutOff,
 }
 
-/// Treatment of a request that cuts ports off from others.
+/// Treatment of a request that cuts ports off from communication partners.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhenCutOff {
-    /// Refuse the change: the caller must first see the ports that are concerned.
+    /// Refuse the change: the caller must first see which ports lose partners.
     Refuse,
-    /// Make the change: the caller has seen the ports, or cannot answer a question.
+    /// Make the change: the caller has seen these ports, or cannot answer a question.
     Accept,
 }
 
@@ -58,13 +58,13 @@ pub enum Action {
     },
     /// Adds members, or changes the membership of existing ones.
     Add(BTreeMap<Guid, Member>),
-    /// Replaces all members by these.
+    /// Replaces all members by the given members.
     Replace(BTreeMap<Guid, Member>, WhenEmpty),
     /// Removes members. Ports that are not members are ignored.
     Remove(BTreeSet<Guid>, WhenEmpty),
     /// Replaces the settings of the partition.
     Configure(PartitionSettings),
-    /// Replaces the names that belong to the partition, and the treatment of requests against its
+    /// Replaces the names that the partition owns, and the treatment of requests against its
     /// members.
     Protect(Protection),
     /// Removes the partition with all members.
@@ -119,8 +119,8 @@ pub enum ChangeError {
         /// The P_Key.
         p_key: u16,
     },
-    /// The partition exists already.
-    #[error("the partition {} exists already, with the name `{name}`{}", PKey(*.p_key), others(.differing))]
+    /// A partition with the P_Key exists already.
+    #[error("the partition {} exists already, with the name `{name}`{}", PKey(*.p_key), differing_clause(.differing))]
     Exists {
         /// The P_Key.
         p_key: u16,
@@ -177,8 +177,8 @@ pub enum ChangeError {
         guid: Guid,
     },
     /// Another partition has index 0 of the port, and the caller may not change that partition. The
-    /// other partition is one of the API, or the default partition, which has index 0 unless
-    /// another one claims it.
+    /// other partition was created by the API, or is the default partition, which has index 0
+    /// unless a partition claims it.
     #[error(
         "{guid}: index 0 of its P_Key table belongs to the partition {}, which you may not change: ask without index 0",
         PKey(*.p_key)
@@ -186,7 +186,7 @@ pub enum ChangeError {
     Index0 {
         /// The port.
         guid: Guid,
-        /// P_Key of that partition.
+        /// P_Key of the other partition.
         p_key: u16,
     },
     /// A port would have more keys of a tenant than the tenant's share of its table.
@@ -226,12 +226,12 @@ pub enum ChangeError {
         /// Number of prefixes in the request.
         wanted: usize,
     },
-    /// A prefix of names overlaps with one that belongs to a partition.
+    /// A prefix of names overlaps with a prefix that a partition owns.
     #[error("{owned}: {other} belongs to the partition {} already, and each name has one owner", PKey(*.p_key))]
     Owned {
         /// The prefix in the request.
         owned: Owned,
-        /// The prefix that is there.
+        /// The prefix that a partition owns already.
         other: Owned,
         /// P_Key of the partition that owns the name; may equal the requested P_Key.
         p_key: u16,
@@ -251,7 +251,7 @@ pub enum ChangeError {
         /// Number of keys that its table holds.
         capacity: usize,
     },
-    /// Ports would be cut off, and the caller has not accepted that.
+    /// Ports would lose communication partners, and the caller has not accepted that.
     #[error(
         "partition {}: {loss}; they lose their connections there. Nothing is changed", PKey(*.p_key)
     )]
@@ -276,7 +276,7 @@ pub enum ChangeError {
 }
 
 /// The names of settings that differ from an existing partition, as the end of a sentence.
-fn others(settings: &[&str]) -> String {
+fn differing_clause(settings: &[&str]) -> String {
     match settings {
         [] => String::new(),
         some => format!(" and another {}", some.join(", ")),
@@ -323,7 +323,7 @@ impl Overlay {
             Action::Remove(guids, when_empty) => next.remove(p_key, guids, *when_empty)?,
             Action::Configure(settings) => {
                 not_default(p_key)?;
-                next.known(p_key)?;
+                next.existing(p_key)?;
                 next.check_name(p_key, &settings.name, file)?;
                 if let Some(one) = next.partitions.get_mut(&p_key) {
                     Arc::make_mut(one).settings = settings.clone();
@@ -331,12 +331,12 @@ impl Overlay {
             }
             Action::Protect(protection) => {
                 not_default(p_key)?;
-                next.known(p_key)?;
+                next.existing(p_key)?;
                 next.protect(p_key, protection, file)?;
             }
             Action::Delete => {
                 not_default(p_key)?;
-                let removed = next.known(p_key)?.members.len();
+                let removed = next.existing(p_key)?.members.len();
                 next.memberships -= removed;
                 next.partitions.remove(&p_key);
             }
@@ -368,8 +368,8 @@ impl Overlay {
             .collect()
     }
 
-    /// The partition with this P_Key, without the membership bit. Fails if there is none.
-    fn known(&self, p_key: u16) -> Result<&OverlayPartition, ChangeError> {
+    /// The partition with this P_Key, without the membership bit. Fails if it does not exist.
+    fn existing(&self, p_key: u16) -> Result<&OverlayPartition, ChangeError> {
         let found = self.partitions.get(&p_key).map(|one| &**one);
         found.ok_or(ChangeError::NotFound { p_key })
     }
@@ -465,7 +465,7 @@ impl Overlay {
             self.insert(change, PartitionSettings::plain(p_key));
         }
         if p_key != DEFAULT {
-            self.known(p_key)?;
+            self.existing(p_key)?;
         }
         self.take_index0(change, members)?;
         if let Some(one) = self.partitions.get_mut(&p_key) {
@@ -515,7 +515,7 @@ impl Overlay {
                 }
             }
         }
-        // Otherwise, a tenant could displace the default partition's key at any port of others.
+        // Otherwise, a tenant could displace the default partition's key at other tenants' ports.
         match claims.difference(&own).next() {
             Some(&guid) if change.is_of_tenant() => Err(ChangeError::Index0 {
                 guid,

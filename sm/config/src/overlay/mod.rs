@@ -27,7 +27,7 @@ use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::Rate;
 
 pub use self::change::{Action, Change, ChangeError, Existing, WhenCutOff, WhenEmpty};
-pub use self::over::Laid;
+pub use self::over::CombinedPartitions;
 pub use self::tenants::MAX_TENANT_MEMBERSHIPS;
 use crate::{Membership, Protection};
 
@@ -50,7 +50,7 @@ pub struct Overlay {
     /// copies one partition.
     partitions: BTreeMap<u16, Arc<OverlayPartition>>,
     /// Whether rules for all ports of a kind make adapters and routers only limited members of the
-    /// default partition. Switches, and ports that a rule names, keep their membership.
+    /// default partition. Switches, and ports that a rule names by GUID, keep their membership.
     limits_default: bool,
     /// Number of memberships in all partitions.
     memberships: usize,
@@ -88,7 +88,7 @@ pub struct PartitionSettings {
 }
 
 impl PartitionSettings {
-    /// Default settings of a partition: those of a line in `partitions.conf` without flags.
+    /// Default settings of a partition, as of a line in `partitions.conf` without flags.
     pub fn plain(p_key: u16) -> PartitionSettings {
         PartitionSettings {
             name: PKey(p_key).to_string(),
@@ -110,8 +110,8 @@ pub struct Member {
 }
 
 impl Overlay {
-    /// Creates the overlay from the store. If two partitions claim index 0 of one port, the one
-    /// with the lower P_Key keeps it.
+    /// Creates the overlay from the stored partitions. If two partitions claim index 0 of one
+    /// port, the partition with the lower P_Key keeps it.
     pub fn restore(partitions: BTreeMap<u16, OverlayPartition>, limits_default: bool) -> Overlay {
         let memberships = partitions.values().map(|one| one.members.len()).sum();
         let mut claimed = std::collections::BTreeSet::new();

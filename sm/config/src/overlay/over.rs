@@ -10,12 +10,13 @@ use super::Overlay;
 use super::protect::add_protection;
 use crate::{Membership, Partition, PartitionMembers, Partitions, Rule};
 
-/// Number of conflicts with separate findings; one more finding counts all others.
-const FINDINGS: usize = 32;
+/// Maximum number of conflicts with separate findings; one more finding counts all further
+/// conflicts.
+const SEPARATE_FINDINGS_MAX: usize = 32;
 
 /// The combined partitions of file and overlay.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Laid {
+pub struct CombinedPartitions {
     /// The partitions for the policy.
     pub partitions: Arc<Partitions>,
     /// Conflicts between file and overlay.
@@ -26,9 +27,9 @@ impl Overlay {
     /// Combines the overlay with the partitions of `file`. If the file defines a P_Key of the
     /// overlay, only the file's definition counts. If the file gives a name of the overlay to
     /// another P_Key, the partition of the overlay loses the name, and its P_Key becomes its name.
-    pub fn over(&self, file: &Arc<Partitions>) -> Laid {
+    pub fn over(&self, file: &Arc<Partitions>) -> CombinedPartitions {
         if self.is_empty() {
-            return Laid {
+            return CombinedPartitions {
                 partitions: file.clone(),
                 findings: Vec::new(),
             };
@@ -92,14 +93,14 @@ impl Overlay {
         partitions
             .list
             .sort_by_key(|partition| partition.p_key.base());
-        Laid {
+        CombinedPartitions {
             partitions: Arc::new(partitions),
             findings: findings(conflicts),
         }
     }
 }
 
-/// Limits the memberships in the default partition that rules for all ports of a kind give. Rules
+/// Limits the memberships that rules for all ports of a kind give in the default partition. Rules
 /// for switches, for the subnet manager's port and for GUIDs stay as they are.
 fn limit_default(rules: &mut Vec<Rule>) {
     let of_hosts = |members: PartitionMembers| match members {
@@ -133,8 +134,12 @@ fn findings(conflicts: Vec<String>) -> Vec<Finding> {
         let kind = FindingKind::PartitionConflict;
         Finding::new(kind, Subject::Subnet, Severity::Warning, text)
     };
-    let more = conflicts.len().saturating_sub(FINDINGS);
-    let mut findings: Vec<Finding> = conflicts.into_iter().take(FINDINGS).map(finding).collect();
+    let more = conflicts.len().saturating_sub(SEPARATE_FINDINGS_MAX);
+    let mut findings: Vec<Finding> = conflicts
+        .into_iter()
+        .take(SEPARATE_FINDINGS_MAX)
+        .map(finding)
+        .collect();
     if more > 0 {
         let text = format!("{more} more partitions of the API conflict with partitions.conf");
         findings.push(finding(text));

@@ -12,8 +12,8 @@ impl Overlay {
     /// Replaces the protection of a partition.
     ///
     /// # Errors
-    /// Fails if there are too many prefixes, if one overlaps with another prefix of any partition,
-    /// or if the overlay lacks the partition.
+    /// Fails if there are too many prefixes, if a prefix overlaps with another prefix of any
+    /// partition, or if the overlay lacks the partition.
     pub(super) fn protect(
         &mut self,
         p_key: u16,
@@ -44,8 +44,8 @@ impl Overlay {
     }
 }
 
-/// Adds the protection of a partition to `all`. Returns, in words, the prefixes that overlap with
-/// others and are therefore not added.
+/// Adds the protection of a partition to `all`. Prefixes that overlap with a prefix in `all` are
+/// not added; returns them in words.
 pub(super) fn add_protection(
     all: &mut Protections,
     p_key: u16,

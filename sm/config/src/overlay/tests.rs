@@ -52,7 +52,7 @@ fn create(p_key: u16, guids: &[u64], existing: Existing) -> Change {
 }
 
 /// The overlay after `changes`, all of which must be possible.
-fn with(changes: &[Change], file: &Partitions) -> Overlay {
+fn overlay_after(changes: &[Change], file: &Partitions) -> Overlay {
     let start = Overlay::default();
     changes.iter().fold(start, |overlay, change| {
         overlay
@@ -70,7 +70,7 @@ fn held(overlay: &Overlay, p_key: u16) -> Vec<u64> {
 #[test]
 fn creation_is_repeatable_and_refused_with_other_settings() {
     let first = create(0x10, &[1, 2], Existing::Same);
-    let overlay = with(std::slice::from_ref(&first), &none());
+    let overlay = overlay_after(std::slice::from_ref(&first), &none());
     assert_eq!(overlay.apply(&first, &none()).as_ref(), Ok(&overlay));
     let more = overlay.apply(&create(0x10, &[3], Existing::Same), &none());
     assert_eq!(held(&more.expect("same settings"), 0x10), [1, 2, 3]);
@@ -108,7 +108,7 @@ fn partition_names_are_checked_and_unique() {
         change(p_key, action)
     };
     let file = file("Default=0x7fff : ALL=full ;\nBlue=0x20 : 0x5=full ;");
-    let overlay = with(&[named(0x10, "red")], &file);
+    let overlay = overlay_after(&[named(0x10, "red")], &file);
     let taken = |name: &str, p_key| ChangeError::NameTaken {
         name: name.to_owned(),
         p_key,
@@ -144,7 +144,7 @@ fn partition_names_are_checked_and_unique() {
 }
 
 #[test]
-fn changes_of_partitions_of_the_file_or_unknown_ones_are_refused() {
+fn changes_of_unknown_partitions_and_of_the_files_partitions_are_refused() {
     let file = file("Default=0x7fff : ALL=full ;\nBlue=0x20 : 0x5=full ;");
     let overlay = Overlay::default();
     let add = |p_key| change(p_key, Action::Add(members(&[1])));
@@ -171,7 +171,7 @@ fn changes_of_partitions_of_the_file_or_unknown_ones_are_refused() {
 
 #[test]
 fn change_with_an_invalid_member_is_refused() {
-    let overlay = with(&[create(0x10, &[1], Existing::Same)], &none());
+    let overlay = overlay_after(&[create(0x10, &[1], Existing::Same)], &none());
     for guid in [0, u64::MAX] {
         let refused = overlay.apply(&change(0x10, Action::Add(members(&[2, guid]))), &none());
         assert_eq!(refused, Err(ChangeError::Guid { guid: Guid(guid) }));
@@ -188,9 +188,9 @@ fn change_with_an_invalid_member_is_refused() {
 }
 
 #[test]
-fn memberships_above_the_maximum_are_refused_and_deletion_is_not() {
+fn memberships_above_the_maximum_are_refused_but_deletion_is_permitted() {
     let many: Vec<u64> = (1..=MAX_MEMBERSHIPS as u64).collect();
-    let full = with(&[create(0x10, &many, Existing::Same)], &none());
+    let full = overlay_after(&[create(0x10, &many, Existing::Same)], &none());
     assert_eq!(full.memberships(), MAX_MEMBERSHIPS);
     let wanted = MAX_MEMBERSHIPS + 1;
     let refused = full.apply(&create(0x11, &[1], Existing::Same), &none());
@@ -203,7 +203,7 @@ fn memberships_above_the_maximum_are_refused_and_deletion_is_not() {
 }
 
 #[test]
-fn index_0_belongs_to_one_partition_and_moves_only_among_those_of_the_caller() {
+fn index_0_belongs_to_one_partition_and_moves_only_among_the_callers_partitions() {
     let first = |p_key, index0| {
         change(
             p_key,
@@ -213,7 +213,7 @@ fn index_0_belongs_to_one_partition_and_moves_only_among_those_of_the_caller() {
             )])),
         )
     };
-    let overlay = with(
+    let overlay = overlay_after(
         &[
             create(0x10, &[], Existing::Same),
             create(0x11, &[], Existing::Same),
@@ -236,9 +236,9 @@ fn index_0_belongs_to_one_partition_and_moves_only_among_those_of_the_caller() {
     assert_eq!(overlay.apply(&tenant, &none()), Err(theirs));
     let moved = overlay
         .apply(&first(0x11, true), &none())
-        .expect("all is his");
+        .expect("the caller may change all partitions");
     assert!(index0(&moved, 0x11) && !index0(&moved, 0x10));
-    // In a store, both partitions claim index 0; one of them keeps it.
+    // In the stored state, both partitions claim index 0; one of them keeps it.
     let both = [0x10, 0x11].map(|p_key| {
         let mut one = OverlayPartition::clone(moved.find(p_key).expect("it is there"));
         one.members.insert(Guid(1), member(Membership::Full, true));
@@ -249,7 +249,7 @@ fn index_0_belongs_to_one_partition_and_moves_only_among_those_of_the_caller() {
 }
 
 #[test]
-fn tenant_moves_index_0_among_its_partitions_and_takes_it_from_no_other() {
+fn tenant_moves_index_0_only_among_its_own_partitions() {
     let claim = |p_key| {
         let claiming = BTreeMap::from([(Guid(1), member(Membership::Full, true))]);
         change(p_key, Action::Add(claiming))
@@ -258,7 +258,7 @@ fn tenant_moves_index_0_among_its_partitions_and_takes_it_from_no_other() {
         may_change: vec![0x10..=0x1f],
         ..change
     };
-    let overlay = with(
+    let overlay = overlay_after(
         &[
             create(0x10, &[], Existing::Same),
             create(0x11, &[], Existing::Same),
@@ -285,7 +285,7 @@ fn tenant_moves_index_0_among_its_partitions_and_takes_it_from_no_other() {
 #[test]
 fn tenant_may_use_a_quarter_of_the_p_key_table_of_a_port() {
     let partitions = (0x10..0x40).map(|p_key| create(p_key, &[], Existing::Same));
-    let mut overlay = with(&Vec::from_iter(partitions), &none());
+    let mut overlay = overlay_after(&Vec::from_iter(partitions), &none());
     let add = |p_key: u16, guid: u64| Change {
         may_change: vec![0x10..=0x3f],
         ..change(p_key, Action::Add(members(&[guid])))
@@ -330,7 +330,7 @@ fn tenant_may_use_a_quarter_of_the_p_key_table_of_a_port() {
 fn each_tenant_has_its_own_quota_of_memberships() {
     let limit = MAX_TENANT_MEMBERSHIPS as u64;
     let all = Vec::from_iter(1..limit);
-    let overlay = with(
+    let overlay = overlay_after(
         &[
             create(0x10, &all, Existing::Same),
             create(0x11, &[], Existing::Same),
@@ -356,7 +356,7 @@ fn each_tenant_has_its_own_quota_of_memberships() {
 
 #[test]
 fn emptied_partition_is_kept_or_deleted_as_requested() {
-    let overlay = with(&[create(0x10, &[1, 2], Existing::Same)], &none());
+    let overlay = overlay_after(&[create(0x10, &[1, 2], Existing::Same)], &none());
     let remove = |guids: &[u64], when| {
         let guids = guids.iter().copied().map(Guid).collect();
         change(0x10, Action::Remove(guids, when))
@@ -386,18 +386,18 @@ fn default_partition_cannot_be_created_or_deleted_but_takes_members_and_a_limit(
         assert_eq!(refused, Err(ChangeError::Default));
     }
     let file = file("Default=0x7fff : ALL=full, 0x5=full ;");
-    let overlay = with(
+    let overlay = overlay_after(
         &[
             change(0x7fff, Action::LimitDefault(true)),
             change(0x7fff, Action::Add(members(&[1]))),
         ],
         &file,
     );
-    let laid = overlay.over(&file);
-    assert_eq!(laid.findings, []);
-    assert_eq!(laid.partitions.list, file.list);
+    let combined = overlay.over(&file);
+    assert_eq!(combined.findings, []);
+    assert_eq!(combined.partitions.list, file.list);
     let rule = |members| {
-        let mut rules = laid.partitions.rules.iter().rev();
+        let mut rules = combined.partitions.rules.iter().rev();
         rules
             .find(|rule| rule.members == members)
             .map(|rule| rule.membership)
@@ -413,7 +413,7 @@ fn default_partition_cannot_be_created_or_deleted_but_takes_members_and_a_limit(
     }
     // Replacing the members requires no former members.
     let set = change(0x7fff, Action::Replace(members(&[4]), WhenEmpty::Keep));
-    assert_eq!(held(&with(&[set], &file), 0x7fff), [4]);
+    assert_eq!(held(&overlay_after(&[set], &file), 0x7fff), [4]);
     let guids = BTreeSet::from([Guid(1)]);
     let back = overlay.apply(
         &change(0x7fff, Action::Remove(guids, WhenEmpty::Keep)),
@@ -425,7 +425,7 @@ fn default_partition_cannot_be_created_or_deleted_but_takes_members_and_a_limit(
 }
 
 #[test]
-fn overlay_adds_partitions_with_groups_beside_those_of_the_file() {
+fn overlay_adds_partitions_with_groups_to_the_files_partitions() {
     let file = file("Default=0x7fff : ALL=full ;\nBlue=0x20 : 0x5=full ;");
     let ip = change(
         0x10,
@@ -439,9 +439,9 @@ fn overlay_adds_partitions_with_groups_beside_those_of_the_file() {
             existing: Existing::Same,
         },
     );
-    let overlay = with(&[ip], &file);
-    let laid = overlay.over(&file);
-    let list = &laid.partitions.list;
+    let overlay = overlay_after(&[ip], &file);
+    let combined = overlay.over(&file);
+    let list = &combined.partitions.list;
     let keys: Vec<u16> = list.iter().map(|one| one.p_key.0).collect();
     assert_eq!(keys, [0x10, 0x20, 0x7fff]);
     let origins: Vec<PartitionOrigin> = list.iter().map(|one| one.origin).collect();
@@ -459,7 +459,7 @@ fn overlay_adds_partitions_with_groups_beside_those_of_the_file() {
 
 #[test]
 fn definition_in_the_file_takes_precedence_over_the_overlay() {
-    let overlay = with(
+    let overlay = overlay_after(
         &[
             create(0x10, &[1], Existing::Same),
             create(0x11, &[2], Existing::Same),
@@ -468,17 +468,20 @@ fn definition_in_the_file_takes_precedence_over_the_overlay() {
     );
     let file =
         file("Default=0x7fff : ALL=full ;\nBlue=0x10 : 0x5=full ;\n0x0011=0x12 : 0x6=full ;");
-    let laid = overlay.over(&file);
-    assert_eq!(laid.findings.len(), 2, "{:?}", laid.findings);
-    assert!(laid.findings[0].text.contains("0x0010"));
+    let combined = overlay.over(&file);
+    assert_eq!(combined.findings.len(), 2, "{:?}", combined.findings);
+    assert!(combined.findings[0].text.contains("0x0010"));
     let of = |guid| {
-        let rules = laid.partitions.rules.iter();
+        let rules = combined.partitions.rules.iter();
         rules
             .filter(|rule| rule.members == PartitionMembers::Port(Guid(guid)))
             .count()
     };
     assert_eq!([of(1), of(2), of(5)], [0, 1, 1]);
-    let known = laid.partitions.find(PKey(0x10)).expect("the file has it");
+    let known = combined
+        .partitions
+        .find(PKey(0x10))
+        .expect("the file has it");
     assert_eq!(
         (known.name.as_str(), known.origin),
         ("Blue", PartitionOrigin::File)
@@ -498,15 +501,18 @@ fn overlay_with_every_p_key_is_combined_with_the_file() {
         (p_key, partition)
     });
     let overlay = Overlay::restore(partitions.collect(), false);
-    let laid = overlay.over(&none());
-    assert_eq!(laid.partitions.list.len(), 0x7fff);
-    assert_eq!(laid.partitions.rules.len(), none().rules.len() + 2 * 0x7ffe);
+    let combined = overlay.over(&none());
+    assert_eq!(combined.partitions.list.len(), 0x7fff);
+    assert_eq!(
+        combined.partitions.rules.len(),
+        none().rules.len() + 2 * 0x7ffe
+    );
     let more = change(0x100, Action::Add(members(&[7])));
     let more = overlay.apply(&more, &none()).expect("there is room");
     let changed = more
         .over(&none())
         .partitions
-        .changed_members(&laid.partitions);
+        .changed_members(&combined.partitions);
     assert_eq!(changed, Some(BTreeSet::from([Guid(7)])));
 }
 
@@ -548,7 +554,7 @@ fn protect(p_key: u16, mgids: &[&str]) -> Change {
 fn owned_prefixes_belong_to_one_partition_of_file_and_overlay() {
     let file = file("Default=0x7fff : ALL=full ;\nred=0x20 : 0x5=full, mgids=ff12:a01d:20::/48 ;");
     let empty = |p_key| create(p_key, &[], Existing::Same);
-    let overlay = with(
+    let overlay = overlay_after(
         &[
             empty(0x10),
             empty(0x11),
@@ -556,9 +562,9 @@ fn owned_prefixes_belong_to_one_partition_of_file_and_overlay() {
         ],
         &file,
     );
-    let laid = overlay.over(&file);
-    assert_eq!(laid.findings, []);
-    let protections = &laid.partitions.protections;
+    let combined = overlay.over(&file);
+    assert_eq!(combined.findings, []);
+    let protections = &combined.partitions.protections;
     let owner = |low: u128| protections.owner_of_group(Gid(0xff12_a01d << 96 | low << 80));
     assert_eq!(
         [0x10, 0x20, 0x11].map(owner),
@@ -567,8 +573,8 @@ fn owned_prefixes_belong_to_one_partition_of_file_and_overlay() {
     assert_eq!(protections.trust(PKey(0x8010)), Some(TrustMode::Enforce));
     assert_eq!(protections.trust(PKey(0x20)), None);
     // No table of a port depends on protections.
-    let changed = laid.partitions.changed_members(
-        &with(&[empty(0x10), empty(0x11)], &file)
+    let changed = combined.partitions.changed_members(
+        &overlay_after(&[empty(0x10), empty(0x11)], &file)
             .over(&file)
             .partitions,
     );
@@ -610,16 +616,16 @@ fn owned_prefixes_belong_to_one_partition_of_file_and_overlay() {
 }
 
 #[test]
-fn prefixes_owned_by_the_file_are_reported_and_too_many_are_refused() {
+fn prefixes_owned_by_the_file_are_reported_and_too_many_prefixes_refused() {
     let changes = [
         create(0x10, &[], Existing::Same),
         protect(0x10, &["ff12:a01d:10::/48"]),
     ];
-    let overlay = with(&changes, &none());
+    let overlay = overlay_after(&changes, &none());
     let file = file("Default=0x7fff : ALL=full ;\nred=0x20 : 0x5=full, mgids=ff12:a01d::/32 ;");
-    let laid = overlay.over(&file);
-    let [finding] = &laid.findings[..] else {
-        panic!("{:?}", laid.findings);
+    let combined = overlay.over(&file);
+    let [finding] = &combined.findings[..] else {
+        panic!("{:?}", combined.findings);
     };
     assert!(
         finding
@@ -628,7 +634,7 @@ fn prefixes_owned_by_the_file_are_reported_and_too_many_are_refused() {
         "{}",
         finding.text
     );
-    let owner = laid
+    let owner = combined
         .partitions
         .protections
         .owner_of_group(Gid(0xff12_a01d_0010 << 80));

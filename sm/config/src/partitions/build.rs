@@ -24,7 +24,7 @@ const NAME_MAX: usize = 128;
 
 const DEFAULT_NAME: &str = "Default";
 
-/// The partitions without a file: all ports can communicate with each other, also over IP.
+/// The partitions if there is no file: all ports can communicate with each other, also over IP.
 pub(super) fn without_file() -> Partitions {
     let mut builder = Builder::new(Membership::Full, false);
     let flags = Flags {
@@ -51,8 +51,8 @@ pub(super) fn build(
         .iter()
         .filter_map(|head| Some((*head)?.1?.base()))
         .collect();
-    // Place of the first definition of each partition.
-    let mut spots = BTreeMap::new();
+    // Name in the first definition of each partition.
+    let mut first_names = BTreeMap::new();
     for (definition, head) in definitions.iter().zip(heads) {
         let flags = definition_flags(&definition.flags, allow_both, report);
         // Members are parsed even if the head is wrong, to report their errors as well.
@@ -60,7 +60,9 @@ pub(super) fn build(
             builder.define(name, p_key, &flags, &taken, definition.head.name, report)
         });
         if let Some(p_key) = p_key {
-            spots.entry(p_key.base()).or_insert(definition.head.name);
+            first_names
+                .entry(p_key.base())
+                .or_insert(definition.head.name);
         }
         let p_key = p_key.unwrap_or(PKey::INVALID);
         if flags.ipoib {
@@ -81,7 +83,7 @@ pub(super) fn build(
             builder.own(kind, word, p_key, report);
         }
     }
-    warn_of_limited_partitions(&builder.rules, &spots, report);
+    warn_of_limited_partitions(&builder.rules, &first_names, report);
     builder.finish(Some(file))
 }
 
@@ -91,7 +93,7 @@ pub(super) fn build(
 /// with an error defines nothing.
 fn warn_of_limited_partitions(
     rules: &[Rule],
-    spots: &BTreeMap<u16, Word<'_>>,
+    first_names: &BTreeMap<u16, Word<'_>>,
     report: &mut Report<'_>,
 ) {
     if report.has_errors() {
@@ -107,7 +109,7 @@ fn warn_of_limited_partitions(
             rule.membership == Membership::Limited && rule.members != PartitionMembers::All;
         *are_limited.entry(rule.p_key.base()).or_insert(true) &= is_limited;
     }
-    for (_, at) in spots
+    for (_, at) in first_names
         .iter()
         .filter(|(p_key, _)| are_limited.get(p_key) == Some(&true))
     {
@@ -184,8 +186,8 @@ const MEMBERS: [&str; 8] = [
 /// misspelt word.
 fn is_host_name(text: &str) -> bool {
     let is_of_names = |c: char| c.is_lowercase() || "-.[]*?".contains(c);
-    let looks_like_one = !text.contains(' ') && text.contains(is_of_names);
-    looks_like_one
+    let looks_like_name = !text.contains(' ') && text.contains(is_of_names);
+    looks_like_name
         && value::keyword(text, &MEMBERS).is_none()
         && nearest(text, MEMBERS.into_iter()).is_none()
 }
@@ -267,7 +269,8 @@ impl Builder {
         }
     }
 
-    /// Adds a partition, or extends one defined before. Returns its P_Key; `None` after an error.
+    /// Adds a partition, or extends an earlier definition. Returns its P_Key; `None` after an
+    /// error.
     fn define(
         &mut self,
         name: &str,

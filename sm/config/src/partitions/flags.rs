@@ -17,7 +17,7 @@ const SUGGEST_MAX: usize = 32;
 pub(super) struct Flags {
     pub(super) ipoib: bool,
     pub(super) index0: bool,
-    /// Membership of members without a stated one.
+    /// Membership of members whose entry states none.
     pub(super) membership: Membership,
     /// Treatment of requests against the members; `None` if the definition does not state it.
     pub(super) trust: Option<TrustMode>,
@@ -111,8 +111,8 @@ pub(super) fn definition_flags(
 /// The flags of a group.
 const GROUP_FLAGS: [&str; 7] = ["mtu", "rate", "scope", "Q_Key", "TClass", "sl", "FlowLabel"];
 
-/// The flag named `word`: one of `more`, or a flag of a group. `None`, after an error was reported,
-/// if there is no such flag.
+/// The flag named `word`: one of `more`, or a flag of a group. If there is no such flag, reports an
+/// error and returns `None`.
 pub(super) fn flag_name(
     word: Word<'_>,
     more: &[&'static str],
@@ -122,8 +122,8 @@ pub(super) fn flag_name(
     known(word, "flag", &names, report)
 }
 
-/// The name in `names` that `word` stands for. `None`, after an error about `what` was reported, if
-/// there is none.
+/// The name in `names` that `word` equals or abbreviates. If there is none, reports an error about
+/// `what` and returns `None`.
 pub(super) fn known(
     word: Word<'_>,
     what: &str,
@@ -224,14 +224,14 @@ pub(super) fn group_flag(
     );
 }
 
-/// The treatment of requests that `word` names. `None`, after an error was reported, if there is
-/// none.
+/// The treatment of requests that `word` names. If there is none, reports an error and returns
+/// `None`.
 fn trust(word: Word<'_>, report: &mut Report<'_>) -> Option<TrustMode> {
     let name = known(word, "trust", &TrustMode::ALL.map(TrustMode::name), report)?;
     TrustMode::ALL.into_iter().find(|mode| mode.name() == name)
 }
 
-/// The membership that `word` names. `None`, after an error was reported, if there is none.
+/// The membership that `word` names. If there is none, reports an error and returns `None`.
 pub(super) fn membership(
     word: Word<'_>,
     allow_both: bool,

@@ -29,7 +29,7 @@ pub(super) fn full(p_key: PKey) -> PKey {
 }
 
 /// The group in each scope of `flags`; link-local if `flags` names no scope, even if `gid` has
-/// another.
+/// another scope.
 pub(super) fn in_scopes(
     gid: Gid,
     p_key: PKey,

@@ -13,7 +13,7 @@ pub struct PartitionLoss {
     /// Number of ports and virtual ports of hosts and routers that lose communication in the
     /// partition with another such port.
     pub ports: usize,
-    /// Number of those `ports` that can afterwards communicate only with the subnet manager's own
+    /// Number of `ports` that can afterwards communicate only with the subnet manager's own
     /// port, in any partition.
     pub isolated: usize,
     /// Number of pairs that lose communication in the partition.

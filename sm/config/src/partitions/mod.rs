@@ -10,8 +10,8 @@
 //! every partition, there is an error here, and with one error nothing of the file is used. Rates
 //! and MTUs can also be written in units: `rate=400G`, `mtu=4096`.
 //!
-//! Three words are rsm's own: the flag `trust=off|report|enforce` before the colon, and among the
-//! members `mgids=MGID/BITS` and `guids=GUID/BITS`, names that belong to the partition.
+//! rsm adds three words of its own: the flag `trust=off|report|enforce` before the colon, and
+//! among the members `mgids=MGID/BITS` and `guids=GUID/BITS`, names that the partition owns.
 
 mod build;
 mod flags;

@@ -11,8 +11,8 @@ use super::protection::Protections;
 /// Partitions and their members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Partitions {
-    /// The file that defines the partitions. `None` if there is none, so that every port is a full
-    /// member of the default partition, and of no other.
+    /// The file that defines the partitions. `None` without a file: every port is a full member of
+    /// the default partition, and of no other partition.
     pub file: Option<PathBuf>,
     /// Partitions by ascending P_Key, always including the default partition.
     pub list: Vec<Partition>,
@@ -78,11 +78,11 @@ pub struct Partition {
     pub ipoib: bool,
     /// Multicast groups that exist even without members.
     pub groups: Vec<PartitionGroup>,
-    /// Source of the definition.
+    /// Origin of the definition.
     pub origin: PartitionOrigin,
 }
 
-/// Source of the definition of a partition.
+/// Origin of the definition of a partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PartitionOrigin {
     /// Built in: the default partition always exists.

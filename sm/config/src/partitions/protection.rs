@@ -88,7 +88,7 @@ impl Owned {
     fn aligned(kind: OwnedKind, name: u128, bits: u8) -> Result<Owned, String> {
         let owned = Owned {
             kind,
-            first: name & !rest(bits),
+            first: name & !bits_after(bits),
             bits,
         };
         match owned.first == name {
@@ -101,7 +101,7 @@ impl Owned {
 
     /// The last name.
     fn last(&self) -> u128 {
-        self.first | rest(self.bits)
+        self.first | bits_after(self.bits)
     }
 }
 
@@ -111,11 +111,11 @@ pub(super) fn is_ip(gid: Gid) -> bool {
 }
 
 /// The bits after the first `bits` of 128.
-fn rest(bits: u8) -> u128 {
+fn bits_after(bits: u8) -> u128 {
     u128::MAX.checked_shr(bits.into()).unwrap_or(0)
 }
 
-/// The name and the number of bits in `NAME/BITS`; `all` of them if the text has no number.
+/// The name and the number of bits in `NAME/BITS`; `all` bits if the text has no number.
 fn split(text: &str, all: u8) -> Option<(&str, u8)> {
     match text.split_once('/') {
         None => Some((text, all)),
@@ -138,10 +138,10 @@ impl fmt::Display for Owned {
 /// The names that a partition owns, and its trust mode.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Protection {
-    /// The treatment of requests about its members and its names; `None` if the partition has no
-    /// mode of its own.
+    /// The treatment of requests about the partition's members and names; `None` if the partition
+    /// has no mode of its own.
     pub trust: Option<TrustMode>,
-    /// Names that belong to it.
+    /// Names that the partition owns.
     pub owned: BTreeSet<Owned>,
 }
 
@@ -184,24 +184,25 @@ impl Protections {
         self.trust.insert(p_key.base(), mode);
     }
 
-    /// The partition to which the MGID belongs, without the membership bit; `None` if it is free.
+    /// P_Key of the partition that owns the MGID, without the membership bit; `None` if the MGID
+    /// is free.
     pub fn owner_of_group(&self, mgid: Gid) -> Option<PKey> {
         self.owner(OwnedKind::Mgids, mgid.0)
     }
 
-    /// The partition to which the alias GUID belongs, without the membership bit; `None` if it is
-    /// free.
+    /// P_Key of the partition that owns the alias GUID, without the membership bit; `None` if the
+    /// alias GUID is free.
     pub fn owner_of_guid(&self, guid: Guid) -> Option<PKey> {
         self.owner(OwnedKind::Guids, u128::from(guid.0) << 64)
     }
 
-    /// The partition that owns the name; `None` if it is free.
+    /// The partition that owns the name; `None` if the name is free.
     fn owner(&self, kind: OwnedKind, name: u128) -> Option<PKey> {
         let (_, (owned, p_key)) = self.owners.range(..=(kind, name)).next_back()?;
         (owned.kind == kind && name <= owned.last()).then_some(PKey(*p_key))
     }
 
-    /// The treatment of requests about a partition; `None` if it has none of its own.
+    /// The treatment of requests about a partition; `None` if the partition has no mode of its own.
     pub fn trust(&self, p_key: PKey) -> Option<TrustMode> {
         self.trust.get(&p_key.base()).copied()
     }
@@ -275,8 +276,8 @@ mod tests {
         ] {
             assert!(Owned::guids(text).is_err(), "{text}");
         }
-        let said = Owned::mgids("ff12:a01d:10::1/48").unwrap_err();
-        assert!(said.ends_with("expected ff12:a01d:10::/48"), "{said}");
+        let refusal = Owned::mgids("ff12:a01d:10::1/48").unwrap_err();
+        assert!(refusal.ends_with("expected ff12:a01d:10::/48"), "{refusal}");
     }
 
     #[test]

@@ -15,8 +15,8 @@ pub(crate) struct Report<'a> {
     /// Number of findings so far, up to the bound.
     reported: usize,
     has_errors: bool,
-    /// Number of errors beyond the bound, and the place of the first of them.
-    beyond: Option<(usize, usize)>,
+    /// Number of errors errors_beyond the bound, and the byte offset of the first of them.
+    errors_beyond: Option<(usize, usize)>,
 }
 
 impl<'a> Report<'a> {
@@ -26,7 +26,7 @@ impl<'a> Report<'a> {
             findings: Findings::new(file, text),
             reported: 0,
             has_errors: false,
-            beyond: None,
+            errors_beyond: None,
         }
     }
 
@@ -37,7 +37,7 @@ impl<'a> Report<'a> {
         found: impl Into<String>,
         expected: impl Into<String>,
     ) {
-        self.say(offset, ConfigSeverity::Error, found.into(), expected.into());
+        self.report(offset, ConfigSeverity::Error, found.into(), expected.into());
     }
 
     /// Reports text at the byte `offset` that may mean something else than its author intended.
@@ -47,7 +47,7 @@ impl<'a> Report<'a> {
         found: impl Into<String>,
         expected: impl Into<String>,
     ) {
-        self.say(
+        self.report(
             offset,
             ConfigSeverity::Warning,
             found.into(),
@@ -62,17 +62,17 @@ impl<'a> Report<'a> {
         found: impl Into<String>,
         expected: impl Into<String>,
     ) {
-        self.say(offset, ConfigSeverity::Note, found.into(), expected.into());
+        self.report(offset, ConfigSeverity::Note, found.into(), expected.into());
     }
 
-    fn say(&mut self, offset: usize, severity: ConfigSeverity, found: String, expected: String) {
+    fn report(&mut self, offset: usize, severity: ConfigSeverity, found: String, expected: String) {
         self.has_errors |= severity == ConfigSeverity::Error;
         if self.reported < FINDINGS_MAX {
             self.reported += 1;
             self.findings
                 .at(self.text, offset, severity, found, expected);
         } else if severity == ConfigSeverity::Error {
-            let (count, _) = self.beyond.get_or_insert((0, offset));
+            let (count, _) = self.errors_beyond.get_or_insert((0, offset));
             *count += 1;
         }
     }
@@ -83,7 +83,7 @@ impl<'a> Report<'a> {
     }
 
     pub(crate) fn finish(mut self) -> Vec<ConfigFinding> {
-        if let Some((count, offset)) = self.beyond {
+        if let Some((count, offset)) = self.errors_beyond {
             let found = format!("{count} more errors from here on");
             let expected = format!("the first {FINDINGS_MAX} findings are shown");
             self.findings

@@ -148,7 +148,7 @@ fn parse_members<'a>(line: Word<'a>, definition: &mut Definition<'a>, report: &m
     }
 }
 
-/// Splits `NAME=VALUE`, or `NAME` without a value.
+/// Parses `NAME=VALUE`, or `NAME` without a value.
 fn item(word: Word<'_>) -> Item<'_> {
     match word.text.find('=') {
         Some(at) => Item {

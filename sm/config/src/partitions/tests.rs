@@ -12,7 +12,7 @@ fn read(text: &str) -> (Partitions, Vec<ConfigFinding>) {
     parse_partitions(Path::new("p.conf"), text, false)
 }
 
-fn said(text: &str) -> Vec<String> {
+fn messages(text: &str) -> Vec<String> {
     read(text).1.iter().map(ConfigFinding::to_string).collect()
 }
 
@@ -63,12 +63,12 @@ fn dump(partitions: &Partitions) -> String {
 }
 
 #[test]
-fn a_file_with_every_feature_gives_the_golden_partitions() {
+fn file_with_every_feature_yields_the_golden_partitions() {
     let (partitions, findings) = read(include_str!("samples/cluster.conf"));
     assert_eq!(dump(&partitions), include_str!("samples/cluster.golden"));
-    let said: Vec<_> = findings.iter().map(ConfigFinding::to_string).collect();
+    let messages: Vec<_> = findings.iter().map(ConfigFinding::to_string).collect();
     assert_eq!(
-        said,
+        messages,
         [
             "p.conf:16:31: warning: `both`: it counts as full unless partitions.allow_both is set",
             "p.conf:16:37: warning: all members of `Storage` are limited: limited members talk to full members only, and so \
@@ -109,7 +109,7 @@ fn layout_of_a_definition_does_not_change_its_meaning() {
 }
 
 #[test]
-fn keys_are_chosen_where_none_is_given() {
+fn p_keys_are_chosen_for_definitions_without_one() {
     let (partitions, findings) =
         read("B : ALL; C=0x2 : ALL; D : SELF; B : SELF; : ALL; Default : ALL=full;");
     let keys: Vec<_> = partitions
@@ -174,11 +174,11 @@ just words ;
         "p.conf:10:3: error: `mgid`: expected `mgid=GID`, with its flags up to the end of the line",
         "p.conf:11:1: error: `just words`: expected `NAME=P_KEY, FLAGS : MEMBERS ;`",
     ];
-    assert_eq!(said(text), expected);
+    assert_eq!(messages(text), expected);
 }
 
 #[test]
-fn odd_but_usable_text_is_a_warning() {
+fn unusual_but_usable_text_causes_a_warning() {
     let text = "A=0x10,,ipo : ALL_VCAS, 0x1=l\n mgid=ff12:401b:ffff::ffff:ffff,sl=2\n mgid=ff12::7\n mgid=ff13::7, Q";
     let expected = [
         "p.conf:1:8: warning: nothing between two commas: left out",
@@ -189,14 +189,14 @@ fn odd_but_usable_text_is_a_warning() {
         "p.conf:4:16: error: Q_Key is ``: expected a Q_Key, 0 to 0xffffffff",
         "p.conf:4:17: warning: the file ends within a definition: expected `;`, as if it were there",
     ];
-    assert_eq!(said(text), expected);
+    assert_eq!(messages(text), expected);
 }
 
 #[test]
 fn a_file_that_defines_nothing_is_an_error() {
     for text in ["", "\n\n", "# Default=0x7fff : ALL=full ;\n", ";;"] {
         let expected = "p.conf:1:1: error: no partition is defined: expected a definition such as `Default=0x7fff : ALL=full ;`";
-        assert_eq!(said(text), [expected], "{text:?}");
+        assert_eq!(messages(text), [expected], "{text:?}");
     }
 }
 
@@ -210,12 +210,12 @@ fn errors_are_bounded() {
         "p.conf:101:10: error: 7 more errors from here on: the first 100 findings are shown"
     );
     let word = "x".repeat(100_000);
-    let said = said(&format!("{word} : {word}={word} ;"));
-    assert!(said.iter().all(|line| line.len() < 300), "{said:?}");
+    let messages = messages(&format!("{word} : {word}={word} ;"));
+    assert!(messages.iter().all(|line| line.len() < 300), "{messages:?}");
 }
 
 #[test]
-fn all_keys_can_be_used_and_no_more() {
+fn all_p_keys_can_be_used_and_one_more_is_an_error() {
     let mut text = String::new();
     for number in 1..=0x7fff {
         writeln!(text, "P{number} : ALL ;").unwrap();
@@ -232,7 +232,7 @@ fn all_keys_can_be_used_and_no_more() {
 }
 
 #[test]
-fn a_configuration_leads_to_its_partitions() {
+fn partitions_are_read_from_the_file_that_a_configuration_names() {
     let dir = tempfile::tempdir().unwrap();
     let (file, config) = (dir.path().join("p"), dir.path().join("rsm.toml"));
     let named = format!(
@@ -314,25 +314,26 @@ fn a_partition_with_only_limited_members_is_a_warning_at_its_definition() {
 }
 
 #[test]
-fn two_names_for_a_p_key_and_two_p_keys_for_a_name_are_warnings() {
-    let said = said("A=0x10 : ALL=full;\nB=0x10 : ALL=full;\nA=0x11 : ALL=full;\nA : SELF=full;\n");
-    assert_eq!(said.len(), 2, "{said:?}");
-    assert!(said[0].starts_with("p.conf:2:1: warning: `B` has the P_Key of `A`: both are one"));
-    assert!(said[1].starts_with("p.conf:3:1: warning: `A` is the name of 0x0010 as well: "));
+fn two_names_for_a_p_key_or_two_p_keys_for_a_name_cause_warnings() {
+    let messages =
+        messages("A=0x10 : ALL=full;\nB=0x10 : ALL=full;\nA=0x11 : ALL=full;\nA : SELF=full;\n");
+    assert_eq!(messages.len(), 2, "{messages:?}");
+    assert!(messages[0].starts_with("p.conf:2:1: warning: `B` has the P_Key of `A`: both are one"));
+    assert!(messages[1].starts_with("p.conf:3:1: warning: `A` is the name of 0x0010 as well: "));
 }
 
 #[test]
 fn a_host_name_as_member_is_an_error_that_says_how_to_find_the_port_guid() {
     let text = "P=0x1 : hpc-node-[01-64]=full, ai-node-*=full, login=full ;";
-    let said = said(text);
-    assert_eq!(said.len(), 3, "{said:?}");
-    for line in said {
+    let messages = messages(text);
+    assert_eq!(messages.len(), 3, "{messages:?}");
+    for line in messages {
         assert!(
             line.contains("error: member `") && line.contains("`ibstat -p`"),
             "{line}"
         );
     }
-    assert!(self::said("P=0x1 : mgit ;")[0].contains("did you mean `mgid`?"));
+    assert!(self::messages("P=0x1 : mgit ;")[0].contains("did you mean `mgid`?"));
 }
 
 #[test]
@@ -354,7 +355,7 @@ fn a_file_without_a_semicolon_is_recognised_as_partitions() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text: String) {
+    fn any_text_is_read_or_refused_without_a_panic(text: String) {
         let _ = read(&text);
     }
 
@@ -424,9 +425,9 @@ green=0x12 : 0x3=full, mgids=ff12:a01d:5::/48, mgids ;
         "p.conf:4:30: error: mgids `ff12:a01d:5::/48`: ff12:a01d::/32 belongs to the partition 0x0011 already: each name has one owner",
         "p.conf:4:48: error: mgids ``: expected an MGID with 32 to 128 bits that count, such as ff12:a01d:10::/48",
     ];
-    let said = said(text);
-    assert_eq!(said.len(), expected.len(), "{said:#?}");
-    for (said, expected) in said.iter().zip(expected) {
-        assert!(said.starts_with(expected), "{said}\n{expected}");
+    let messages = messages(text);
+    assert_eq!(messages.len(), expected.len(), "{messages:#?}");
+    for (messages, expected) in messages.iter().zip(expected) {
+        assert!(messages.starts_with(expected), "{messages}\n{expected}");
     }
 }

@@ -18,12 +18,12 @@ use super::ulp;
 const DEFAULT_LEVEL: &str = "DEFAULT";
 
 /// Maximum number of rules, of groups and of levels: a query is compared with all rules.
-pub(super) const MOST: usize = 1024;
+pub(super) const ENTRIES_MAX: usize = 1024;
 
 /// Highest P_Key without the membership bit.
 const P_KEY_BASE: u64 = 0x7fff;
 
-/// The policy so far.
+/// The policy under construction.
 pub(super) struct Builder<'a, 'b> {
     pub(super) report: &'a mut Report<'b>,
     text: &'a str,
@@ -101,8 +101,8 @@ impl Builder<'_, '_> {
             ("groups of ports", self.policy.groups.len()),
             ("levels", self.policy.levels.len()),
         ];
-        for (name, count) in counts.into_iter().filter(|&(_, count)| count > MOST) {
-            let expected = format!("expected {MOST} at most");
+        for (name, count) in counts.into_iter().filter(|&(_, count)| count > ENTRIES_MAX) {
+            let expected = format!("expected {ENTRIES_MAX} at most");
             self.report.error(0, format!("{count} {name}"), expected);
         }
         let open = self.policy.rules.iter().position(MatchRule::is_open);
@@ -164,8 +164,8 @@ impl Builder<'_, '_> {
         for entry in &block.entries {
             let value = entry.value;
             match entry.key.text {
-                "name" if once.first(self, entry) => group.name = self.text_of(entry),
-                "use" if once.first(self, entry) => group.description = value.plain(),
+                "name" if once.is_first(self, entry) => group.name = self.text_of(entry),
+                "use" if once.is_first(self, entry) => group.description = value.plain(),
                 "port-guid" => group.guids = group.guids.with(self.ranges(value, u64::MAX, GUIDS)),
                 "pkey" => group.p_keys = group.p_keys.with(self.p_keys(value)),
                 "port-name" => {
@@ -187,10 +187,10 @@ impl Builder<'_, '_> {
                 _ => {}
             }
         }
-        self.needs(block, &once, "name");
+        self.require(block, &once, "name");
         let same = |other: &&PortGroup| other.name.eq_ignore_ascii_case(&group.name);
         if let Some(other) = self.policy.groups.iter().find(same) {
-            let (found, expected) = second(&group.name, other.line);
+            let (found, expected) = duplicate_name(&group.name, other.line);
             self.report.error(block.keyword.offset, found, expected);
         }
         self.policy.groups.push(group);
@@ -250,7 +250,7 @@ impl Builder<'_, '_> {
                     level.path_bits = level.path_bits.with(bits);
                 }
                 "pkey" => level.p_keys = level.p_keys.with(self.p_keys(value)),
-                _ if !once.first(self, entry) => {}
+                _ if !once.is_first(self, entry) => {}
                 "name" => level.name = self.text_of(entry),
                 "use" => level.description = value.plain(),
                 "sl" => level.sl = self.sl(value).unwrap_or(0),
@@ -267,7 +267,7 @@ impl Builder<'_, '_> {
             }
         }
         for key in ["name", "sl"] {
-            self.needs(block, &once, key);
+            self.require(block, &once, key);
         }
         if !level.path_bits.is_empty() {
             self.report.warning(
@@ -278,7 +278,7 @@ impl Builder<'_, '_> {
         }
         let same = |other: &&QosLevel| other.name.eq_ignore_ascii_case(&level.name);
         if let Some(other) = self.policy.levels.iter().find(same) {
-            let (found, expected) = second(&level.name, other.line);
+            let (found, expected) = duplicate_name(&level.name, other.line);
             self.report.error(block.keyword.offset, found, expected);
         }
         self.policy.levels.push(level);
@@ -300,8 +300,8 @@ impl Builder<'_, '_> {
         for entry in &block.entries {
             let value = entry.value;
             match entry.key.text {
-                "use" if once.first(self, entry) => rule.description = value.plain(),
-                "qos-level-name" if once.first(self, entry) => {
+                "use" if once.is_first(self, entry) => rule.description = value.plain(),
+                "qos-level-name" if once.is_first(self, entry) => {
                     rule.level = self.level_named(value).unwrap_or(0);
                 }
                 "source" => rule.sources.extend(self.groups_named(value)),
@@ -318,7 +318,7 @@ impl Builder<'_, '_> {
                 _ => {}
             }
         }
-        self.needs(block, &once, "qos-level-name");
+        self.require(block, &once, "qos-level-name");
         self.policy.rules.push(rule);
     }
 
@@ -448,7 +448,7 @@ impl Builder<'_, '_> {
     }
 
     /// Reports an error if a block has no entry with this key.
-    fn needs(&mut self, block: &Block<'_>, once: &Once<'_>, key: &str) {
+    fn require(&mut self, block: &Block<'_>, once: &Once<'_>, key: &str) {
         if !once.seen.iter().any(|&(seen, _)| seen == key) {
             let found = format!("`{}` without `{key}`", block.keyword.text);
             self.report
@@ -463,7 +463,7 @@ pub(super) const SERVICE_IDS: &str =
 const MTUS: &str = "expected the code of an MTU, 1 to 5, or its bytes, 256 to 4096";
 const RATES: &str = "expected the code of a rate, 2 to 24, or Gb/s such as 100G";
 
-/// The keys read so far of those that a block may have only once.
+/// The keys seen in a block, of the keys that a block may have only once.
 #[derive(Default)]
 struct Once<'a> {
     /// Each key seen, with its byte offset.
@@ -473,12 +473,12 @@ struct Once<'a> {
 impl<'a> Once<'a> {
     /// Whether the block has the key of `entry` for the first time. Reports an error the second
     /// time.
-    fn first(&mut self, builder: &mut Builder<'_, '_>, entry: &Entry<'a>) -> bool {
+    fn is_first(&mut self, builder: &mut Builder<'_, '_>, entry: &Entry<'a>) -> bool {
         let key = entry.key;
         let before = self.seen.iter().find(|&&(seen, _)| seen == key.text);
         if let Some(&(_, offset)) = before {
             let line = builder.line(offset);
-            let (found, expected) = (format!("a second `{}`", key.text), at_once(line));
+            let (found, expected) = (format!("a second `{}`", key.text), only_one_expected(line));
             builder.report.error(key.offset, found, expected);
             return false;
         }
@@ -487,13 +487,16 @@ impl<'a> Once<'a> {
     }
 }
 
-/// Texts of the error about a second block with the name of the block in `line`.
-fn second(name: &str, line: usize) -> (String, String) {
-    (format!("a second {}", quoted(name)), at_once(line))
+/// Texts of the error about a block with the same name as the block in `line`.
+fn duplicate_name(name: &str, line: usize) -> (String, String) {
+    (
+        format!("a second {}", quoted(name)),
+        only_one_expected(line),
+    )
 }
 
-/// The expectation after a duplicate of what is in `line`.
-fn at_once(line: usize) -> String {
+/// The expected text for a duplicate of a key or name that `line` has already.
+fn only_one_expected(line: usize) -> String {
     format!("expected one only: the first is in line {line}")
 }
 

@@ -134,7 +134,7 @@ const END: &str = "end-";
 pub(super) fn blocks<'a>(text: &'a str, report: &mut Report<'_>) -> Vec<Block<'a>> {
     let mut reader = Reader {
         open: Vec::new(),
-        done: Vec::new(),
+        finished: Vec::new(),
     };
     let mut offset = 0;
     for line in text.split_inclusive('\n') {
@@ -145,7 +145,7 @@ pub(super) fn blocks<'a>(text: &'a str, report: &mut Report<'_>) -> Vec<Block<'a
         offset += line.len();
         let content = content.trimmed();
         if !content.text.is_empty() {
-            reader.line(content, report);
+            reader.read_line(content, report);
         }
     }
     while let Some(block) = reader.open.pop() {
@@ -155,18 +155,18 @@ pub(super) fn blocks<'a>(text: &'a str, report: &mut Report<'_>) -> Vec<Block<'a
             format!("expected `{END}{}`", block.keyword.text),
         );
     }
-    reader.done
+    reader.finished
 }
 
 struct Reader<'a> {
     /// Sections that have not ended, outermost first; at most three.
     open: Vec<Block<'a>>,
     /// Outermost sections that have ended.
-    done: Vec<Block<'a>>,
+    finished: Vec<Block<'a>>,
 }
 
 impl<'a> Reader<'a> {
-    fn line(&mut self, line: Part<'a>, report: &mut Report<'_>) {
+    fn read_line(&mut self, line: Part<'a>, report: &mut Report<'_>) {
         match unquoted(line.text).find(|&(_, c)| c == ':') {
             Some((colon, _)) => self.entry(line, colon, report),
             None => self.keyword(line, report),
@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
             if let Some(block) = self.open.pop() {
                 let place = self.open.last_mut();
                 place
-                    .map_or(&mut self.done, |outer| &mut outer.blocks)
+                    .map_or(&mut self.finished, |outer| &mut outer.blocks)
                     .push(block);
             }
             return;

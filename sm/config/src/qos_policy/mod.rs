@@ -39,7 +39,7 @@ pub fn parse_qos_policy(file: &Path, text: &str) -> (QosPolicy, Vec<ConfigFindin
 impl QosPolicy {
     /// Warns about each P_Key and partition that the policy names and `partitions` does not define:
     /// no query matches such a P_Key or partition until a definition exists.
-    pub fn strangers(&self, partitions: &Partitions) -> Vec<ConfigFinding> {
+    pub fn undefined_partitions(&self, partitions: &Partitions) -> Vec<ConfigFinding> {
         let finding = |line: usize, found: String| ConfigFinding {
             file: self.file.clone(),
             line,

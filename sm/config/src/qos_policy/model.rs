@@ -15,9 +15,9 @@ use super::ranges::Ranges;
 pub struct QosPolicy {
     /// File that defines the policy.
     pub file: PathBuf,
-    /// Groups of ports, including those made for rules for services.
+    /// Groups of ports, including the groups made from rules for services.
     pub groups: Vec<PortGroup>,
-    /// Levels, including those made for rules for services.
+    /// Levels, including the levels made from rules for services.
     pub levels: Vec<QosLevel>,
     /// Rules in the order of comparison; the first match counts.
     pub rules: Vec<MatchRule>,

@@ -336,12 +336,12 @@ fn rules_after_a_rule_without_criteria_are_reported() {
 }
 
 #[test]
-fn partitions_that_do_not_exist_are_reported() {
+fn p_keys_and_partitions_that_do_not_exist_are_reported() {
     let policy = policy(
         "qos-ulps\ndefault : 0\nany, pkey 0x7fff : 1\nipoib, pkey 0x8010-0x8020 : 1\nend-qos-ulps\n\
          port-groups\nport-group\nname: g\npartition: Default, other\nend-port-group\nend-port-groups\n",
     );
-    let findings = policy.strangers(&Partitions::default());
+    let findings = policy.undefined_partitions(&Partitions::default());
     let texts: Vec<String> = findings.iter().map(ToString::to_string).collect();
     let [key, name] = &texts[..] else {
         panic!("{texts:?}");
@@ -358,7 +358,7 @@ fn partitions_that_do_not_exist_are_reported() {
 
 #[test]
 fn too_many_rules_are_refused() {
-    let rules = "any, service-id 1 : 1\n".repeat(build::MOST + 1);
+    let rules = "any, service-id 1 : 1\n".repeat(build::ENTRIES_MAX + 1);
     let text = format!("qos-ulps\ndefault : 0\n{rules}end-qos-ulps\n");
     let findings = refused(&text);
     assert_eq!(
@@ -383,7 +383,7 @@ fn a_file_is_recognised_by_its_name_and_by_its_first_section() {
 }
 
 #[test]
-fn a_missing_file_is_an_error_unless_opensms_default_names_it() {
+fn missing_file_is_an_error_unless_it_is_opensms_default() {
     let config = |may_be_missing| QosConfig {
         enabled: true,
         policy_file: Some("/nonexistent/qos-policy.conf".into()),

@@ -157,17 +157,17 @@ congestion_keys! {
         " CC_Key of requests of congestion control; a device with another key ignores them. Zero:",
         " devices have no key.";
     set_cc_key, bool::KIND, "", None,
-        " Whether rsm gives this key to devices that have another one or none.";
+        " Whether rsm gives this key to devices that have another key or none.";
     cc_key_protect, bool::KIND, "", None,
-        " With `set_cc_key`: whether devices hide their key from requests with another one.";
+        " With `set_cc_key`: whether devices hide their key from requests with another key.";
     cc_key_lease_period_s, number(0, 65_535), "", None,
         " With `set_cc_key`: seconds after a request with a wrong key until a device gives up its",
         " protection. Zero: never.";
     window, number(1, 96), "", Some(("cc_max_outstanding_mads", Convert::WindowUnless(500))),
-        " The most requests of congestion control in flight.";
+        " Maximum number of requests of congestion control in flight.";
     switch_control_map, hexadecimal(0x1F), "",
         Some(("cc_sw_cong_setting_control_map", Convert::Number)),
-        " Which settings of switches rsm writes, as a sum: 1 victim mask, 2 credit mask, 4",
+        " The settings of switches that rsm writes, as a sum: 1 victim mask, 2 credit mask, 4",
         " threshold and packet size, 8 credit starvation, 16 marking rate.";
     switch_victim_mask, PortMaskValue::KIND, "\"0x1fffffffffffffffe\"",
         Some(("cc_sw_cong_setting_victim_mask", Convert::Text)),
@@ -186,13 +186,13 @@ congestion_keys! {
         " How readily a port of a switch applies credit starvation: 0 never, 15 most readily.";
     switch_credit_starvation_return_delay, CctEntry::KIND, "\"0:0\"",
         Some(("cc_sw_cong_setting_credit_starvation_return_delay", Convert::Text)),
-        " How late a starved port returns credits, in the form of an entry of `table`.";
+        " The delay with which a starved port returns credits, in the form of an entry of `table`.";
     switch_marking_rate, number(0, 65_535), "",
         Some(("cc_sw_cong_setting_marking_rate", Convert::Number)),
         " The mean number of packets between two marks.";
     ca_port_control, hexadecimal(0xFFFF), "",
         Some(("cc_ca_cong_setting_port_control", Convert::Number)),
-        " How an adapter slows down: 0 the queue pair of the marked packet, 1 all packets of its",
+        " What an adapter slows down: 0 the queue pair of the marked packet, 1 all packets of its",
         " service level.";
     ca_control_map, hexadecimal(0xFFFF), "",
         Some(("cc_ca_cong_setting_control_map", Convert::Number)),
@@ -203,7 +203,7 @@ congestion_keys! {
         " in units of 1.024 us.";
     ca_ccti_increase, PerLevel::<255>::KIND, "\"0:1,1:1\"",
         Some(("cc_ca_cong_setting_ccti_increase", Convert::PerLevel)),
-        " By service level, how many entries of the table an adapter advances for each",
+        " By service level, the number of entries of the table that an adapter advances for each",
         " notification.";
     ca_trigger_threshold, PerLevel::<255>::KIND, "\"0:2,1:2\"",
         Some(("cc_ca_cong_setting_trigger_threshold", Convert::PerLevel)),
@@ -214,5 +214,5 @@ congestion_keys! {
         " down.";
     table, CctEntries::KIND, "\"0:0,0:1,0:2,1:2\"", Some(("cc_cct", Convert::Text)),
         " The delays between packets that an adapter selects from, SHIFT:MULTIPLIER each, up to",
-        " 128. Not set: adapters keep their table.";
+        " 128. Not set: adapters keep their tables.";
 }

@@ -64,8 +64,8 @@ static OTHERS: LazyLock<BTreeMap<&'static str, Fate>> = LazyLock::new(|| {
     known.chain(invented).collect()
 });
 
-/// The keys without a counterpart in rsm: those of OpenSM, and those that only NVIDIA's manager
-/// has.
+/// The keys without a counterpart in rsm: first the keys of OpenSM, then the keys that only
+/// NVIDIA's manager has.
 #[cfg(test)]
 pub(super) fn by_manager() -> [BTreeMap<&'static str, Fate>; 2] {
     let nvidia = nvidia::TOPICS.iter().chain(nvidia_missing::TOPICS);

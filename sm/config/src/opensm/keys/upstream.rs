@@ -2,7 +2,7 @@
 
 use super::{Keys, Missing, Topic};
 
-// Values with which a key requests no function. A key that is not set requests none, either.
+// Values with which a key requests no function. A key that is not set requests no function, either.
 const UNSET: &[&str] = &[];
 const FALSE: &[&str] = &["FALSE"];
 const TRUE: &[&str] = &["TRUE"];

@@ -1,6 +1,6 @@
 //! Tests with configurations of real sites, and the outcomes of their keys.
 
-#![expect(clippy::print_stderr, reason = "what is skipped is said")]
+#![expect(clippy::print_stderr, reason = "tests name the files that they skip")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
