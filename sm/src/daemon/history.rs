@@ -260,7 +260,7 @@ impl Writer {
         let first = batch.events.first().map(|event| event.at_unix_ms);
         let recorded = batch.state.as_ref().map(|state| state.at_unix_ms);
         let begin = first.or(recorded).unwrap_or_else(|| self.now_unix_ms());
-        self.archive.begin(begin);
+        self.archive.begin_segment_if_due(begin);
         for event in &batch.events {
             self.archive.event(event);
         }

@@ -6,7 +6,7 @@
 //! [`history`] keeps on disk.
 //!
 //! The crate never changes the subnet, and no reader ever waits for it. A record shows one
-//! snapshot; it never joins parts of two.
+//! snapshot; it never combines parts of two snapshots.
 
 pub mod dump;
 pub mod history;

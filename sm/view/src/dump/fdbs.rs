@@ -20,7 +20,7 @@ pub fn fdbs(source: &DumpSource<'_>, out: &mut dyn Write) -> io::Result<()> {
             match source.owner(lid) {
                 Some(owner) if port != DROP => {
                     let target = Target::of(source, owner);
-                    entry(source, out, switch, PortNum(port), target)?;
+                    write_entry(source, out, switch, PortNum(port), target)?;
                 }
                 _ => writeln!(out, "UNREACHABLE")?,
             }
@@ -57,7 +57,7 @@ impl Target {
     }
 }
 
-fn entry(
+fn write_entry(
     source: &DumpSource<'_>,
     out: &mut dyn Write,
     switch: usize,
@@ -73,7 +73,7 @@ fn entry(
     let Some(to) = target.switch.filter(|_| hops != NO_PATH) else {
         return writeln!(out, "{:03}  : HOPS UNKNOWN", port.0);
     };
-    // The last hop is that from the leaf switch to the end node.
+    // The last hop leads from the leaf switch to the end node.
     let last = u8::from(target.leaf_port.is_some());
     let least = source.hops.least(switch, to);
     write!(

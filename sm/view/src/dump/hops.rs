@@ -22,8 +22,8 @@ const LONGEST: u8 = 0xfe;
 /// Distance in hops between each pair of switches.
 #[derive(Debug)]
 pub(super) struct Hops {
-    /// Position of each node among the switches, by node index; `None` for other nodes.
-    place: Vec<Option<usize>>,
+    /// Position of each switch in the matrices, by node index; `None` for other nodes.
+    position: Vec<Option<usize>>,
     /// Cabled ports of each switch, each with the switch at the other end.
     neighbours: Vec<Vec<(PortNum, usize)>>,
     /// Number of switches above each switch; all zero if every path counts.
@@ -43,9 +43,9 @@ impl Hops {
         let switches: Vec<usize> = (0..nodes.len())
             .filter(|&i| nodes[i].tables.is_some())
             .collect();
-        let mut place = vec![None; nodes.len()];
+        let mut position = vec![None; nodes.len()];
         for (at, &node) in switches.iter().enumerate() {
-            place[node] = Some(at);
+            position[node] = Some(at);
         }
         let neighbours: Vec<Vec<(PortNum, usize)>> = switches
             .iter()
@@ -53,8 +53,8 @@ impl Hops {
                 let links = nodes[node].ports.iter();
                 links
                     .filter_map(|(&port, p)| {
-                        let peer = place[index_of(nodes, p.link?.node)?]?;
-                        (place[node] != Some(peer)).then_some((port, peer))
+                        let peer = position[index_of(nodes, p.link?.node)?]?;
+                        (position[node] != Some(peer)).then_some((port, peer))
                     })
                     .collect()
             })
@@ -65,7 +65,7 @@ impl Hops {
             up_down: matches!(rule, HopRule::UpDown(_)),
             least: vec![NO_PATH; count * count],
             down: Vec::new(),
-            place,
+            position,
             neighbours,
             count,
         };
@@ -86,7 +86,7 @@ impl Hops {
             self.below[at] = (order.len() + rank) as u32;
         }
         for (rank, &guid) in order.iter().enumerate() {
-            if let Some(at) = index_of(nodes, guid).and_then(|node| self.place[node]) {
+            if let Some(at) = index_of(nodes, guid).and_then(|node| self.position[node]) {
                 self.below[at] = rank as u32;
             }
         }
@@ -99,39 +99,40 @@ impl Hops {
         distance[to] = 0;
         let mut queue = VecDeque::from([to]);
         if !self.up_down {
-            self.spread(&mut distance, &mut queue, |_, _| true);
+            self.search(&mut distance, &mut queue, |_, _| true);
             self.store(to, &distance);
             return;
         }
-        // The search spreads from the lower ends of cables: it reaches each switch from which `to`
-        // lies only downwards.
-        self.spread(&mut distance, &mut queue, |hops, (high, low)| {
+        // The search follows cables from their lower to their upper ends: it reaches each switch
+        // from
+        // which a path to `to` only goes down.
+        self.search(&mut distance, &mut queue, |hops, (high, low)| {
             hops.is_above(high, low)
         });
         for (from, &hops) in distance.iter().enumerate() {
             self.down[from * self.count + to] = hops;
         }
-        // Then the search goes up: it takes the nearest known switch and reaches the switches below
-        // it. Both queues are sorted by distance.
-        let mut known: Vec<usize> = (0..self.count)
+        // The second search follows cables from their upper to their lower ends, from the nearest
+        // reached switch on: paths from there first go up. Both queues are sorted by distance.
+        let mut unexpanded: Vec<usize> = (0..self.count)
             .filter(|&s| distance[s] != NO_PATH)
             .collect();
-        known.sort_by_key(|&s| distance[s]);
-        let mut known = VecDeque::from(known);
-        let mut fresh: VecDeque<usize> = VecDeque::new();
-        while let Some(at) = nearest(&distance, &mut known, &mut fresh) {
+        unexpanded.sort_by_key(|&s| distance[s]);
+        let mut unexpanded = VecDeque::from(unexpanded);
+        let mut reached: VecDeque<usize> = VecDeque::new();
+        while let Some(at) = nearest(&distance, &mut unexpanded, &mut reached) {
             let next = distance[at].saturating_add(1).min(LONGEST);
             for &(_, from) in &self.neighbours[at] {
                 if self.is_above(at, from) && next < distance[from] {
                     distance[from] = next;
-                    fresh.push_back(from);
+                    reached.push_back(from);
                 }
             }
         }
         self.store(to, &distance);
     }
 
-    fn spread(
+    fn search(
         &self,
         distance: &mut [u8],
         queue: &mut VecDeque<usize>,
@@ -160,7 +161,7 @@ impl Hops {
 
     /// Number of hops on the best path between two switches, given by node index.
     pub(super) fn least(&self, from: usize, to: usize) -> u8 {
-        match (self.place[from], self.place[to]) {
+        match (self.position[from], self.position[to]) {
             (Some(from), Some(to)) => self.least[from * self.count + to],
             _ => NO_PATH,
         }
@@ -172,7 +173,7 @@ impl Hops {
     pub(super) fn by_port(&self, from: usize, to: usize, ports: usize) -> Vec<u8> {
         let mut row = vec![NO_PATH; ports + 1];
         row[0] = self.least(from, to);
-        let (Some(from), Some(to)) = (self.place[from], self.place[to]) else {
+        let (Some(from), Some(to)) = (self.position[from], self.position[to]) else {
             return row;
         };
         for &(port, next) in &self.neighbours[from] {
@@ -188,7 +189,7 @@ impl Hops {
         if port == PortNum::ZERO {
             return self.least(from, to);
         }
-        let (Some(from), Some(to)) = (self.place[from], self.place[to]) else {
+        let (Some(from), Some(to)) = (self.position[from], self.position[to]) else {
             return NO_PATH;
         };
         let found = self.neighbours[from].binary_search_by_key(&port, |(port, _)| *port);
@@ -209,16 +210,16 @@ impl Hops {
     }
 }
 
-/// Takes the nearer one of the two queues' heads. Both queues are sorted by distance, because each
+/// Removes the nearer of the two queues' heads. Both queues are sorted by distance, because each
 /// switch is one hop farther away than the switch from which it was found.
 fn nearest(
     distance: &[u8],
-    known: &mut VecDeque<usize>,
-    fresh: &mut VecDeque<usize>,
+    unexpanded: &mut VecDeque<usize>,
+    reached: &mut VecDeque<usize>,
 ) -> Option<usize> {
-    match (known.front(), fresh.front()) {
-        (Some(&k), Some(&f)) if distance[f] < distance[k] => fresh.pop_front(),
-        (Some(_), _) => known.pop_front(),
-        (None, _) => fresh.pop_front(),
+    match (unexpanded.front(), reached.front()) {
+        (Some(&k), Some(&f)) if distance[f] < distance[k] => reached.pop_front(),
+        (Some(_), _) => unexpanded.pop_front(),
+        (None, _) => reached.pop_front(),
     }
 }

@@ -136,7 +136,7 @@ impl<'a> DumpSource<'a> {
         sm_lid: Lid,
         rule: HopRule<'_>,
     ) -> Result<DumpSource<'a>, SourceError> {
-        nodes.sort_by_key(|node| place(node.guid));
+        nodes.sort_by_key(|node| sort_key(node.guid));
         if let Some(pair) = nodes.windows(2).find(|pair| pair[0].guid == pair[1].guid) {
             return Err(SourceError::DuplicateNode(pair[0].guid));
         }
@@ -170,15 +170,15 @@ impl<'a> DumpSource<'a> {
 
 /// Sort key of nodes: the GUID with its bytes reversed. OpenSM compares GUIDs in the byte order of
 /// memory, in network order; with the same order, its files and rsm's can be compared line by line.
-fn place(guid: Guid) -> u64 {
+fn sort_key(guid: Guid) -> u64 {
     guid.0.swap_bytes()
 }
 
-/// Index of the node with `guid` among `nodes`, which are sorted by [`place`]; `None` if there is
-/// none.
+/// Index of the node with `guid` among `nodes`, which are sorted by [`sort_key`]; `None` if there
+/// is no such node.
 pub(super) fn index_of(nodes: &[DumpNode<'_>], guid: Guid) -> Option<usize> {
     nodes
-        .binary_search_by_key(&place(guid), |node| place(node.guid))
+        .binary_search_by_key(&sort_key(guid), |node| sort_key(node.guid))
         .ok()
 }
 

@@ -251,7 +251,7 @@ fn contradictions_are_refused() {
 }
 
 #[test]
-fn an_empty_fabric_gives_empty_files() {
+fn empty_fabric_yields_empty_files() {
     let source = DumpSource::new(Vec::new(), Lid::NONE, HopRule::Shortest).unwrap();
     for write in [subnet_lst, fdbs, mcfdbs, lfts, lid_matrix, guid2lid] {
         assert_eq!(text(write, &source), "");

@@ -31,8 +31,8 @@ const FILES: [(&str, Writer); 6] = [
 /// Writes every file in OpenSM's formats to `dir`, and creates `dir` if necessary.
 ///
 /// # Errors
-/// The first file that could not be written. Files before it are new; it and the files after it are
-/// old.
+/// The first file that could not be written. The files before it are new; that file and the files
+/// after it keep their earlier content.
 pub fn write_all(dir: &Path, source: &DumpSource<'_>) -> Result<(), DumpError> {
     for (name, write) in FILES {
         write_file(dir, name, |out| write(source, out))?;

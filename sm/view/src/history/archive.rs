@@ -104,7 +104,9 @@ impl Archive {
             .filter(|path| !OperatorActionLog::is_file(path))
         {
             match first_number(&path) {
-                Some(first) if path.is_file() => segments.push(found(&disk, path, first)?),
+                Some(first) if path.is_file() => {
+                    segments.push(segment_of_earlier_run(&disk, path, first)?)
+                }
                 _ => tracing::warn!(
                     path = %path.display(),
                     "this is no segment of the history: it stays, and is not read"
@@ -211,19 +213,19 @@ impl Archive {
         self.unwritten.frames.is_empty()
     }
 
-    /// Begins a new segment at `at_unix_ms` if the present segment is long enough or old enough.
+    /// Begins a new segment at `at_unix_ms` if the current segment is long enough or old enough.
     /// Must be called before the records of a batch, after all earlier records were written.
-    pub fn begin(&mut self, at_unix_ms: u64) {
+    pub fn begin_segment_if_due(&mut self, at_unix_ms: u64) {
         self.opened_unix_ms.get_or_insert(at_unix_ms);
         let most = (self.bounds.bytes / SEGMENT_SHARE).min(SEGMENT_MAX);
         let span = u64::from(self.bounds.days) * DAY_MS / SPAN_SHARE;
-        let goes_on = self.current.as_ref().is_some_and(|current| {
+        let continues = self.current.as_ref().is_some_and(|current| {
             current.bytes - current.base.min(current.bytes) < most
                 && at_unix_ms.saturating_sub(current.began_unix_ms) < span
                 // The file may have been removed, or its folder replaced.
                 && is_at(&current.file, &current.path)
         });
-        if goes_on || self.unwritten.begins.is_some() {
+        if continues || self.unwritten.begins.is_some() {
             return;
         }
         let first = self.next;
@@ -266,7 +268,7 @@ impl Archive {
     ///
     /// # Errors
     /// A file cannot be created or written. The records then wait for the next call, and the disk
-    /// has all earlier ones.
+    /// has all earlier records.
     pub fn write(&mut self, now_unix_ms: u64) -> Result<(), StoreError> {
         if self.is_written() {
             return Ok(());
@@ -381,7 +383,7 @@ fn first_number(path: &Path) -> Option<u64> {
 }
 
 /// Describes a segment of an earlier run, of which only the first bytes are read.
-fn found(disk: &Disk, path: PathBuf, first: u64) -> Result<Segment, StoreError> {
+fn segment_of_earlier_run(disk: &Disk, path: PathBuf, first: u64) -> Result<Segment, StoreError> {
     let (bytes, head) = disk.run(FileOperation::Read, &path, || {
         let file = File::open(&path)?;
         let bytes = file.metadata()?.len();

@@ -68,7 +68,7 @@ impl Pair<'_> {
         let role = |state: &State| state.role.clone();
         let engine = |state: &State| state.engine.clone();
         let moments = self.moments;
-        // The status counts the generations of what is shown, which also grow without a new plan.
+        // The status shows the generation of the snapshot, which also grows without a new plan.
         let of_plan = "the plan in force";
         for (kind, before, now, at_unix_ms) in [
             (DifferenceKind::Role, role(then), role(now), moments.role),
@@ -115,7 +115,8 @@ impl Pair<'_> {
                     ..of(DifferenceKind::NodeAppeared)
                 }),
                 (Some(before), None) => all.push(Difference {
-                    before: self.place(before, places.get(guid).map_or(&[][..], Vec::as_slice)),
+                    before: self
+                        .described_place(before, places.get(guid).map_or(&[][..], Vec::as_slice)),
                     ..of(DifferenceKind::NodeVanished)
                 }),
                 (Some(before), Some(now)) => {
@@ -148,7 +149,7 @@ impl Pair<'_> {
     }
 
     /// Describes the kind of a vanished node and its former place: `CA at leaf-03:7`.
-    fn place(&self, row: &NodeRow, ends: &[End]) -> String {
+    fn described_place(&self, row: &NodeRow, ends: &[End]) -> String {
         let shown: Vec<String> = ends.iter().take(2).map(|&end| self.end(end)).collect();
         let more = match ends.len().saturating_sub(shown.len()) {
             0 => String::new(),

@@ -73,18 +73,18 @@ pub fn encode(number: u64, at_unix_ms: u64, kind: Kind, payload: &[u8], out: &mu
     out.extend(at_unix_ms.to_be_bytes());
     out.push(kind.code());
     out.extend(payload);
-    let sum = sum(&out[start..]);
-    out[start + 8..start + 16].copy_from_slice(&sum.to_be_bytes());
+    let checksum = checksum(&out[start..]);
+    out[start + 8..start + 16].copy_from_slice(&checksum.to_be_bytes());
 }
 
 /// Checksum of a frame that already has its magic and header.
-fn sum(frame: &[u8]) -> u64 {
+fn checksum(frame: &[u8]) -> u64 {
     let covered = Checksum::new().with(&frame[4..8]);
     covered.with(&frame[16..]).value()
 }
 
-/// Decodes the frame at the beginning of `bytes`, and returns it with its length; `None` if it is
-/// incomplete or damaged.
+/// Decodes the frame at the beginning of `bytes`, and returns it with its length; `None` if the
+/// frame is incomplete or damaged.
 fn decode(bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
     let (header, rest) = bytes.split_first_chunk::<HEADER>()?;
     let number = |at: usize| -> Option<u64> {
@@ -98,7 +98,7 @@ fn decode(bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
     }
     let payload = rest.get(..length)?;
     let whole = &bytes[..HEADER + length];
-    if sum(whole) != number(8)? {
+    if checksum(whole) != number(8)? {
         return None;
     }
     let frame = Frame {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_back_in_order() {
+    fn frames_are_decoded_in_order() {
         let (bytes, _) = file();
         let mut frames = Frames::of(&bytes);
         let first = frames.next().unwrap();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_file_keeps_the_frames_before_the_cut() {
+    fn truncated_file_yields_the_frames_before_the_cut() {
         let (bytes, ends) = file();
         for cut in 0..bytes.len() {
             let whole = ends.iter().filter(|&&end| end > 0 && end <= cut).count() as u64;

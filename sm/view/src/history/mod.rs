@@ -8,7 +8,7 @@
 //! Each record is a `frame` with its own checksum: a damaged record costs only itself, and reading
 //! continues at the next whole frame. Records are events in the form of the API, and the state of
 //! the subnet: the whole [state](state::State) at the beginning of a segment, then its changes.
-//! Each segment can therefore be read, and removed, without the others.
+//! Each segment can therefore be read, and removed, without the other segments.
 //!
 //! [`Archive`] appends records and enforces the bounds; [`Segments`] reads records, possibly on
 //! other threads. The oldest segments are removed first; operator actions in removed segments are

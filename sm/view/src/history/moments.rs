@@ -38,7 +38,7 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Begins at `state`, with no change yet.
+    /// Begins at `state`, without any change.
     pub fn after(state: State) -> Moments {
         Moments {
             state,
@@ -46,7 +46,7 @@ impl Moments {
         }
     }
 
-    /// Takes a change of the state at a time. A change that removes all nodes makes the subnet
+    /// Records a change of the state at a time. A change that removes all nodes makes the subnet
     /// unknown: the manager began again, and no link went down.
     pub fn change(&mut self, at_unix_ms: u64, change: StateChange) {
         if self.is_unknown {
@@ -56,19 +56,19 @@ impl Moments {
             self.is_unknown = true;
             return;
         }
-        self.note_heading(at_unix_ms, &change);
+        self.record_heading(at_unix_ms, &change);
         let nodes = change.nodes.iter().map(|node| node.guid);
         for guid in nodes.chain(change.nodes_gone.iter().copied()) {
             self.nodes.insert(guid, at_unix_ms);
         }
         for link in &change.links_gone {
-            self.went_down(at_unix_ms, (link.a_node, link.a_port));
+            self.record_link_down(at_unix_ms, (link.a_node, link.a_port));
         }
         for link in &change.links {
             let end = (link.a_node, link.a_port);
             let is_other = |row: &LinkRow| row.peer != (link.b_node, link.b_port);
             if self.state.links.get(&end).is_some_and(is_other) {
-                self.went_down(at_unix_ms, end);
+                self.record_link_down(at_unix_ms, end);
             }
             self.links.insert(end, at_unix_ms);
         }
@@ -78,14 +78,14 @@ impl Moments {
         self.state.apply(change);
     }
 
-    /// Takes the whole state at a time, which each segment has at its beginning. Differences from
-    /// the state before are changes that were not recorded.
+    /// Records the whole state at a time, which each segment has at its beginning. Differences from
+    /// the last known state are changes that were not recorded.
     pub fn base(&mut self, at_unix_ms: u64, base: StateChange) {
         self.is_unknown = base.nodes.is_empty();
         if self.is_unknown {
             return;
         }
-        self.note_heading(at_unix_ms, &base);
+        self.record_heading(at_unix_ms, &base);
         let mut now = State::default();
         now.apply(base);
         let then = std::mem::take(&mut self.state);
@@ -95,7 +95,7 @@ impl Moments {
         for (&end, rows) in differing(&then.links, &now.links) {
             match rows {
                 (Some(before), Some(now)) if before.peer == now.peer => {}
-                (Some(_), _) => self.went_down(at_unix_ms, end),
+                (Some(_), _) => self.record_link_down(at_unix_ms, end),
                 (None, _) => {}
             }
             self.links.insert(end, at_unix_ms);
@@ -106,7 +106,7 @@ impl Moments {
         self.state = now;
     }
 
-    /// Takes an event: a link that trains again without having vanished has been down, too.
+    /// Records an event: a link that trains again without having vanished has also been down.
     pub fn event(&mut self, event: &v1::Event) {
         let Some(Change::LinkChanged(link)) = &event.change else {
             return;
@@ -120,16 +120,16 @@ impl Moments {
             Some((guid.0, port.number))
         };
         if let (Some(a), Some(b)) = (end(&link.a), end(&link.b)) {
-            self.went_down(event.at_unix_ms, a.min(b));
+            self.record_link_down(event.at_unix_ms, a.min(b));
         }
     }
 
-    fn went_down(&mut self, at_unix_ms: u64, end: End) {
+    fn record_link_down(&mut self, at_unix_ms: u64, end: End) {
         self.links.insert(end, at_unix_ms);
         *self.downs.entry(end).or_default() += 1;
     }
 
-    fn note_heading(&mut self, at_unix_ms: u64, change: &StateChange) {
+    fn record_heading(&mut self, at_unix_ms: u64, change: &StateChange) {
         let state = &self.state;
         for (moment, is_same) in [
             (&mut self.role, state.role == change.role),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn link_that_is_up_again_is_listed_with_the_number_of_its_losses() {
+    fn link_that_is_up_again_is_listed_with_the_number_of_losses() {
         let (then, mut moments) = begun();
         for at in [10, 20] {
             moments.change(at, lost());
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_of_the_manager_is_no_loss_of_links() {
+    fn restart_of_the_manager_counts_no_link_as_down() {
         let (then, mut moments) = begun();
         let nothing = StateChange {
             nodes_gone: vec![1, 2],

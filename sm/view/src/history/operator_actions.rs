@@ -1,4 +1,4 @@
-//! Log of operator actions: keeps the records of what operators did after the history segments that
+//! Log of operator actions: keeps the records of operator actions after the history segments that
 //! held them are removed.
 //!
 //! Links that flap fill the history. The bound of bytes then removes segments, and with them the
@@ -8,7 +8,7 @@
 //!
 //! This log is part of the history, and contains only actions that the history recorded. The audit
 //! log (`rsm_api`, `access::audit`) is a different file: it has each request to the API, reading
-//! ones included, with its identity and verdict.
+//! requests included, with its identity and verdict.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,8 +26,8 @@ const NAME: &str = "acts.log";
 /// Inverse of the share of the history's bytes that the log may take.
 const SHARE: u64 = 32;
 
-/// Maximum size of the log in bytes, enough for about 30,000 actions. Memory and each query hold
-/// that much.
+/// Maximum size of the log in bytes, enough for about 30,000 actions. The whole log is in memory,
+/// and each query reads all of it.
 const MAX_BYTES: u64 = 8 << 20;
 
 /// Operator actions from removed segments.
@@ -48,7 +48,7 @@ impl OperatorActionLog {
         let mut frames = Frames::of(&bytes);
         let mut whole = Vec::new();
         for frame in frames.by_ref() {
-            put(&frame, &mut whole);
+            encode_action(&frame, &mut whole);
         }
         let damaged = frames.damaged() + frames.torn();
         if damaged > 0 {
@@ -88,7 +88,8 @@ impl OperatorActionLog {
 
     /// Returns the log with the actions of `segment`, the content of a segment about to be removed,
     /// and writes it to the disk if it has changed. Drops actions before `oldest_unix_ms`, then the
-    /// oldest ones until the log takes at most `history_bytes / SHARE` and at most [`MAX_BYTES`].
+    /// oldest actions until the log takes at most `history_bytes / SHARE` and at most
+    /// [`MAX_BYTES`].
     ///
     /// # Errors
     /// The file cannot be written; its earlier content stays.
@@ -114,7 +115,7 @@ impl OperatorActionLog {
         let first = kept.len() - newest.count();
         let mut frames = Vec::new();
         for frame in &kept[first..] {
-            put(frame, &mut frames);
+            encode_action(frame, &mut frames);
         }
         if frames != *self.frames {
             disk.write(&path(dir), &frames)?;
@@ -129,7 +130,7 @@ fn path(dir: &Path) -> PathBuf {
     dir.join(NAME)
 }
 
-fn put(frame: &Frame<'_>, out: &mut Vec<u8>) {
+fn encode_action(frame: &Frame<'_>, out: &mut Vec<u8>) {
     frame::encode(
         frame.number,
         frame.at_unix_ms,

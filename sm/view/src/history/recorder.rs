@@ -36,7 +36,7 @@ pub struct Batch {
     pub state: Option<RecordedState>,
     /// Number of events that were dropped because the queue was full.
     pub lost: u64,
-    /// Events of other managers that share the store: at most [`QUEUE`], or those of one call.
+    /// Events of other managers that share the store: at most [`QUEUE`], or the events of one call.
     pub others: Vec<v1::Event>,
 }
 
@@ -94,8 +94,8 @@ impl Recorder {
         self.shared.changed.notify_all();
     }
 
-    /// Queues events of other managers. Returns false if more than [`QUEUE`] of them would wait:
-    /// then this call queues none, and the caller reads them from the shared store again.
+    /// Queues events of other managers. If more than [`QUEUE`] events would wait, queues none and
+    /// returns false; the caller then reads the events from the shared store again later.
     pub fn put_others(&self, events: Vec<v1::Event>) -> bool {
         let mut queue = self.shared.queue.lock();
         let others = &mut queue.waiting.others;
@@ -158,7 +158,7 @@ impl Recorder {
     }
 
     /// Waits until all entries queued so far are on the disk, at most for `limit`. Returns whether
-    /// they are.
+    /// they are on the disk.
     pub fn settle(&self, limit: Duration) -> bool {
         let mut queue = self.shared.queue.lock();
         let put = queue.put;

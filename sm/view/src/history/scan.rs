@@ -135,8 +135,8 @@ impl Segments {
         }
     }
 
-    /// The oldest segment, and the time when the next one began, which bounds the age of its
-    /// records; `None` if there are no segments.
+    /// The oldest segment, and the time at which the next segment began, which bounds the age of
+    /// the oldest segment's records; `None` if there are no segments.
     pub(super) fn oldest(&self) -> Option<(PathBuf, Option<u64>)> {
         let list = self.list.lock();
         let next = list.get(1).and_then(|segment| segment.began_unix_ms);
@@ -235,10 +235,10 @@ impl Segments {
             span = Some((at.min(from), at.max(to)));
             found.extend(event(&frame, query));
         }
-        self.note_span(segment, span);
+        self.record_span(segment, span);
     }
 
-    fn note_span(&self, segment: &Segment, span: Option<(u64, u64)>) {
+    fn record_span(&self, segment: &Segment, span: Option<(u64, u64)>) {
         let mut list = self.list.lock();
         let held = list.iter_mut().find(|held| held.path == segment.path);
         if let Some(held) = held.filter(|held| held.bytes == segment.bytes) {
@@ -286,8 +286,8 @@ impl Segments {
         Ok(None)
     }
 
-    /// First state of the subnet that the history knows, and its time in milliseconds since the
-    /// Unix epoch; `None` if it knows none yet.
+    /// First state of the subnet in the history, and its time in milliseconds since the Unix epoch;
+    /// `None` if the history has no state yet.
     ///
     /// # Errors
     /// A segment cannot be read.
@@ -315,7 +315,7 @@ impl Segments {
         Ok(None)
     }
 
-    /// The changes after `at_unix_ms`, at which the subnet was in the state `then`. Unreadable
+    /// The changes after `at_unix_ms`; `then` is the state of the subnet at that time. Unreadable
     /// records are left out.
     ///
     /// # Errors
@@ -352,7 +352,7 @@ impl Segments {
         Ok(moments)
     }
 
-    /// Time of the oldest record, in milliseconds since the Unix epoch; `None` without one.
+    /// Time of the oldest record, in milliseconds since the Unix epoch; `None` without a record.
     pub fn began_unix_ms(&self) -> Option<u64> {
         self.list.lock().first()?.began_unix_ms
     }
@@ -373,7 +373,7 @@ fn replay<'a>(frames: impl Iterator<Item = Frame<'a>>) -> Option<State> {
     state
 }
 
-/// The event in a frame; `None` if the frame contains none, or none that matches.
+/// The event in a frame; `None` if the frame contains no event, or an event that does not match.
 fn event(frame: &Frame<'_>, query: &Query<'_>) -> Option<Numbered> {
     if frame.kind != Some(Kind::Event)
         || !query.includes(frame.number)

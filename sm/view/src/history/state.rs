@@ -7,7 +7,7 @@ use rsm_mad::wire::attr::{NodeType, PortInfo};
 use rsm_model::fabric::{Fabric, Node};
 use rsm_state::{Role, Snapshot};
 
-/// Bound, in bytes, of a finding's text in the state: some findings list many parts.
+/// Maximum length of a finding's text in the state, in bytes: some findings list many parts.
 const MAX_TEXT: usize = 512;
 
 /// A node in the history.
@@ -63,7 +63,7 @@ pub struct FindingState {
     /// Number that distinguishes findings of one kind about one subject.
     #[prost(uint32, tag = "4")]
     pub index: u32,
-    /// Text of the finding when it was raised.
+    /// Text of the finding when it old_heading raised.
     #[prost(string, tag = "5")]
     pub text: String,
 }
@@ -196,17 +196,17 @@ impl State {
         }
     }
 
-    /// Takes over `snapshot`, and returns the change; `None` if there is none. `before` is the
-    /// fabric from which this state was last made: the comparison covers only nodes that the two
-    /// fabrics do not share, or all nodes if `before` is `None`.
+    /// Updates this state to `snapshot`, and returns the change; `None` if nothing changed.
+    /// `before` is the fabric from which this state was last made: the comparison covers
+    /// only nodes that the two fabrics do not share, or all nodes if `before` is `None`.
     pub fn follow(&mut self, before: Option<&Fabric>, snapshot: &Snapshot) -> Option<StateChange> {
-        let was = self.heading();
+        let old_heading = self.heading();
         let plan = snapshot.plan.as_deref();
         self.plan = plan.map_or(0, |plan| plan.generation);
         self.engine = plan.map_or("", |plan| plan.routing.engine).to_owned();
         self.role = role(&snapshot.role).to_owned();
         let mut change = self.heading();
-        let is_same = was == change;
+        let is_same = old_heading == change;
         self.follow_nodes(before, &snapshot.fabric, &mut change);
         self.follow_findings(snapshot, &mut change);
         (!is_same || change != self.heading()).then_some(change)
@@ -242,8 +242,7 @@ impl State {
         }
     }
 
-    /// Updates the cables whose lower end is at a node, and the cables whose lower end is at one of
-    /// its peers.
+    /// Updates the cables of a node, under their lower ends, which may be at the node or at a peer.
     fn follow_links(
         &mut self,
         guid: Guid,

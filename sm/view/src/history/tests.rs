@@ -38,7 +38,7 @@ fn open(dir: &Path) -> Archive {
 
 /// Records one event and writes it.
 fn record(archive: &mut Archive, at_unix_ms: u64, reason: &str) {
-    archive.begin(at_unix_ms);
+    archive.begin_segment_if_due(at_unix_ms);
     archive.event(&event(at_unix_ms, reason));
     archive.write(at_unix_ms).unwrap();
 }
@@ -73,7 +73,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn events_survive_a_restart_and_go_on_in_the_same_segment() {
+fn events_survive_a_restart_and_continue_in_the_same_segment() {
     let dir = tempfile::tempdir().unwrap();
     let mut archive = open(dir.path());
     record(&mut archive, 1000, "a");
@@ -144,7 +144,7 @@ fn pages_back_from_the_newest_event_cover_all_segments() {
 }
 
 #[test]
-fn a_clock_that_jumps_back_loses_no_event() {
+fn clock_that_jumps_back_loses_no_event() {
     let dir = tempfile::tempdir().unwrap();
     let mut archive = open(dir.path());
     record(&mut archive, 40 * DAY_MS, "late");
@@ -159,7 +159,7 @@ fn a_clock_that_jumps_back_loses_no_event() {
 }
 
 #[test]
-fn cut_file_keeps_the_events_before_the_cut_and_takes_new_ones() {
+fn truncated_file_keeps_the_events_before_the_cut_and_accepts_new_events() {
     let dir = tempfile::tempdir().unwrap();
     let mut archive = open(dir.path());
     record(&mut archive, 1000, "a");
@@ -213,7 +213,7 @@ fn changed_byte_costs_only_its_event_and_is_reported_as_a_gap() {
 }
 
 #[test]
-fn foreign_files_stay_and_are_not_read() {
+fn foreign_files_are_kept_and_not_read() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("history");
     std::fs::create_dir_all(folder.join("segment-0000000000000009.log")).unwrap();
@@ -229,7 +229,7 @@ fn foreign_files_stay_and_are_not_read() {
 }
 
 #[test]
-fn a_file_in_the_place_of_the_folder_is_an_error_that_names_it() {
+fn file_in_place_of_the_history_folder_is_an_error_with_its_path() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("history"), b"").unwrap();
     let error = Archive::open(dir.path(), Disk::new(), BOUNDS).unwrap_err();
@@ -264,7 +264,7 @@ fn oldest_segments_are_removed_to_keep_all_bytes_within_the_bound() {
 }
 
 #[test]
-fn old_segments_are_removed_but_not_in_the_first_hour_of_a_run() {
+fn old_segments_are_removed_except_in_the_first_hour_of_a_run() {
     let dir = tempfile::tempdir().unwrap();
     let mut archive = open(dir.path());
     for day in 1..=40 {
@@ -281,7 +281,7 @@ fn old_segments_are_removed_but_not_in_the_first_hour_of_a_run() {
 }
 
 /// A disk that is full while the flag is set.
-fn filling() -> (Disk, Arc<AtomicBool>) {
+fn full_disk_switch() -> (Disk, Arc<AtomicBool>) {
     let full = Arc::new(AtomicBool::new(false));
     let flag = full.clone();
     let disk = Disk::with_fault(Arc::new(move |operation, _| {
@@ -295,12 +295,12 @@ fn filling() -> (Disk, Arc<AtomicBool>) {
 }
 
 #[test]
-fn a_full_disk_delays_events_and_loses_none() {
+fn full_disk_delays_events_and_loses_none() {
     let dir = tempfile::tempdir().unwrap();
-    let (disk, full) = filling();
+    let (disk, full) = full_disk_switch();
     full.store(true, Ordering::Relaxed);
     let mut archive = Archive::open(dir.path(), disk, BOUNDS).unwrap();
-    archive.begin(1000);
+    archive.begin_segment_if_due(1000);
     archive.event(&event(1000, "a"));
     for _ in 0..3 {
         let error = archive.write(1000).unwrap_err();
@@ -309,7 +309,7 @@ fn a_full_disk_delays_events_and_loses_none() {
     full.store(false, Ordering::Relaxed);
     archive.write(1000).unwrap();
     full.store(true, Ordering::Relaxed);
-    archive.begin(2000);
+    archive.begin_segment_if_due(2000);
     archive.event(&event(2000, "b"));
     archive.write(2000).unwrap_err();
     assert!(!archive.is_written());
@@ -336,7 +336,7 @@ fn write_to_a_full_device_is_an_error() {
     let mut archive = open(dir.path());
     let first = dir.path().join("history/segment-0000000000000001.log");
     std::os::unix::fs::symlink("/dev/full", &first).unwrap();
-    archive.begin(2000);
+    archive.begin_segment_if_due(2000);
     archive.event(&event(2000, "b"));
     assert!(archive.write(2000).is_err());
     drop(archive);
@@ -360,7 +360,7 @@ fn removed_history_folder_is_created_again() {
 fn burst_does_not_wait_for_the_disk_and_lost_events_are_counted() {
     const BURST: usize = 100_000;
     let recorder = Recorder::default();
-    // No thread takes entries, as behind a disk that hangs.
+    // No thread takes entries, as if the disk hung.
     for part in 0..BURST / 1000 {
         let events = (0..1000).map(|at| Arc::new(event(at, &part.to_string())));
         recorder.put(events.collect(), None);
@@ -375,7 +375,7 @@ fn burst_does_not_wait_for_the_disk_and_lost_events_are_counted() {
     assert!(recorder.take(None).is_none());
 }
 
-fn act(at_unix_ms: u64, operator: &str) -> v1::Event {
+fn operator_action(at_unix_ms: u64, operator: &str) -> v1::Event {
     v1::Event {
         at_unix_ms,
         change: Some(Change::OperatorActed(v1::OperatorActed {
@@ -394,10 +394,10 @@ const SMALL: Bounds = Bounds {
 };
 
 /// Records about `bytes` bytes of events of a flapping link.
-fn flap(archive: &mut Archive, at_unix_ms: u64, bytes: usize) {
+fn record_flaps(archive: &mut Archive, at_unix_ms: u64, bytes: usize) {
     let reason = "x".repeat(1000);
     for _ in 0..bytes / (20 * reason.len()) {
-        archive.begin(at_unix_ms);
+        archive.begin_segment_if_due(at_unix_ms);
         for _ in 0..20 {
             archive.event(&event(at_unix_ms, &reason));
         }
@@ -405,7 +405,7 @@ fn flap(archive: &mut Archive, at_unix_ms: u64, bytes: usize) {
     }
 }
 
-fn acts(segments: &Segments) -> Vec<String> {
+fn operator_actions(segments: &Segments) -> Vec<String> {
     let acts = Query {
         matches: &rsm_api::is_operator_action,
         ..query(0, 0)
@@ -418,13 +418,13 @@ fn operator_actions_survive_the_events_of_a_flapping_link() {
     let dir = tempfile::tempdir().unwrap();
     let mut archive = Archive::open(dir.path(), Disk::new(), SMALL).unwrap();
     for (at, operator) in [(1000, "ada"), (2000, "bob")] {
-        archive.begin(at);
-        archive.event(&act(at, operator));
+        archive.begin_segment_if_due(at);
+        archive.event(&operator_action(at, operator));
         archive.write(at).unwrap();
-        flap(&mut archive, at + 500, 1 << 21);
+        record_flaps(&mut archive, at + 500, 1 << 21);
     }
     let expected = ["drain by ada", "drain by bob"];
-    assert_eq!(acts(&archive.segments()), expected);
+    assert_eq!(operator_actions(&archive.segments()), expected);
     assert!(archive.segments().bytes() <= SMALL.bytes + (64 << 10));
     let newest = archive.segments().newest(&query(0, 0), usize::MAX);
     assert_eq!(reasons(&newest)[..2], expected, "before all other events");
@@ -435,7 +435,11 @@ fn operator_actions_survive_the_events_of_a_flapping_link() {
     assert!(numbers.is_sorted());
     drop(archive);
     let archive = Archive::open(dir.path(), Disk::new(), SMALL).unwrap();
-    assert_eq!(acts(&archive.segments()), expected, "after a restart");
+    assert_eq!(
+        operator_actions(&archive.segments()),
+        expected,
+        "after a restart"
+    );
 }
 
 #[test]
@@ -445,20 +449,24 @@ fn operator_actions_have_their_own_bounds_of_bytes_and_age() {
     // The test records about 600 KiB of actions; of the actions in removed segments, the latest 32
     // KiB stay.
     for batch in 0..300u64 {
-        archive.begin(batch);
+        archive.begin_segment_if_due(batch);
         for number in batch * 20..(batch + 1) * 20 {
-            archive.event(&act(batch, &format!("{number:060}")));
+            archive.event(&operator_action(batch, &format!("{number:060}")));
         }
         archive.write(batch).unwrap();
     }
-    flap(&mut archive, 6000, 3 << 20);
-    let kept = acts(&archive.segments());
+    record_flaps(&mut archive, 6000, 3 << 20);
+    let kept = operator_actions(&archive.segments());
     assert!((200..400).contains(&kept.len()), "{}", kept.len());
     assert!(kept.last().unwrap().ends_with("5999"), "{kept:?}");
     let path = dir.path().join("history/acts.log");
     assert!(std::fs::metadata(&path).unwrap().len() <= 32 << 10);
-    flap(&mut archive, 31 * DAY_MS, 3 << 20);
-    assert_eq!(acts(&archive.segments()), [""; 0], "older than the days");
+    record_flaps(&mut archive, 31 * DAY_MS, 3 << 20);
+    assert_eq!(
+        operator_actions(&archive.segments()),
+        [""; 0],
+        "older than the days"
+    );
 }
 
 #[test]
@@ -466,11 +474,11 @@ fn damaged_action_costs_only_itself_and_numbers_continue_after_the_last_action()
     let dir = tempfile::tempdir().unwrap();
     let mut archive = Archive::open(dir.path(), Disk::new(), SMALL).unwrap();
     for (at, operator) in [(1000, "ada"), (1001, "bob"), (1002, "eve")] {
-        archive.begin(at);
-        archive.event(&act(at, operator));
+        archive.begin_segment_if_due(at);
+        archive.event(&operator_action(at, operator));
         archive.write(at).unwrap();
     }
-    flap(&mut archive, 2000, 2 << 20);
+    record_flaps(&mut archive, 2000, 2 << 20);
     let last = archive.segments().newest(&query(0, 0), 1)[0].0;
     drop(archive);
     let path = dir.path().join("history/acts.log");
@@ -480,7 +488,10 @@ fn damaged_action_costs_only_itself_and_numbers_continue_after_the_last_action()
     bytes.extend(b"half a rec");
     std::fs::write(&path, &bytes).unwrap();
     let archive = Archive::open(dir.path(), Disk::new(), SMALL).unwrap();
-    assert_eq!(acts(&archive.segments()), ["drain by ada", "drain by eve"]);
+    assert_eq!(
+        operator_actions(&archive.segments()),
+        ["drain by ada", "drain by eve"]
+    );
     drop(archive);
     for file in files(dir.path()).into_iter().filter(|file| *file != path) {
         std::fs::remove_file(file).unwrap();
@@ -494,11 +505,11 @@ fn damaged_action_costs_only_itself_and_numbers_continue_after_the_last_action()
 }
 
 #[test]
-fn full_queue_still_takes_operator_actions() {
+fn full_queue_still_accepts_operator_actions() {
     let recorder = Recorder::default();
     let events = (0..QUEUE as u64 + 10).map(|at| Arc::new(event(at, "flap")));
     recorder.put(events.collect(), None);
-    recorder.put(vec![Arc::new(act(1, "ada"))], None);
+    recorder.put(vec![Arc::new(operator_action(1, "ada"))], None);
     let batch = recorder.take(None).unwrap();
     assert_eq!((batch.events.len(), batch.lost), (QUEUE + 1, 10));
 }

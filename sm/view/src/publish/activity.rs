@@ -1,4 +1,4 @@
-//! Progress of the pass under way, in the form that readers see.
+//! Progress of the pass under way, in the form of the API.
 
 use std::time::Duration;
 

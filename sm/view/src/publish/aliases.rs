@@ -10,7 +10,7 @@ use rsm_model::alias_guids::AliasGuids;
 use super::published::Published;
 use super::subnet::page;
 
-/// Page of alias GUIDs after the key `after`; only those of `port`, if given.
+/// Page of alias GUIDs after the key `after`; only the alias GUIDs of `port`, if given.
 pub(super) fn aliases(
     published: &Published,
     alias_guids: &AliasGuids,

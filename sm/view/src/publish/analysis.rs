@@ -26,42 +26,42 @@ use super::view::View;
 
 /// Maximum number of waiting requests: more than operators make at a time, and few enough that each
 /// is answered within a minute in the largest fabrics. Only one request is computed at a time, so
-/// that the management of the subnet keeps its processors.
+/// that processors stay free for the management of the subnet.
 const MAX_WAITING: usize = 16;
 
 /// Answers queries about routes from the snapshot in force, one computation at a time.
 pub struct RouteAnalyst {
     view: Arc<View>,
     /// One permit for each request that waits or computes.
-    places: Arc<Semaphore>,
-    /// Last results; locked during a computation.
-    last: Arc<Mutex<Last>>,
+    permits: Arc<Semaphore>,
+    /// LastResults results; locked during a computation.
+    last: Arc<Mutex<LastResults>>,
 }
 
 /// The right to compute. The computation owns it and continues when its client leaves, so that
 /// clients that leave cannot make two computations run at a time.
 pub(super) struct Turn {
-    last: OwnedMutexGuard<Last>,
-    _place: OwnedSemaphorePermit,
+    last: OwnedMutexGuard<LastResults>,
+    _permit: OwnedSemaphorePermit,
 }
 
 /// The last result of each kind.
 #[derive(Default)]
-struct Last {
-    quality: Option<Measured>,
+struct LastResults {
+    quality: Option<QualityResult>,
     spread: Option<(Arc<Plan>, Spread)>,
-    cable: Option<MeasuredCable>,
+    cable: Option<CableResult>,
 }
 
 /// The paths of one plan over one cable.
-struct MeasuredCable {
+struct CableResult {
     plan: Arc<Plan>,
     ends: [PortKey; 2],
     crossed: Arc<Crossed>,
 }
 
 /// A cable with the paths over it, and the snapshot that they come from.
-struct FoundCable {
+struct CableWithPaths {
     published: Arc<Published>,
     plan: Arc<Plan>,
     ends: [PortKey; 2],
@@ -69,7 +69,7 @@ struct FoundCable {
 }
 
 /// The quality of one plan, measured with one seed.
-struct Measured {
+struct QualityResult {
     plan: Arc<Plan>,
     seed: u64,
     quality: Arc<quality::Quality>,
@@ -80,27 +80,27 @@ impl RouteAnalyst {
     pub fn new(view: Arc<View>) -> RouteAnalyst {
         RouteAnalyst {
             view,
-            places: Arc::new(Semaphore::new(MAX_WAITING)),
+            permits: Arc::new(Semaphore::new(MAX_WAITING)),
             last: Arc::default(),
         }
     }
 
-    /// Waits until no other question is computed.
+    /// Waits until no other request is computed.
     ///
     /// # Errors
     /// Too many requests wait.
     pub(super) async fn turn(&self) -> Result<Turn, RoutingError> {
-        let place = Arc::clone(&self.places).try_acquire_owned();
+        let place = Arc::clone(&self.permits).try_acquire_owned();
         let place = place.map_err(|_| RoutingError::Busy)?;
         Ok(Turn {
             last: Arc::clone(&self.last).lock_owned().await,
-            _place: place,
+            _permit: place,
         })
     }
 
     /// The cable at a port, and the paths over it by the routes in force. Reuses the last result if
-    /// it is about this cable and these routes.
-    async fn cable(&self, port: &Selector) -> Result<FoundCable, RoutingError> {
+    /// that result is about the same cable and the same routes.
+    async fn cable(&self, port: &Selector) -> Result<CableWithPaths, RoutingError> {
         let turn = self.turn().await?;
         let published = self.view.published();
         let plan = plan_of(&published)?;
@@ -115,7 +115,7 @@ impl RouteAnalyst {
                 let job = plan.clone();
                 let (mut turn, crossed) = compute(turn, move || cables::cross(&job, ends)).await?;
                 let crossed = Arc::new(crossed);
-                turn.last.cable = Some(MeasuredCable {
+                turn.last.cable = Some(CableResult {
                     plan: plan.clone(),
                     ends,
                     crossed: crossed.clone(),
@@ -123,7 +123,7 @@ impl RouteAnalyst {
                 crossed
             }
         };
-        Ok(FoundCable {
+        Ok(CableWithPaths {
             published,
             plan,
             ends,
@@ -133,8 +133,8 @@ impl RouteAnalyst {
 }
 
 impl RouteAnalyst {
-    /// The plan in force, and how evenly its routes spread paths over links. Measured once for the
-    /// routes of a plan.
+    /// The plan in force, and how evenly its routes spread paths over links. The spread is measured
+    /// once for the routes of a plan.
     ///
     /// # Errors
     /// There are no routes, or too many requests wait.
@@ -212,7 +212,7 @@ impl RoutingQueries for RouteAnalyst {
                     let job = plan.clone();
                     let (mut turn, quality) = compute(turn, move || measure(&job, seed)).await?;
                     let quality = Arc::new(quality);
-                    turn.last.quality = Some(Measured {
+                    turn.last.quality = Some(QualityResult {
                         plan: plan.clone(),
                         seed,
                         quality: quality.clone(),
@@ -467,7 +467,7 @@ fn balance(quality: &quality::Quality) -> v1::Balance {
     }
 }
 
-/// A sentence, with figures, that says whether the paths are spread evenly.
+/// A sentence with figures about how evenly the paths are spread.
 pub(super) fn verdict(plan: &Plan, spread: &Spread) -> String {
     let Spread {
         lost_pairs,
@@ -559,17 +559,17 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_computation_keeps_its_turn_when_its_client_leaves() {
-        let places = Arc::new(Semaphore::new(1));
-        let turn = Arc::clone(&places).try_acquire_owned().unwrap();
+    async fn computation_keeps_its_turn_when_its_client_leaves() {
+        let permits = Arc::new(Semaphore::new(1));
+        let turn = Arc::clone(&permits).try_acquire_owned().unwrap();
         let (finish, finished) = mpsc::channel::<()>();
         let computing = compute(turn, move || finished.recv());
         let waited = tokio::time::timeout(Duration::from_millis(20), computing).await;
         assert!(waited.is_err(), "the computation waits for the test");
-        assert_eq!(places.available_permits(), 0);
+        assert_eq!(permits.available_permits(), 0);
         finish.send(()).unwrap();
         let limit = Duration::from_secs(60);
-        let free = tokio::time::timeout(limit, places.acquire()).await;
+        let free = tokio::time::timeout(limit, permits.acquire()).await;
         assert!(free.is_ok(), "the end of the computation frees the turn");
     }
 }

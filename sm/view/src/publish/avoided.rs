@@ -8,7 +8,7 @@ use rsm_model::fabric::Port;
 use rsm_plan::avoid::{NodeOrCable, Reason};
 use rsm_state::{Snapshot, TablesWritten};
 
-/// Maximum number of names in a status: they fill a few lines of a screen.
+/// Maximum number of names in a status: this many fill a few lines of a screen.
 const MAX_NAMES: usize = 16;
 
 /// Mark of each part that routes avoid, or are about to avoid.
@@ -32,7 +32,7 @@ impl Marks {
     }
 
     /// Mark of a cable, given both its ends; a port without a cable has one end. The cable's own
-    /// mark takes precedence over those of its nodes, and a drain over ill health.
+    /// mark takes precedence over its nodes' marks, and a drain over ill health.
     pub(super) fn cable(&self, ends: [Option<PortKey>; 2]) -> v1::Avoidance {
         if self.0.is_empty() {
             return v1::Avoidance::Unspecified;
@@ -82,7 +82,7 @@ impl Marks {
     }
 }
 
-/// Present name of a part, or its name at the time of the drain.
+/// Current name of a part, or its name at the time of the drain if the part is gone.
 fn name(snapshot: &Snapshot, part: NodeOrCable, reason: &Reason) -> String {
     let node = snapshot.fabric.node_of(part.node());
     match (node, reason) {
@@ -110,8 +110,8 @@ fn mark(snapshot: &Snapshot, part: NodeOrCable, reason: &Reason) -> v1::Avoidanc
     }
 }
 
-/// Whether the plan in force avoids a part, and the switches next to the part hold their tables. A
-/// later convergence under way changes nothing: otherwise marks would come and go with each
+/// Whether the plan in force avoids a part, and the switches next to the part hold their tables.
+/// Ignores a later convergence under way, because marks would otherwise come and go with each
 /// convergence.
 fn is_planned(snapshot: &Snapshot, part: NodeOrCable) -> bool {
     let plan = snapshot.plan.as_deref();
@@ -146,15 +146,15 @@ fn beside(snapshot: &Snapshot, part: NodeOrCable) -> Vec<Guid> {
     }
 }
 
-/// Whether the tables around a part are final: the plan in force avoids all that is to be avoided
-/// at the part, the switches that lead packets to the part hold the plan's tables, and no Set is
-/// under way.
+/// Whether the tables around a part are final: the plan in force avoids every part to be avoided
+/// there, the switches that lead packets to the part hold the plan's tables, and no Set is under
+/// way.
 pub(super) fn is_settled(snapshot: &Snapshot, part: NodeOrCable) -> bool {
     let Some(plan) = snapshot.plan.as_deref() else {
         return false;
     };
     let around = around(snapshot, part);
-    let is_known = |part: &NodeOrCable| {
+    let is_avoided_if_requested = |part: &NodeOrCable| {
         snapshot.avoid.reason(*part).is_none() || plan.avoided.avoid.reason(*part).is_some()
     };
     // The neighbours of a drained switch lead packets into it, so their tables count as well.
@@ -166,7 +166,7 @@ pub(super) fn is_settled(snapshot: &Snapshot, part: NodeOrCable) -> bool {
     !snapshot.converging
         && snapshot.refused_plan.is_none()
         && are_tables_on(snapshot, beside(snapshot, part).into_iter().chain(farther))
-        && around.iter().all(is_known)
+        && around.iter().all(is_avoided_if_requested)
 }
 
 /// The part itself if it is a node; for a cable, both ends and their nodes.
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_names_the_latest_drains_first_and_counts_all() {
+    fn status_names_the_latest_drains_first_and_counts_all_drains() {
         let mut parts: Vec<(NodeOrCable, Reason)> = (1..=20)
             .map(|at| {
                 (

@@ -18,8 +18,8 @@ pub(super) const LIKELY: u32 = 60;
 /// Minimum weight of evidence that makes the fabric *unlikely*, instead of *not*, at fault.
 pub(super) const UNLIKELY: u32 = 20;
 
-/// Number of discarded packets of a port per hour from which on the loss slows a job: each
-/// discarded packet is sent again after a timeout.
+/// Minimum number of discarded packets of a port per hour that slows a job: each discarded packet
+/// is sent again after a timeout.
 const DISCARDS_PER_HOUR: f64 = 60.0;
 
 /// Longest time before the start of the question, in milliseconds, at which the period of new
@@ -144,7 +144,7 @@ impl Case<'_> {
         }
     }
 
-    /// Whether either end of a cable is a host.
+    /// Whether an end of a cable is a host.
     fn is_of_host(&self, a: PortKey, b: PortKey) -> bool {
         let (fabric, expected) = (self.published.fabric(), &self.published.snapshot.expected);
         ![a, b]
@@ -167,11 +167,11 @@ impl Case<'_> {
     }
 
     /// Finds evidence in the state of ports and links, and in the routes.
-    pub(super) fn look_at_ports(&self, found: &mut Vec<Evidence>) {
+    pub(super) fn find_port_evidence(&self, found: &mut Vec<Evidence>) {
         let fabric = self.published.fabric();
         for (&here, to) in &self.used.directions {
             if to.is_now {
-                found.extend(self.state_of(here, to));
+                found.extend(self.inactive_port_evidence(here, to));
             }
             let low = here.min(to.peer);
             let slow = self
@@ -231,16 +231,16 @@ impl Case<'_> {
     /// Finds evidence in missing adapters of the job's hosts. A missing switch explains the
     /// adapters that were cabled only to missing switches, and replaces the evidence about these
     /// adapters and about its own lost links.
-    pub(super) fn look_at_missing(&self, found: &mut Vec<Evidence>) {
-        let mut behind: BTreeMap<Guid, BTreeSet<String>> = BTreeMap::new();
+    pub(super) fn find_missing_adapters(&self, found: &mut Vec<Evidence>) {
+        let mut hosts_by_dead_switch: BTreeMap<Guid, BTreeSet<String>> = BTreeMap::new();
         for gone in &self.job.gone {
             if let Some(switch) = self.dead_switch(gone.guid) {
                 let host = host_and_device(&gone.description).map(|(host, _)| host.to_owned());
                 let host = host.unwrap_or_else(|| gone.description.clone());
-                behind.entry(switch).or_default().insert(host);
+                hosts_by_dead_switch.entry(switch).or_default().insert(host);
                 continue;
             }
-            let lost = self.lost(gone.guid);
+            let lost = self.missing_record(gone.guid);
             found.push(Evidence {
                 kind: Kind::HostMissing,
                 place: Place::Node(gone.guid),
@@ -253,17 +253,23 @@ impl Case<'_> {
                     .to_owned(),
             });
         }
-        let is_behind = |port: PortKey| behind.contains_key(&port.node);
-        let has_lost = |host: &str| behind.values().any(|hosts| hosts.contains(host));
+        let is_behind = |port: PortKey| hosts_by_dead_switch.contains_key(&port.node);
+        let has_lost = |host: &str| {
+            hosts_by_dead_switch
+                .values()
+                .any(|hosts| hosts.contains(host))
+        };
         found.retain(|one| match &one.place {
             Place::Cable(a, b) => !is_behind(*a) && !is_behind(*b),
             Place::Port(port) => !is_behind(*port),
             Place::Hosts(host) => one.kind != Kind::FewerPorts || !has_lost(host),
-            Place::Node(node) => one.kind != Kind::LinkFlapped || !behind.contains_key(node),
+            Place::Node(node) => {
+                one.kind != Kind::LinkFlapped || !hosts_by_dead_switch.contains_key(node)
+            }
             Place::Subnet => true,
         });
-        for (switch, hosts) in behind {
-            let lost = self.lost(switch);
+        for (switch, hosts) in hosts_by_dead_switch {
+            let lost = self.missing_record(switch);
             let named: Vec<&str> = hosts.iter().take(NAMED_HOSTS).map(String::as_str).collect();
             let more = match hosts.len() - named.len() {
                 0 => String::new(),
@@ -284,7 +290,7 @@ impl Case<'_> {
     }
 
     /// The record of a missing node; `None` if the node is not missing.
-    fn lost(&self, node: Guid) -> Option<&v1::Missing> {
+    fn missing_record(&self, node: Guid) -> Option<&v1::Missing> {
         let mut lost = self.published.missing.iter();
         let lost =
             lost.find(|missing| missing.key.node == node && missing.key.number == PortNum::ZERO);
@@ -302,7 +308,7 @@ impl Case<'_> {
     }
 
     /// Evidence that a used port passes no data at present.
-    fn state_of(&self, here: PortKey, to: &Use) -> Option<Evidence> {
+    fn inactive_port_evidence(&self, here: PortKey, to: &Use) -> Option<Evidence> {
         let fabric = self.published.fabric();
         let word = |end: PortKey, peer: PortKey| {
             let Some(at) = fabric.find_port(end) else {
@@ -382,7 +388,7 @@ impl Case<'_> {
 
     /// Finds evidence in the counters of ports. Returns the number of used directions of cables for
     /// which neither end was read.
-    pub(super) fn look_at_counters(&self, found: &mut Vec<Evidence>) -> usize {
+    pub(super) fn find_counter_evidence(&self, found: &mut Vec<Evidence>) -> usize {
         let mut unread = 0;
         for (&here, to) in &self.used.directions {
             let sends = self.past.moves(here, self.since_unix_ms);
@@ -397,7 +403,8 @@ impl Case<'_> {
                         Counter::XmitDiscards => !is_receiver,
                         _ => is_receiver,
                     };
-                    let Some((kind, text)) = self.weigh(moved).filter(|_| is_of_end) else {
+                    let Some((kind, text)) = self.classify_errors(moved).filter(|_| is_of_end)
+                    else {
                         continue;
                     };
                     // Data that waits at a port for too long is discarded there: both have one
@@ -427,8 +434,10 @@ impl Case<'_> {
         unread
     }
 
-    /// Weighs an error counter that moved; `None` if healthy links show the same.
-    fn weigh(&self, moved: &super::past::Moved) -> Option<(Kind, String)> {
+    /// Kind and text of the evidence in an error counter that moved; `None` if healthy links show
+    /// the
+    /// same.
+    fn classify_errors(&self, moved: &super::past::Moved) -> Option<(Kind, String)> {
         use rsm_config::Symptom;
         let is_new = moved.from_unix_ms + SLACK_MS >= self.since_unix_ms;
         let number = thousands(moved.count);

@@ -13,20 +13,20 @@ use rsm_model::text::count;
 use super::Case;
 use super::evidence::{Evidence, Kind, Place};
 
-/// Time after a link came up, or the manager started, in which ports become Active, in
-/// milliseconds: a port that is not Active during that time has lost nothing.
+/// Time in milliseconds after a link came up, or the manager started, within which ports become
+/// Active: a port that is not Active during that time has not lost its link.
 const COMING_UP_MS: u64 = 60_000;
 
 /// Maximum time, in milliseconds, between the losses of links that went down with their node: a
 /// sweep reads the neighbours one after the other.
 const TOGETHER_MS: u64 = 10_000;
 
-/// Maximum number of acts of operators that are shown, the newest ones.
-const ACTS: usize = 5;
+/// Maximum number of operator actions shown; the newest are shown.
+const MAX_ACTIONS: usize = 5;
 
 /// Kinds of findings that are no evidence of their own: the state, counters or events of the part
 /// are already evidence.
-const COVERED: [&str; 6] = [
+const COVERED_FINDINGS: [&str; 6] = [
     "link-slow",
     "cable-missing",
     "host-missing",
@@ -37,7 +37,7 @@ const COVERED: [&str; 6] = [
 
 /// History of a cable since the start of the question.
 #[derive(Clone, Copy, Default, Debug)]
-struct CableStory {
+struct CableHistory {
     /// Number of times that the cable went down.
     downs: u64,
     first_down_unix_ms: u64,
@@ -65,8 +65,8 @@ impl Case<'_> {
     }
 
     /// Finds evidence in the history of the cables on the job's paths.
-    pub(super) fn look_at_links(&self, found: &mut Vec<Evidence>) {
-        let mut stories: BTreeMap<(PortKey, PortKey), CableStory> = BTreeMap::new();
+    pub(super) fn find_link_events(&self, found: &mut Vec<Evidence>) {
+        let mut stories: BTreeMap<(PortKey, PortKey), CableHistory> = BTreeMap::new();
         let mut started = 0;
         for (at, change) in self.events() {
             let (link, is_down, is_new) = match change {
@@ -98,7 +98,7 @@ impl Case<'_> {
             }
         }
         let with_nodes = self.lost_with_nodes();
-        let mut of_nodes: BTreeMap<Guid, Vec<CableStory>> = BTreeMap::new();
+        let mut of_nodes: BTreeMap<Guid, Vec<CableHistory>> = BTreeMap::new();
         for (ends, story) in stories {
             match with_nodes.get(&ends) {
                 Some(&(node, times)) if (1..=times).contains(&story.downs) => {
@@ -111,8 +111,8 @@ impl Case<'_> {
         found.extend(of_nodes.map(|(&node, stories)| self.node_evidence(node, stories)));
     }
 
-    /// The cables that went down together with a node, as when it restarts or loses its power, each
-    /// with that node and the number of times.
+    /// The cables that went down together with a node, as when the node restarts or loses power,
+    /// each with that node and the number of times.
     fn lost_with_nodes(&self) -> BTreeMap<(PortKey, PortKey), (Guid, u64)> {
         let mut groups: Vec<(u64, BTreeSet<(PortKey, PortKey)>)> = Vec::new();
         for (at, change) in self.events() {
@@ -142,7 +142,7 @@ impl Case<'_> {
     }
 
     /// Evidence about used cables that went down together with their node; there is at least one.
-    fn node_evidence(&self, node: Guid, stories: &[CableStory]) -> Evidence {
+    fn node_evidence(&self, node: Guid, stories: &[CableHistory]) -> Evidence {
         let links = count(stories.len(), "link", "links");
         let times = stories.iter().map(|story| story.downs).max();
         let times = count(times.unwrap_or(1), "time", "times");
@@ -177,7 +177,7 @@ impl Case<'_> {
     }
 
     /// Evidence in the history of one cable; `None` if it changed only while no path used it.
-    fn cable_evidence(&self, (a, b): (PortKey, PortKey), story: &CableStory) -> Option<Evidence> {
+    fn cable_evidence(&self, (a, b): (PortKey, PortKey), story: &CableHistory) -> Option<Evidence> {
         let place = Place::cable(a, b);
         if story.downs == 0 {
             if !self.used.passes_at(a, b, u64::MAX) {
@@ -206,7 +206,7 @@ impl Case<'_> {
     }
 
     /// Finds evidence in present findings, and in findings raised since the start of the question.
-    pub(super) fn look_at_findings(&self, found: &mut Vec<Evidence>) {
+    pub(super) fn find_findings(&self, found: &mut Vec<Evidence>) {
         let held = self.published.findings.iter().map(|finding| &**finding);
         let past = self.events().filter_map(|(_, change)| match change {
             Change::FindingRaised(finding) => Some(finding),
@@ -232,13 +232,13 @@ impl Case<'_> {
             Some(port) => self.used.has_end(port),
             None => self.used.has_node(node),
         };
-        if !is_used || COVERED.contains(&finding.kind.as_str()) {
+        if !is_used || COVERED_FINDINGS.contains(&finding.kind.as_str()) {
             return None;
         }
         let is_new = finding.raised_unix_ms >= self.since_unix_ms;
         let kind = match (finding.kind.as_str(), finding.severity()) {
-            // These findings stay for an hour after the last error, so one raised earlier says
-            // nothing about the questioned time.
+            // These findings stay for an hour after the last error, so a finding raised earlier
+            // says nothing about the questioned time.
             ("link-errors" | "link-flapping", _) if !is_new => return None,
             ("link-errors", _) => Kind::LinkErrors,
             ("link-flapping", _) => Kind::LinkFlapped,
@@ -267,7 +267,7 @@ impl Case<'_> {
     }
 
     /// Finds events about routes, managers and operators.
-    pub(super) fn look_at_context(&self, found: &mut Vec<Evidence>) {
+    pub(super) fn find_context(&self, found: &mut Vec<Evidence>) {
         let mut routes: Option<(u64, u64)> = None;
         let mut acts = Vec::new();
         for (at, change) in self.events() {
@@ -304,12 +304,12 @@ impl Case<'_> {
             from_unix_ms: first,
             remedy: String::new(),
         }));
-        let skipped = acts.len().saturating_sub(ACTS);
+        let skipped = acts.len().saturating_sub(MAX_ACTIONS);
         found.extend(acts.into_iter().skip(skipped));
     }
 
-    /// Sentences about events since the start of the question that are not known one by one: the
-    /// history has a gap, or too much changed at once.
+    /// Sentences about events since the start of the question that were not recorded one by one,
+    /// because the history has a gap or too much changed at once.
     pub(super) fn gaps(&self) -> Vec<String> {
         let gap = |(_, change): (u64, &Change)| match change {
             Change::EventsUnrecorded(gap) => Some(format!("the history has a gap: {}", gap.reason)),

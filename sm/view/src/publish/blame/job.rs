@@ -39,17 +39,17 @@ pub(super) struct GoneAdapter {
 pub(super) struct Job {
     /// Names, as in the question, of the hosts in the fabric.
     pub(super) hosts: Vec<String>,
-    /// Ports of the hosts with a LID, each once.
+    /// Ports of the hosts that hold a LID, each once.
     pub(super) ports: Vec<JobPort>,
     /// All nodes of the hosts.
     pub(super) nodes: HashSet<Guid>,
     /// The keys of [`Job::ports`].
-    taken: HashSet<PortKey>,
+    added_ports: HashSet<PortKey>,
     /// Missing adapters of the hosts.
     pub(super) gone: Vec<GoneAdapter>,
     /// Sentences about names that match no host.
     pub(super) unknown: Vec<String>,
-    /// Number of further names that no host has, and that were not searched for in descriptions.
+    /// Number of further names that match no host and were not searched for in descriptions.
     pub(super) unsearched: usize,
 }
 
@@ -144,7 +144,7 @@ impl Job {
                 if only.is_some_and(|only| only != number) || !holds_lid(port) {
                     continue;
                 }
-                if !self.taken.insert(key) {
+                if !self.added_ports.insert(key) {
                     is_other = true;
                     continue;
                 }

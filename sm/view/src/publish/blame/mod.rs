@@ -70,10 +70,10 @@ use super::past::PastSource;
 use super::published::Published;
 use super::view::View;
 
-/// Maximum number of questions answered at a time; further ones are refused.
+/// Maximum number of questions answered at a time; further questions are refused.
 const MAX_QUESTIONS: usize = 4;
 
-/// Length of the time before now that a question covers by default, in milliseconds.
+/// Default length of the time that a question covers, up to now, in milliseconds.
 const USUAL_SPAN_MS: u64 = 3_600_000;
 
 /// Maximum number of events read for a question.
@@ -125,15 +125,15 @@ pub(super) fn judge(question: &Question<'_>) -> v1::Judgement {
         limits: question.limits,
     };
     let mut found = Vec::new();
-    case.look_at_ports(&mut found);
-    let unread = case.look_at_counters(&mut found);
-    case.look_at_waits(&mut found);
-    case.look_at_links(&mut found);
-    case.look_at_findings(&mut found);
-    case.look_at_missing(&mut found);
-    case.look_at_partitions(&mut found);
-    case.look_for_idle_hosts(&mut found);
-    case.look_at_context(&mut found);
+    case.find_port_evidence(&mut found);
+    let unread = case.find_counter_evidence(&mut found);
+    case.find_waits(&mut found);
+    case.find_link_events(&mut found);
+    case.find_findings(&mut found);
+    case.find_missing_adapters(&mut found);
+    case.find_partition_evidence(&mut found);
+    case.find_idle_hosts(&mut found);
+    case.find_context(&mut found);
     let missing = verdict::missing(question, &case, unread);
     verdict::judgement(question, &case, found, missing)
 }
@@ -146,7 +146,7 @@ pub struct FabricJudge {
     history: Option<Arc<dyn History>>,
     limits: SymptomLimits,
     /// One permit for each question that is being answered.
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl FabricJudge {
@@ -164,7 +164,7 @@ impl FabricJudge {
             past: None,
             history,
             limits,
-            places: Arc::new(Semaphore::new(MAX_QUESTIONS)),
+            permits: Arc::new(Semaphore::new(MAX_QUESTIONS)),
         }
     }
 
@@ -222,7 +222,7 @@ impl Judge for FabricJudge {
         since_unix_ms: u64,
     ) -> BoxFuture<'_, Result<v1::Judgement, RoutingError>> {
         Box::pin(async move {
-            let place = Arc::clone(&self.places).try_acquire_owned();
+            let place = Arc::clone(&self.permits).try_acquire_owned();
             let place = place.map_err(|_| RoutingError::Busy)?;
             let now_unix_ms = self.view.unix_ms();
             let usual = now_unix_ms.saturating_sub(USUAL_SPAN_MS);

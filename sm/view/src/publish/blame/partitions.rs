@@ -30,7 +30,7 @@ fn list(hosts: &[&str]) -> String {
 impl Case<'_> {
     /// Finds hosts that share no partition with other hosts of the job. If two groups cannot
     /// communicate, the evidence names the smaller one.
-    pub(super) fn look_at_partitions(&self, found: &mut Vec<Evidence>) {
+    pub(super) fn find_partition_evidence(&self, found: &mut Vec<Evidence>) {
         let Some(plan) = self.published.plan() else {
             return;
         };
@@ -86,7 +86,7 @@ impl Case<'_> {
 
     /// Finds hosts that send and receive almost nothing while most others do: this is no evidence
     /// against the fabric, but shows where to look.
-    pub(super) fn look_for_idle_hosts(&self, found: &mut Vec<Evidence>) {
+    pub(super) fn find_idle_hosts(&self, found: &mut Vec<Evidence>) {
         let fabric = self.published.fabric();
         let mut rates: Vec<Option<f64>> = vec![None; self.job.hosts.len()];
         for port in &self.job.ports {

@@ -20,7 +20,7 @@ const FULL: f64 = 0.7;
 impl Case<'_> {
     /// Finds evidence of congestion: each culprit with the number of its victims on the job's
     /// paths.
-    pub(super) fn look_at_waits(&self, found: &mut Vec<Evidence>) {
+    pub(super) fn find_waits(&self, found: &mut Vec<Evidence>) {
         let mut culprits: BTreeMap<PortKey, usize> = BTreeMap::new();
         let now = self.used.directions.iter().filter(|(_, to)| to.is_now);
         for (&here, to) in now {
