@@ -505,8 +505,10 @@ impl Shell {
                 Effect::Done {
                     ticket,
                     convergence,
-                } => self.controller.done(ticket, &convergence),
-                Effect::Declined { ticket, reason } => self.controller.declined(ticket, reason),
+                } => self.controller.request_done(ticket, &convergence),
+                Effect::Declined { ticket, reason } => {
+                    self.controller.request_declined(ticket, reason)
+                }
                 Effect::CutOff {
                     ticket,
                     ports,

@@ -104,8 +104,7 @@ impl Hops {
             return;
         }
         // The search follows cables from their lower to their upper ends: it reaches each switch
-        // from
-        // which a path to `to` only goes down.
+        // from which a path to `to` only goes down.
         self.search(&mut distance, &mut queue, |hops, (high, low)| {
             hops.is_above(high, low)
         });

@@ -63,7 +63,7 @@ pub struct FindingState {
     /// Number that distinguishes findings of one kind about one subject.
     #[prost(uint32, tag = "4")]
     pub index: u32,
-    /// Text of the finding when it old_heading raised.
+    /// Text of the finding when it was raised.
     #[prost(string, tag = "5")]
     pub text: String,
 }

@@ -19,7 +19,7 @@ use rsm_routing::quality::{self, Contention, LinkUse, Spread};
 use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
 use super::api_view::{api_key, core_key};
-use super::cables::{self, Crossed};
+use super::cables::{self, CablePaths};
 use super::drained;
 use super::published::Published;
 use super::view::View;
@@ -57,7 +57,7 @@ struct LastResults {
 struct CableResult {
     plan: Arc<Plan>,
     ends: [PortKey; 2],
-    crossed: Arc<Crossed>,
+    crossed: Arc<CablePaths>,
 }
 
 /// A cable with the paths over it, and the snapshot that they come from.
@@ -65,7 +65,7 @@ struct CableWithPaths {
     published: Arc<Published>,
     plan: Arc<Plan>,
     ends: [PortKey; 2],
-    crossed: Arc<Crossed>,
+    crossed: Arc<CablePaths>,
 }
 
 /// The quality of one plan, measured with one seed.
@@ -113,7 +113,8 @@ impl RouteAnalyst {
             Some(known) => known.crossed.clone(),
             None => {
                 let job = plan.clone();
-                let (mut turn, crossed) = compute(turn, move || cables::cross(&job, ends)).await?;
+                let (mut turn, crossed) =
+                    compute(turn, move || cables::count_paths(&job, ends)).await?;
                 let crossed = Arc::new(crossed);
                 turn.last.cable = Some(CableResult {
                     plan: plan.clone(),

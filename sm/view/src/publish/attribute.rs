@@ -1,4 +1,4 @@
-//! Attributes of subnet management as devices last answered them, field by field.
+//! Attributes of subnet management in the devices' last answers, field by field.
 
 use rsm_api::model::Selector;
 use rsm_api::resolve::{resolve_node, resolve_port};

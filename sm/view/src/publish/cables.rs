@@ -18,18 +18,18 @@ use super::published::Published;
 
 /// Number of hosts that a host sends to, and receives from, over a cable.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-struct Shares {
+struct HostShares {
     sends: u64,
     receives: u64,
 }
 
 /// Paths that cross a cable, and the hosts at their ends.
 #[derive(Default, PartialEq, Eq, Debug)]
-pub(super) struct Crossed {
+pub(super) struct CablePaths {
     /// Number of paths from the lower end to the other end, and in the other direction.
     paths: [u64; 2],
-    /// Shares of the hosts, by host port.
-    hosts: BTreeMap<PortKey, Shares>,
+    /// HostShares of the hosts, by host port.
+    hosts: BTreeMap<PortKey, HostShares>,
 }
 
 /// Both ends of the cable at a port, the lower one first.
@@ -49,13 +49,13 @@ pub(super) fn ends(
 
 /// A sentence about a port that has no cable, or has lost it.
 pub(super) fn no_cable(published: &Published, key: PortKey, port: &Selector) -> String {
-    gone(published, key, port).unwrap_or_else(|| {
+    lost_cable(published, key, port).unwrap_or_else(|| {
         format!("there is no cable at `{port}`: name a port with one, as in `leaf-03:7`")
     })
 }
 
-/// A sentence about where the lost cable of a port led; `None` if the port has not lost a cable.
-fn gone(published: &Published, key: PortKey, port: &Selector) -> Option<String> {
+/// A sentence about the other end of a port's lost cable; `None` if the port has not lost a cable.
+fn lost_cable(published: &Published, key: PortKey, port: &Selector) -> Option<String> {
     let at = published.fabric().find_port(key)?;
     let gone = published.api_view().gone_cable(at)?;
     let number = gone.port.map_or(0, |port| port.number);
@@ -73,8 +73,8 @@ fn gone(published: &Published, key: PortKey, port: &Selector) -> Option<String> 
 }
 
 /// Counts the paths of pairs of hosts over a cable, by the tables of a plan.
-pub(super) fn cross(plan: &Plan, ends: [PortKey; 2]) -> Crossed {
-    let mut crossed = Crossed::default();
+pub(super) fn count_paths(plan: &Plan, ends: [PortKey; 2]) -> CablePaths {
+    let mut crossed = CablePaths::default();
     for (end, paths) in ends.into_iter().zip([0, 1]) {
         for share in leaving(plan, end) {
             let Some(host) = host(plan, &plan.topology.destinations()[share.destination]) else {
@@ -112,7 +112,11 @@ fn host(plan: &Plan, destination: &Destination) -> Option<PortKey> {
 }
 
 /// Converts the use of the cable to a message.
-pub(super) fn shown(published: &Published, ends: [PortKey; 2], crossed: &Crossed) -> v1::CableUse {
+pub(super) fn shown(
+    published: &Published,
+    ends: [PortKey; 2],
+    crossed: &CablePaths,
+) -> v1::CableUse {
     let at = published.fabric().find_port(ends[0]);
     let (unplug, over) = drained::unplug(published, NodeOrCable::Port(ends[0]));
     v1::CableUse {
@@ -129,7 +133,7 @@ pub(super) fn shown(published: &Published, ends: [PortKey; 2], crossed: &Crossed
 pub(super) fn hosts(
     published: &Published,
     fabric: &Fabric,
-    crossed: &Crossed,
+    crossed: &CablePaths,
     after: Option<PortId>,
     limit: usize,
 ) -> Page<Keyed<PortId, v1::CableHost>> {

@@ -10,7 +10,7 @@ use super::api_view::api_key;
 use super::published::Published;
 use super::subnet::{page, ports_from};
 
-/// Page of agents after the key `after`; only those of the node `of`, if given.
+/// Page of agents after the key `after`; only the agents of the node `of`, if given.
 pub(super) fn agents(
     published: &Published,
     after: Option<PortId>,

@@ -28,11 +28,12 @@ use super::view::View;
 use super::{cables, drained, isolation, overlay, port_command};
 
 /// Maximum number of callers that wait at the same time. The operators and scripts of one site stay
-/// below it; a script in an endless loop soon reaches it. One sweep answers all waiting callers.
+/// below this number; a script in an endless loop soon reaches it. One sweep answers all waiting
+/// callers.
 pub const MAX_WAITING: usize = 64;
 
-/// Maximum number of waiting callers of all tenants together. The rest of [`MAX_WAITING`] is for
-/// operators, who may have to disable the port of a tenant.
+/// Maximum number of waiting callers of all tenants together. The other half of [`MAX_WAITING`] is
+/// reserved for operators, who may have to disable the port of a tenant.
 pub const MAX_TENANTS_WAITING: usize = MAX_WAITING / 2;
 
 /// Maximum number of callers that wait with the identity of one tenant.
@@ -45,10 +46,10 @@ type Answer = Result<v1::Convergence, ControlError>;
 
 /// Passes requests to the core, and its answers back to callers.
 ///
-/// The daemon calls [`Controller::done`] on `Effect::Done`, after it has passed the snapshot
-/// published before it to the [`View`]; [`Controller::recheck`] after every other change of the
-/// view; and [`Controller::stop`] when it ends. A resweep has no time limit, because it may take
-/// long in a huge fabric: a caller that gives up drops the future.
+/// The daemon calls [`Controller::request_done`] on `Effect::Done`, after it has passed the
+/// snapshot published before it to the [`View`]; [`Controller::recheck`] after every other change
+/// of the view; and [`Controller::stop`] when it ends. A resweep has no time limit, because it may
+/// take long in a huge fabric: a caller that gives up drops the future.
 pub struct Controller {
     commands: Commands,
     view: Arc<View>,
@@ -65,7 +66,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Whether one more caller with this identity would exceed the limit of one tenant or of all
+    /// Whether a further caller with this identity would exceed the limit of one tenant or of all
     /// tenants; `false` for callers that are no tenants.
     fn is_beyond_share(&self, tenant: Option<&str>) -> bool {
         let Some(tenant) = tenant else {
@@ -116,7 +117,7 @@ impl Controller {
     /// Answers the caller of `ticket` after the pass `convergence` has carried out its request. The
     /// answer is the record of the pass, or [`ControlError::Unwritten`] if the hardware that the
     /// request concerns does not hold the result. Tickets of callers that have left are ignored.
-    pub fn done(&self, ticket: Ticket, convergence: &Arc<Convergence>) {
+    pub fn request_done(&self, ticket: Ticket, convergence: &Arc<Convergence>) {
         let Some(caller) = self.waiting.lock().callers.remove(&ticket) else {
             return;
         };
@@ -131,7 +132,7 @@ impl Controller {
 
     /// Refuses the request of `ticket`, which the core does not carry out, for `reason`. Tickets of
     /// callers that have left are ignored.
-    pub fn declined(&self, ticket: Ticket, reason: String) {
+    pub fn request_declined(&self, ticket: Ticket, reason: String) {
         if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
             caller.reply(Err(ControlError::Refused { reason }));
         }
@@ -213,7 +214,7 @@ impl Controller {
     ///
     /// # Errors
     /// For one host port: the port belongs to no host or to this manager, or other ports would be
-    /// cut off with it. For all others: the core did not carry out the plan.
+    /// cut off with it. For all remaining host ports: the core did not carry out the plan.
     pub async fn isolate(
         &self,
         hosts: &[(PortKey, &str)],
@@ -244,7 +245,7 @@ impl Controller {
             NodeOrCable::Node(_) => None,
         });
         let concern = Concern::Links(ports.collect(), PortAction::Disable);
-        let caller = self.ask(concern, |ticket| Command::Drain {
+        let caller = self.submit(concern, |ticket| Command::Drain {
             parts,
             forced: true,
             ticket,
@@ -260,13 +261,13 @@ impl Controller {
     /// Parts to drain, each with its reason.
     fn parts_to_drain(
         &self,
-        question: &DrainQuestion,
+        request: &DrainQuestion,
     ) -> Result<BTreeMap<NodeOrCable, Reason>, ControlError> {
         self.check()?;
         let published = self.view.published();
         let since_unix_ms = self.view.unix_ms();
         let mut parts = BTreeMap::new();
-        for name in &question.parts {
+        for name in &request.parts {
             let selector = name;
             for (part, name, peer) in drained::parts(&published, selector)? {
                 if let NodeOrCable::Port(key) = part
@@ -276,13 +277,13 @@ impl Controller {
                     return Err(ControlError::Refused { reason });
                 }
                 let drained = Drained {
-                    by: match question.by.as_str() {
+                    by: match request.by.as_str() {
                         "" => "an operator".to_owned(),
                         by => by.to_owned(),
                     },
                     since_unix_ms,
-                    note: question.note.clone(),
-                    forced: question.force,
+                    note: request.note.clone(),
+                    forced: request.force,
                     name,
                     peer,
                     disabled: false,
@@ -293,18 +294,18 @@ impl Controller {
         Ok(parts)
     }
 
-    fn ask(
+    fn submit(
         &self,
         concern: Concern,
         command: impl FnOnce(Ticket) -> Command,
     ) -> Result<Caller<'_>, ControlError> {
-        self.ask_for(None, concern, command)
+        self.submit_for(None, concern, command)
     }
 
     /// Sends a command to the core for the tenant with this identity; `None` for other callers.
     /// Fails if this manager may not change the subnet, if the controller stops, or if too many
     /// callers or commands wait.
-    fn ask_for(
+    fn submit_for(
         &self,
         tenant: Option<String>,
         concern: Concern,
@@ -348,14 +349,14 @@ impl Control for Controller {
     fn resweep(&self, full: bool) -> BoxFuture<'_, Result<v1::Convergence, ControlError>> {
         Box::pin(async move {
             let command = |ticket| Command::Resweep { full, ticket };
-            self.ask(Concern::Everything, command)?.answer().await
+            self.submit(Concern::Everything, command)?.answer().await
         })
     }
 
     fn rewrite(&self) -> BoxFuture<'_, Result<v1::Convergence, ControlError>> {
         Box::pin(async move {
             let command = |ticket| Command::Rewrite { ticket };
-            self.ask(Concern::Everything, command)?.answer().await
+            self.submit(Concern::Everything, command)?.answer().await
         })
     }
 
@@ -394,13 +395,13 @@ impl Control for Controller {
 
     fn drain(
         &self,
-        question: DrainQuestion,
+        request: DrainQuestion,
     ) -> BoxFuture<'_, Result<Vec<v1::DrainedPart>, ControlError>> {
         Box::pin(async move {
-            let parts = self.parts_to_drain(&question)?;
+            let parts = self.parts_to_drain(&request)?;
             let wanted = parts.keys().copied().collect();
-            let forced = question.force;
-            let mut caller = self.ask(Concern::InAnswer, |ticket| Command::Drain {
+            let forced = request.force;
+            let mut caller = self.submit(Concern::InAnswer, |ticket| Command::Drain {
                 parts,
                 forced,
                 ticket,
@@ -425,7 +426,7 @@ impl Control for Controller {
             port_command::check_undrain(&published, &parts)?;
             let count = parts.len() as u64;
             let mut caller =
-                self.ask(Concern::Tables, |ticket| Command::Undrain { parts, ticket })?;
+                self.submit(Concern::Tables, |ticket| Command::Undrain { parts, ticket })?;
             Ok((count, caller.answer().await?))
         })
     }
@@ -446,7 +447,7 @@ impl Control for Controller {
                     let drained = target.disabled(&command, self.view.unix_ms());
                     let parts =
                         BTreeMap::from([(NodeOrCable::Port(port), Reason::Drained(drained))]);
-                    self.ask(concern, |ticket| Command::Drain {
+                    self.submit(concern, |ticket| Command::Drain {
                         parts,
                         forced: command.accept_cut_off,
                         ticket,
@@ -454,12 +455,12 @@ impl Control for Controller {
                 }
                 PortAction::Enable => {
                     port_command::check_enable(&published, &target)?;
-                    self.ask(concern, |ticket| Command::EnablePort { port, ticket })?
+                    self.submit(concern, |ticket| Command::EnablePort { port, ticket })?
                 }
                 PortAction::Reset | PortAction::Unspecified => {
                     port_command::check_reset(&published, &target)?;
                     port_command::check(&published, &target, &command)?;
-                    self.ask(concern, |ticket| Command::ResetPort { port, ticket })?
+                    self.submit(concern, |ticket| Command::ResetPort { port, ticket })?
                 }
             };
             Ok(v1::OperatePortResponse {
@@ -479,7 +480,7 @@ impl Control for Controller {
         Box::pin(async move {
             let forced = force;
             let command = |ticket| Command::RotateMKeys { forced, ticket };
-            let mut caller = self.ask(Concern::InAnswer, command)?;
+            let mut caller = self.submit(Concern::InAnswer, command)?;
             let convergence = caller.answer().await?;
             let keys = self.view.published().snapshot.m_keys;
             Ok((management_keys(&keys), convergence))
@@ -502,7 +503,7 @@ impl Control for Controller {
                 _ => Concern::PKeys(BTreeSet::new()),
             };
             let command = |ticket| Command::Partition { change, ticket };
-            let mut caller = self.ask_for(tenant, concern, command)?;
+            let mut caller = self.submit_for(tenant, concern, command)?;
             let convergence = caller.answer().await?;
             let effect = self.waiting.lock().effects.remove(&caller.ticket);
             let effect = effect.ok_or_else(|| ControlError::Failed {
@@ -523,7 +524,7 @@ impl Control for Controller {
                 let message = error.to_string();
                 ControlError::UnknownEngine { message }
             })?;
-            let mut caller = self.ask(Concern::Tables, |ticket| Command::Engine {
+            let mut caller = self.submit(Concern::Tables, |ticket| Command::Engine {
                 engine,
                 when_cut_off,
                 ticket,
@@ -540,8 +541,8 @@ fn unsent<E>(error: TrySendError<E>) -> ControlError {
     }
 }
 
-/// Finds the missing nodes or cables that `name` refers to. The name of a present node means all
-/// parts missing at it; the name of a host means all its adapters, present or missing.
+/// Finds the missing nodes or cables that `name` refers to. The name of a present node refers to
+/// all parts missing at that node; the name of a host to all its adapters, present or missing.
 fn missing_at(published: &Published, name: &Selector) -> Result<Vec<Accept>, ControlError> {
     let missing = published.snapshot.expected.nodes();
     let missing = missing.filter(|(_, node)| match name {

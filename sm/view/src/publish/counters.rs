@@ -42,13 +42,13 @@ const ANSWER_LIFETIME: Duration = Duration::from_secs(1);
 pub struct PublishedCounters {
     view: Arc<View>,
     source: Arc<dyn CountersSource>,
-    /// Past of the counters; `None` if none is kept.
+    /// Past of the counters; `None` without a past.
     past: Option<Arc<dyn PastSource>>,
     /// Rankings of all ports, in the order of [`ORDERS`]. Simultaneous readers wait for one
     /// computation.
-    rankings: [Mutex<Option<Kept<Ranking>>>; ORDERS.len()],
-    /// Number of ports with a current reading, and number of ports with a stale one.
-    counts: Mutex<Option<Kept<(u64, u64)>>>,
+    rankings: [Mutex<Option<CachedAnswer<Ranking>>>; ORDERS.len()],
+    /// Number of ports with a current reading, and number of ports with a stale reading.
+    counts: Mutex<Option<CachedAnswer<(u64, u64)>>>,
 }
 
 /// The orders in which ports can be ranked.
@@ -59,8 +59,8 @@ const ORDERS: [PortOrder; 4] = [
     PortOrder::Errors,
 ];
 
-/// An answer about all ports, kept for further readers.
-struct Kept<T> {
+/// An answer about all ports, cached for further readers.
+struct CachedAnswer<T> {
     /// Time of the readings that the answer is made from.
     read_at: Time,
     /// Time when the answer was made.
@@ -68,24 +68,24 @@ struct Kept<T> {
     answer: T,
 }
 
-impl<T: Clone> Kept<T> {
-    /// Returns the answer in `kept` if it is recent and made from the readings in `counters`;
+impl<T: Clone> CachedAnswer<T> {
+    /// Returns the answer in `cached` if it is recent and made from the readings in `counters`;
     /// otherwise makes a new answer and keeps it.
     fn of(
-        kept: &Mutex<Option<Kept<T>>>,
+        cached: &Mutex<Option<CachedAnswer<T>>>,
         counters: &CountersSnapshot,
         now: Time,
         make: impl FnOnce() -> T,
     ) -> T {
-        let mut kept = kept.lock();
-        if let Some(kept) = &*kept
-            && kept.read_at == counters.at
-            && now.since(kept.made) < ANSWER_LIFETIME
+        let mut cached = cached.lock();
+        if let Some(cached) = &*cached
+            && cached.read_at == counters.at
+            && now.since(cached.made) < ANSWER_LIFETIME
         {
-            return kept.answer.clone();
+            return cached.answer.clone();
         }
         let answer = make();
-        *kept = Some(Kept {
+        *cached = Some(CachedAnswer {
             read_at: counters.at,
             made: now,
             answer: answer.clone(),
@@ -171,7 +171,7 @@ impl PublishedCounters {
         let make = || Ranking::of(order, counters, ports_of(counters, None, part), now);
         let place = ORDERS.iter().position(|&one| one == order);
         match place.filter(|_| part.is_none()) {
-            Some(place) => Kept::of(&self.rankings[place], counters, now, make),
+            Some(place) => CachedAnswer::of(&self.rankings[place], counters, now, make),
             None => make(),
         }
     }
@@ -240,7 +240,7 @@ impl PublishedCounters {
     }
 }
 
-/// The part that a request names; `None` if it names none.
+/// The part that a request names; `None` if the request names no part.
 fn part_of(
     published: &Published,
     part: Option<&Selector>,
@@ -270,7 +270,8 @@ fn ports_of<'a>(
         .filter(move |port| is_of_part(port.key))
 }
 
-/// Value of a port in an order, greater for a port that comes earlier; `None` if it has no value.
+/// Sort value of a port in an order, greater for a port that comes earlier; `None` if the port has
+/// no value.
 fn rank(order: PortOrder, reading: &PortReading) -> Option<(f64, u64)> {
     let rates = reading.rates();
     match order {
@@ -456,7 +457,7 @@ impl CountersQueries for PublishedCounters {
     fn state(&self) -> CountersState {
         let counters = self.source.counters();
         let now = self.now();
-        let (ports, stale_ports) = Kept::of(&self.counts, &counters, now, || {
+        let (ports, stale_ports) = CachedAnswer::of(&self.counts, &counters, now, || {
             let (mut ports, mut stale_ports) = (0, 0);
             for port in counters.ports(None) {
                 match counters.is_stale(&port, now) {

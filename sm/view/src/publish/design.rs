@@ -7,7 +7,7 @@ use rsm_state::Snapshot;
 
 use super::published::Published;
 
-/// Maximum number of unmatched names in the status; findings list the others.
+/// Maximum number of unmatched names in the status; findings list further names.
 const NAMED: usize = 16;
 
 /// Agreement of the fabric with its design; `None` if there is no design.

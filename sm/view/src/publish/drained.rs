@@ -86,7 +86,7 @@ pub(super) fn evidence(published: &Published, part: NodeOrCable) -> (v1::DrainSt
     (state, found)
 }
 
-/// Whether a part may be unplugged, and the next step if not.
+/// Whether a part may be unplugged, with the operator's next step if not.
 pub(super) fn unplug(published: &Published, part: NodeOrCable) -> (v1::Unplug, LidsOver) {
     let (state, over) = evidence(published, part);
     let (snapshot, fabric) = (&published.snapshot, published.fabric());
@@ -116,7 +116,7 @@ pub(super) fn unplug(published: &Published, part: NodeOrCable) -> (v1::Unplug, L
     (unplug, over)
 }
 
-/// Whether all of several parts may be unplugged: the worst of the answers for the single parts.
+/// Whether all of several parts may be unplugged: the worst answer for any of the parts.
 pub(super) fn unplug_all(published: &Published, parts: &[NodeOrCable]) -> v1::Unplug {
     let all = parts.iter().map(|&part| unplug(published, part).0);
     all.max_by_key(|unplug| match unplug {
@@ -157,8 +157,8 @@ fn part(published: &Published, (node, port): (Guid, Option<PortNum>)) -> NamedPa
     }
 }
 
-/// The drained parts that a name refers to; for a host, those of its adapters that are drained. An
-/// absent part is found by its GUID, or by its name at the time of the drain.
+/// The drained parts that a name refers to; for a host, its drained adapters. An absent part is
+/// found by its GUID, or by its name at the time of the drain.
 pub(super) fn drained_parts(
     published: &Published,
     name: &Selector,

@@ -45,7 +45,7 @@ pub struct TakeoverSets {
     /// Number of ports whose hosts get ClientReregister at the first start with a store, and then
     /// register again with the SA.
     pub reregistered: usize,
-    /// Number of ports that get another MasterSMLID, because the present manager is at another
+    /// Number of ports that get another MasterSMLID, because the current manager uses another
     /// port.
     pub new_master_lids: usize,
     /// Number of PortInfo Sets for both purposes that are not among [`DryRunReport::sets`].
@@ -63,7 +63,7 @@ pub struct NodeChanges {
     pub switch_info: usize,
     /// Number of PortInfo Sets.
     pub port_info: usize,
-    /// Number of blocks of the linear forwarding table, without interim ones.
+    /// Number of blocks of the linear forwarding table, without interim blocks.
     pub lft_blocks: usize,
     /// Number of entries of the linear forwarding table that would change.
     pub(crate) lft_entries: usize,
@@ -280,7 +280,7 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-/// Writes one line for each kind of these Sets; nothing if there are none.
+/// Writes one line for each kind of takeover Sets; nothing if there are no such Sets.
 impl fmt::Display for TakeoverSets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let TakeoverSets {

@@ -13,19 +13,19 @@ use rsm_plan::Plan;
 use rsm_plan::avoid::NodeOrCable;
 use rsm_routing::tables::Lft;
 
-use super::findings::FindingNews;
+use super::findings::FindingChanges;
 use super::log::Logged;
 use super::published::Published;
 
 /// Maximum number of listed changes of nodes, ports, links and findings; a snapshot with more
 /// changes is summarised in one sentence. The number is a quarter of the journal: a fabric that
 /// comes up, or loses half its parts, does not displace the events that led to this change. The
-/// restart of a large switch stays well below.
+/// restart of a large switch causes far fewer changes.
 pub const MAX_CHANGES: usize = limits::EVENT_JOURNAL / 4;
 
 /// Findings and convergences that came with a new snapshot.
 pub(super) struct SnapshotUpdates {
-    pub(super) findings: FindingNews,
+    pub(super) findings: FindingChanges,
     pub(super) finished: Vec<Arc<Logged>>,
 }
 
@@ -78,7 +78,7 @@ pub(super) fn list_changes(
 }
 
 /// The number of changes of nodes, links, ports and findings.
-fn change_count(delta: &Delta, findings: &FindingNews) -> usize {
+fn change_count(delta: &Delta, findings: &FindingChanges) -> usize {
     delta.nodes_appeared.len()
         + delta.nodes_vanished.len()
         + delta.nodes_changed.len()
@@ -99,7 +99,7 @@ fn first_fabric_sentence(new: &Published) -> String {
 }
 
 /// A sentence with the numbers of changes.
-fn summary(delta: &Delta, findings: &FindingNews) -> String {
+fn summary(delta: &Delta, findings: &FindingChanges) -> String {
     format!(
         "too much changed at once to list it: {} nodes appeared, {} vanished, {} changed; {} links appeared, {} vanished; \
          {} ports changed; {} findings raised, {} cleared",
@@ -252,7 +252,8 @@ fn ends(link: &v1::Link) -> [Option<&v1::PortKey>; 2] {
     [&link.a, &link.b].map(|end| end.as_ref()?.port.as_ref())
 }
 
-/// Differences between the previous and the present tables in force; `None` if there are none.
+/// Differences between the previous and the current tables in force; `None` if the tables are
+/// equal.
 fn routes_changed(old: &Published, new: &Published) -> Option<RoutesChanged> {
     let plan = new.plan()?;
     let before = old.plan();

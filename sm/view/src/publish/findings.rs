@@ -16,31 +16,31 @@ type Identity = (FindingKind, Subject, Severity);
 
 /// Findings that the latest snapshot raised and cleared.
 #[derive(Default, Debug)]
-pub(super) struct FindingNews {
+pub(super) struct FindingChanges {
     pub(super) raised: Vec<Arc<v1::Finding>>,
     pub(super) cleared: Vec<Arc<v1::Finding>>,
 }
 
 /// Present findings, with the times at which they were raised.
 #[derive(Default)]
-pub(super) struct FindingBook {
+pub(super) struct HeldFindings {
     held: BTreeMap<Identity, Vec<Arc<v1::Finding>>>,
     last_id: u64,
 }
 
-impl FindingBook {
-    /// Takes `findings` as the present ones. A finding that was present before keeps its identifier
-    /// and counts one more occurrence. Among earlier findings of one kind, subject and severity,
-    /// the match is the finding with the same words; without one, the oldest finding whose words no
-    /// present finding has. `name` returns the names of subjects.
+impl HeldFindings {
+    /// Replaces the present findings by `findings`. A finding that was present before keeps its
+    /// identifier and counts one more occurrence. Among earlier findings of one kind, subject and
+    /// severity, the match is the finding with the same text; without such a finding, the oldest
+    /// finding whose text no present finding has. `name` returns the names of subjects.
     pub(super) fn update(
         &mut self,
         findings: &[Finding],
         name: &dyn Fn(Subject) -> String,
         generation: u64,
         now_unix_ms: u64,
-    ) -> FindingNews {
-        let mut news = FindingNews::default();
+    ) -> FindingChanges {
+        let mut changes = FindingChanges::default();
         let mut before = std::mem::take(&mut self.held);
         let mut known: Vec<_> = findings
             .iter()
@@ -71,15 +71,15 @@ impl FindingBook {
                     let mut raised = raise(finding, self.last_id, generation, now_unix_ms);
                     raised.name = named(finding, name);
                     let raised = Arc::new(raised);
-                    news.raised.push(raised.clone());
+                    changes.raised.push(raised.clone());
                     raised
                 }
             };
             self.held.entry(identity(finding)).or_default().push(held);
         }
-        news.cleared = before.into_values().flatten().collect();
-        news.cleared.sort_by_key(|finding| finding.id);
-        news
+        changes.cleared = before.into_values().flatten().collect();
+        changes.cleared.sort_by_key(|finding| finding.id);
+        changes
     }
 
     /// Present findings, in ascending order of identifier.

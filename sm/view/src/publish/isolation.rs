@@ -1,5 +1,5 @@
-//! Isolation of hosts that act against the subnet: the port of the switch at such a host's cable is
-//! disabled, as by `rsmctl port disable`, and an operator enables it again.
+//! Isolation of hosts that act against the subnet: the switch port at the host's cable is disabled,
+//! as by `rsmctl port disable`, until an operator enables it again.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,12 @@ use super::published::Published;
 /// The operator that records name for an isolated port.
 const BY: &str = "health.hostile_hosts";
 
-/// The port of the switch to disable for the port of a host, and its record; `None` if it is
+/// The switch port to disable for the port of a host, and its record; `None` if the switch port is
 /// disabled already.
 ///
 /// # Errors
-/// The port has no cable to a switch, is this manager's, or others would be cut off with it.
+/// The port has no cable to a switch, belongs to this manager, or other ports would be cut off with
+/// it.
 pub(super) fn target(
     published: &Published,
     host: PortKey,
@@ -65,7 +66,7 @@ pub(super) fn target(
     Ok(Some((target.port, reason)))
 }
 
-/// A port of a node other than the host that would be cut off; `None` if there is none.
+/// A port of a node other than the host that would be cut off; `None` if there is no such port.
 fn cut_off_beside(published: &Published, target: &Target, host: PortKey) -> Option<PortKey> {
     let snapshot = &published.snapshot;
     let reason = Reason::Unhealthy(String::new());

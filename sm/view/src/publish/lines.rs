@@ -1,4 +1,4 @@
-//! Logs lines for operators: one for each finding that begins or ends, each part that is lost or
+//! Logs lines for operators: a line for each finding that begins or ends, each part that is lost or
 //! found, and each request that changes something.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use rsm_api::v1::event::Change;
 use rsm_model::findings::FindingKind;
 
 /// Findings that other code of the daemon has already logged.
-const LOGGED: [FindingKind; 5] = [
+const LOGGED_ELSEWHERE: [FindingKind; 5] = [
     FindingKind::Storage,
     FindingKind::StoreUnreachable,
     FindingKind::ConfigRefused,
@@ -24,14 +24,16 @@ pub(super) fn log(changes: &[Change]) {
     }
     for change in changes {
         match change {
-            Change::FindingRaised(finding) if !is_logged(finding) => match finding.severity() {
-                v1::Severity::Error => tracing::error!("{}", finding.message),
-                v1::Severity::Warning => tracing::warn!("{}", finding.message),
-                v1::Severity::Info | v1::Severity::Unspecified => {
-                    tracing::info!("{}", finding.message);
+            Change::FindingRaised(finding) if !is_logged_elsewhere(finding) => {
+                match finding.severity() {
+                    v1::Severity::Error => tracing::error!("{}", finding.message),
+                    v1::Severity::Warning => tracing::warn!("{}", finding.message),
+                    v1::Severity::Info | v1::Severity::Unspecified => {
+                        tracing::info!("{}", finding.message);
+                    }
                 }
-            },
-            Change::FindingCleared(finding) if !is_logged(finding) => {
+            }
+            Change::FindingCleared(finding) if !is_logged_elsewhere(finding) => {
                 tracing::info!("over: {}", finding.message);
             }
             _ => {}
@@ -52,8 +54,10 @@ pub(super) fn log_act(act: &v1::OperatorActed) {
     }
 }
 
-fn is_logged(finding: &v1::Finding) -> bool {
-    LOGGED.iter().any(|kind| kind.code() == finding.kind)
+fn is_logged_elsewhere(finding: &v1::Finding) -> bool {
+    LOGGED_ELSEWHERE
+        .iter()
+        .any(|kind| kind.code() == finding.kind)
 }
 
 /// Lines about nodes that are lost or found. Hosts at one switch share a line.

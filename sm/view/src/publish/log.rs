@@ -23,8 +23,8 @@ pub(super) struct ConvergenceLog {
 }
 
 impl ConvergenceLog {
-    /// Takes over the new entries of `history`, oldest first, and returns them. `stamp` returns
-    /// generation and Unix time for the end of a convergence.
+    /// Adds the new entries of `history`, oldest first, and returns them. `stamp` returns the
+    /// generation and the Unix time for the end of a convergence.
     pub(super) fn update(
         &mut self,
         history: &[Arc<Convergence>],
@@ -36,7 +36,7 @@ impl ConvergenceLog {
                 .rposition(|entry| Arc::ptr_eq(entry, &last.source))
         });
         let begin = known.map_or(0, |position| position + 1);
-        let mut news = Vec::new();
+        let mut new_entries = Vec::new();
         for source in &history[begin..] {
             self.last_sequence += 1;
             let (generation, finished_unix_ms) = stamp(source.finished);
@@ -48,9 +48,9 @@ impl ConvergenceLog {
                 self.entries.pop_front();
             }
             self.entries.push_back(logged.clone());
-            news.push(logged);
+            new_entries.push(logged);
         }
-        news
+        new_entries
     }
 
     pub(super) fn entries(&self) -> Vec<Arc<Logged>> {

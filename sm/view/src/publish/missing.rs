@@ -25,7 +25,7 @@ pub struct GoneNode {
 }
 
 /// A missing node, with the names that lead to it.
-pub(super) struct Gone {
+pub(super) struct MissingNode {
     pub(super) guid: Guid,
     pub(super) description: String,
     /// Former end ports of the node.
@@ -33,11 +33,11 @@ pub(super) struct Gone {
     place: String,
     until: String,
     /// The operator's order that keeps the port at the node's former place disabled, in words;
-    /// empty if there is none.
+    /// empty without such an order.
     disabled: String,
 }
 
-impl Gone {
+impl MissingNode {
     pub(super) fn in_words(self) -> GoneNode {
         GoneNode {
             description: self.description,
@@ -46,7 +46,8 @@ impl Gone {
         }
     }
 
-    /// The node's description, and where and until when it was there.
+    /// The node's description, and a text with its former place and the time when it was last
+    /// present.
     pub(super) fn described(&self) -> (String, String) {
         let (place, until) = (&self.place, &self.until);
         let facts = match self.disabled.as_str() {
@@ -57,7 +58,7 @@ impl Gone {
     }
 
     /// The answer to a lookup of a host whose adapters are all `gone`, at least two of them.
-    pub(super) fn error_of_host(gone: &[&Gone], selector: &Selector) -> LookupError {
+    pub(super) fn error_of_host(gone: &[&MissingNode], selector: &Selector) -> LookupError {
         let first = gone[0];
         LookupError::HostGone {
             selector: selector.to_string(),
@@ -89,13 +90,13 @@ impl Gone {
 }
 
 /// All missing nodes. `unix_ms` converts a time of this run to Unix time.
-pub(super) fn gone(snapshot: &Snapshot, unix_ms: &dyn Fn(Time) -> u64) -> Vec<Gone> {
+pub(super) fn gone(snapshot: &Snapshot, unix_ms: &dyn Fn(Time) -> u64) -> Vec<MissingNode> {
     let (expected, fabric) = (&snapshot.expected, &snapshot.fabric);
     let nodes = expected
         .nodes()
         .filter(|(guid, _)| fabric.find(*guid).is_none());
     nodes
-        .map(|(guid, node)| Gone {
+        .map(|(guid, node)| MissingNode {
             guid,
             description: node.description.clone(),
             ends: node.ends.clone(),

@@ -178,9 +178,9 @@ fn tree(published: &Published, mlid: Lid) -> Option<(&Plan, &Tree)> {
     Some((plan, trees.by_mlid.get(&mlid)?))
 }
 
-/// Whether `tree` connects the port with others.
+/// Whether `tree` connects the port with other members.
 fn is_served(published: &Published, plan: &Plan, tree: &Tree, at: PortRef) -> bool {
-    let Some(place) = place(published, plan, at) else {
+    let Some(place) = leaf_port(published, plan, at) else {
         return false;
     };
     tree.parts.iter().any(|part| {
@@ -191,7 +191,7 @@ fn is_served(published: &Published, plan: &Plan, tree: &Tree, at: PortRef) -> bo
 
 /// Switch and port to which an end port is cabled; port 0 for a switch itself. `None` if the port
 /// is not cabled to a switch.
-fn place(published: &Published, plan: &Plan, at: PortRef) -> Option<(SwitchIdx, PortNum)> {
+fn leaf_port(published: &Published, plan: &Plan, at: PortRef) -> Option<(SwitchIdx, PortNum)> {
     let fabric = published.fabric();
     let is_switch = fabric.node(at.node).is_switch();
     let there = if is_switch { at } else { fabric.peer(at)? };

@@ -12,14 +12,14 @@ use rsm_routing::netlist::host_of;
 
 use super::api_view::{api_key, core_key, end_port_numbers, holds_lid, kind};
 use super::index::Index;
-use super::missing::Gone;
+use super::missing::MissingNode;
 
 /// Finds nodes and ports of a fabric by the names that operators use.
 pub struct Names {
     fabric: Arc<Fabric>,
     prefix: u64,
     /// Missing nodes.
-    gone: Arc<[Gone]>,
+    gone: Arc<[MissingNode]>,
     /// Index by LID and GUID, built at its first use.
     index: OnceLock<Index>,
 }
@@ -36,17 +36,17 @@ impl Names {
     }
 
     /// Adds missing nodes to the names.
-    pub(super) fn with_gone(self, gone: Arc<[Gone]>) -> Names {
+    pub(super) fn with_gone(self, gone: Arc<[MissingNode]>) -> Names {
         Names { gone, ..self }
     }
 
     /// The missing nodes.
-    pub(super) fn gone(&self) -> &Arc<[Gone]> {
+    pub(super) fn gone(&self) -> &Arc<[MissingNode]> {
         &self.gone
     }
 
     /// The missing node that had exactly this name, with the port if the name includes one; `None`
-    /// if no node or several had it.
+    /// if no node or several nodes had the name.
     pub(super) fn find_gone(&self, selector: &Selector) -> Option<(Guid, Option<PortNum>)> {
         let (gone, port) = self.gone_named(selector, Sense::Whole);
         match gone[..] {
@@ -56,7 +56,11 @@ impl Names {
     }
 
     /// Missing nodes that had this name, with the port if the name includes one.
-    fn gone_named(&self, selector: &Selector, sense: Sense) -> (Vec<&Gone>, Option<PortNum>) {
+    fn gone_named(
+        &self,
+        selector: &Selector,
+        sense: Sense,
+    ) -> (Vec<&MissingNode>, Option<PortNum>) {
         let with_end = |is_meant: &dyn Fn(&LostEnd) -> bool| {
             let found = self.gone.iter().find_map(|gone| {
                 let mut ends = gone.ends.iter();
@@ -97,7 +101,7 @@ impl Names {
     }
 }
 
-/// Reason why rsm does not program a node; `None` if it does.
+/// Reason why rsm does not program a node; `None` if rsm programs it.
 pub(super) fn obstacle(node: &Node) -> Option<String> {
     let name = node.name();
     if node.locked {
@@ -167,7 +171,7 @@ impl NameLookup for Names {
     fn described(&self, node: Guid, port: Option<PortNum>) -> (String, String) {
         let Some(ix) = self.fabric.find(node) else {
             let gone = self.gone.iter().find(|gone| gone.guid == node);
-            return gone.map_or_else(Default::default, Gone::described);
+            return gone.map_or_else(Default::default, MissingNode::described);
         };
         let node = self.fabric.node(ix);
         let what = match kind(node) {
@@ -197,7 +201,7 @@ impl NameLookup for Names {
                 let host = host_of(&first.description);
                 let is_one = gone.iter().all(|gone| host_of(&gone.description) == host);
                 if host.is_some() && is_one {
-                    return Some(Gone::error_of_host(&gone, selector));
+                    return Some(MissingNode::error_of_host(&gone, selector));
                 }
                 let meant = gone.iter().map(|gone| (gone.guid, port));
                 Some(ambiguous(self, selector, &meant.collect::<Vec<_>>()))

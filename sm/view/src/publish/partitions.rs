@@ -74,7 +74,8 @@ pub(super) fn partitions(
     page(published, partitions, limit)
 }
 
-/// Membership of the channel adapters that no rule names; unspecified if they are no members.
+/// Membership of the channel adapters that no rule names; unspecified if such adapters are no
+/// members.
 fn of_hosts(partitions: &rsm_config::Partitions, p_key: PKey) -> Membership {
     let rules = partitions.rules.iter().rev();
     let of_kind = |members: PartitionMembers| {

@@ -121,7 +121,7 @@ fn shown(directory: &Arc<Directory>, path: &TracedPath) -> v1::Path {
 }
 
 /// Service levels, one bit each, on which a switch on the path chooses among several ports; 0 if
-/// there is none.
+/// no switch chooses.
 fn adaptive_levels(published: &Published, directory: &Directory, path: &TracedPath) -> u16 {
     let snapshot = &published.snapshot;
     let plan = snapshot.plan.as_deref();

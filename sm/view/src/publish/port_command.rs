@@ -12,8 +12,8 @@ use rsm_plan::avoid::{Avoid, AvoidError, Drained, NodeOrCable, Reason};
 use super::api_view::api_key;
 use super::published::Published;
 
-/// The port that a command sets: the end of the cable at a switch; of two switches, the one closer
-/// to the subnet manager, which can still reach it to enable it again.
+/// The port that a command sets: the end of the cable at a switch; of two switches, the end closer
+/// to the subnet manager, which can still reach that end to enable it again.
 pub(super) struct Target {
     pub(super) port: PortKey,
     /// The other end of the cable; `None` if there is none.
@@ -45,8 +45,8 @@ impl Target {
     }
 }
 
-/// The port to set for the port that an operator names, at either end of a cable. The name may be
-/// of a switch that cannot be reached because the port at the other end is disabled.
+/// The port to set for the port that an operator names, at either end of a cable. The name may
+/// refer to a switch that cannot be reached because the port at the other end is disabled.
 ///
 /// # Errors
 /// The name refers to no port, or no end of the cable is a port of a switch.
@@ -73,7 +73,7 @@ pub(super) fn target(published: &Published, name: &Selector) -> Result<Target, C
     let peer = fabric.port(at).peer.or(last_peer(published, named));
     let port = match (disabled_at(published, named), peer) {
         (Some(disabled), _) => disabled,
-        (None, Some(peer)) => nearer(published, named, peer),
+        (None, Some(peer)) => nearer_end(published, named, peer),
         (None, None) => named,
     };
     if !fabric.is_switch(port.node) {
@@ -97,7 +97,7 @@ pub(super) fn target(published: &Published, name: &Selector) -> Result<Target, C
     })
 }
 
-/// The other end that a link had before it went down, unless that has another cable now.
+/// The other end that a link had before it went down; `None` if that end has another cable now.
 fn last_peer(published: &Published, port: PortKey) -> Option<PortKey> {
     let fabric = published.fabric();
     let peer = published.snapshot.expected.port(port)?.peer;
@@ -105,8 +105,8 @@ fn last_peer(published: &Published, port: PortKey) -> Option<PortKey> {
     (!fabric.find_port(peer).is_some_and(is_cabled)).then_some(peer)
 }
 
-/// The disabled port before a switch that has disappeared, if the name is of the switch's port at
-/// the other end of that cable.
+/// The disabled port that leads to a switch that has disappeared, if the name refers to the
+/// switch's port at the other end of that cable.
 fn disabled_before(published: &Published, name: &Selector, error: &LookupError) -> Option<Target> {
     let LookupError::Gone {
         node,
@@ -146,9 +146,9 @@ fn disabled_at(published: &Published, key: PortKey) -> Option<PortKey> {
     })
 }
 
-/// The end at a switch; of two switches, the one closer to the subnet manager. An end that has
-/// disappeared is the farther one.
-fn nearer(published: &Published, one: PortKey, other: PortKey) -> PortKey {
+/// The end at a switch; of two switches, the end closer to the subnet manager. An end that has
+/// disappeared counts as farther.
+fn nearer_end(published: &Published, one: PortKey, other: PortKey) -> PortKey {
     let rank = |key: PortKey| {
         let node = published.fabric().node_of(key.node);
         node.map_or((true, true, u8::MAX), |node| {
@@ -164,7 +164,7 @@ fn nearer(published: &Published, one: PortKey, other: PortKey) -> PortKey {
 /// Checks that the link of a port may go down.
 ///
 /// # Errors
-/// Ports would be cut off, or the subnet manager itself, and the command does not accept that.
+/// The command would cut off ports, or the subnet manager itself, and does not accept that.
 pub(super) fn check(
     published: &Published,
     target: &Target,

@@ -122,7 +122,7 @@ pub(super) fn route(
 }
 
 /// Reason why two ports cannot communicate although tables lead from one to the other; `None` if
-/// they can, and before there is a plan.
+/// the ports can communicate, and before there is a plan.
 fn no_partition(published: &Published, from: PortRef, to: PortRef) -> Option<String> {
     let (fabric, plan) = (published.fabric(), published.plan()?);
     let [these, those] = [from, to].map(|end| planned_keys(fabric, plan, end));
@@ -187,18 +187,18 @@ impl Walk<'_> {
             let step = if self.is_switch(node) {
                 self.at_switch(node, to)
             } else if node == to.node && in_port.unwrap_or(from.port) == to.port {
-                Step::Delivered
+                WalkStep::Delivered
             } else if in_port.is_none() {
                 self.through(from)
             } else {
                 self.not_the_holder()
             };
             match step {
-                Step::Delivered => {
+                WalkStep::Delivered => {
                     self.hop(node, in_port, None);
                     return (RouteOutcome::Delivered, String::new());
                 }
-                Step::Dropped { reason, behind } => {
+                WalkStep::Dropped { reason, behind } => {
                     self.hop(node, in_port, None);
                     let reason = match self.obstacle(node, behind, to) {
                         Some(obstacle) => format!("{reason}, because {obstacle}"),
@@ -206,7 +206,7 @@ impl Walk<'_> {
                     };
                     return (RouteOutcome::Dropped, reason);
                 }
-                Step::On { by, next } => {
+                WalkStep::On { by, next } => {
                     self.hop(node, in_port, Some(by));
                     if !passed.insert(node) {
                         return (RouteOutcome::Loop, String::new());
@@ -222,28 +222,28 @@ impl Walk<'_> {
     }
 
     /// The next step by the forwarding table of the switch.
-    fn at_switch(&self, node: NodeIx, to: PortRef) -> Step {
+    fn at_switch(&self, node: NodeIx, to: PortRef) -> WalkStep {
         let guid = self.published.fabric().node(node).guid;
         let Some(table) = self.published.plan().and_then(|plan| plan.table(guid)) else {
-            return Step::dropped("rsm knows no forwarding table of the switch".to_owned());
+            return WalkStep::dropped("rsm knows no forwarding table of the switch".to_owned());
         };
         match table.port(self.lid) {
-            None => Step::dropped(format!("no entry for LID {}", self.lid)),
-            Some(PortNum::ZERO) if node == to.node => Step::Delivered,
+            None => WalkStep::dropped(format!("no entry for LID {}", self.lid)),
+            Some(PortNum::ZERO) if node == to.node => WalkStep::Delivered,
             Some(PortNum::ZERO) => self.not_the_holder(),
             Some(port) => self.through(PortRef { node, port }),
         }
     }
 
-    fn not_the_holder(&self) -> Step {
-        Step::dropped(format!("it does not hold LID {}", self.lid))
+    fn not_the_holder(&self) -> WalkStep {
+        WalkStep::dropped(format!("it does not hold LID {}", self.lid))
     }
 
     /// Steps to the port at the other end of the cable. Only Active ports pass data.
-    fn through(&self, exit: PortRef) -> Step {
+    fn through(&self, exit: PortRef) -> WalkStep {
         let fabric = self.published.fabric();
         let Some(port) = fabric.node(exit.node).ports.get(exit.port.index()) else {
-            return Step::dropped(format!("there is no port {}", exit.port));
+            return WalkStep::dropped(format!("there is no port {}", exit.port));
         };
         let word = match state(port) {
             PortState::Active => None,
@@ -253,20 +253,20 @@ impl Walk<'_> {
         };
         let behind = fabric.peer(exit);
         match (word, behind) {
-            (Some(word), _) => Step::Dropped {
+            (Some(word), _) => WalkStep::Dropped {
                 reason: format!("port {} is {word}", exit.port),
                 behind,
             },
-            (None, None) => Step::dropped(format!("no node answers behind port {}", exit.port)),
-            (None, Some(next)) => Step::On {
+            (None, None) => WalkStep::dropped(format!("no node answers behind port {}", exit.port)),
+            (None, Some(next)) => WalkStep::On {
                 by: exit.port,
                 next,
             },
         }
     }
 
-    /// Reason why rsm has not programmed a route onward from `node`: it does not program the node,
-    /// the node behind its port, the destination, or the switch at the destination. `None` if it
+    /// Reason why rsm has not programmed a route onward from `node`: rsm does not program the node,
+    /// the node behind its port, the destination, or the switch at the destination. `None` if rsm
     /// programs all of them.
     fn obstacle(&self, node: NodeIx, behind: Option<PortRef>, to: PortRef) -> Option<String> {
         let fabric = self.published.fabric();
@@ -298,7 +298,7 @@ pub(super) fn shown_hop(
 }
 
 /// The next step of the packet at a node.
-enum Step {
+enum WalkStep {
     Delivered,
     Dropped {
         reason: String,
@@ -311,9 +311,9 @@ enum Step {
     },
 }
 
-impl Step {
-    fn dropped(reason: String) -> Step {
+impl WalkStep {
+    fn dropped(reason: String) -> WalkStep {
         let behind = None;
-        Step::Dropped { reason, behind }
+        WalkStep::Dropped { reason, behind }
     }
 }

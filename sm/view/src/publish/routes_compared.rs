@@ -10,7 +10,7 @@ use rsm_routing::tables::{Lft, Tables};
 use rsm_routing::topology::Topology;
 use serde::Serialize;
 
-/// Factor by which a measure of the planned routes may be worse and still counts as equally good.
+/// Factor by which a measure of the planned routes may be worse and still count as equally good.
 const TOLERANCE: f64 = 1.02;
 
 /// Measures of how routes spread traffic between hosts.
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_of_another_manager_are_compared_in_one_line() {
+    fn routes_of_another_manager_are_compared_on_one_line() {
         let netlist = generate("fat-tree:k=8,levels=3").unwrap();
         let topology = Topology::from_netlist(&netlist).unwrap();
         let good = tables(&topology, EngineKind::FabricTree);

@@ -93,7 +93,7 @@ pub(super) fn of(published: &Published) -> v1::SubnetStatus {
 fn verification(report: &Report) -> v1::Verification {
     v1::Verification {
         reachable_pairs: report.reachable_pairs,
-        // Both lacking cables and lacking table entries keep packets from arriving.
+        // Missing cables and missing table entries both keep packets from arriving.
         unreachable_pairs: report.unreachable_pairs + report.disconnected_pairs,
         loop_free: report.loop_free,
         credit_loop_free: report.credit_loop_free,

@@ -9,9 +9,9 @@ use rsm_mad::Time;
 use rsm_state::{self, PassProgress, Role, Snapshot};
 
 use super::events::{self, SnapshotUpdates};
-use super::findings::{self, FindingBook};
+use super::findings::{self, HeldFindings};
 use super::log::ConvergenceLog;
-use super::missing::{self, Gone, GoneNode};
+use super::missing::{self, GoneNode, MissingNode};
 use super::published::Published;
 use super::{activity, lines};
 use crate::history::{RecordedState, Recorder};
@@ -70,7 +70,7 @@ pub trait EventOutlet: Send + Sync {
 /// State that outlives a snapshot. Only [`View::replace`] changes it.
 #[derive(Default)]
 struct Memory {
-    findings: FindingBook,
+    findings: HeldFindings,
     convergences: ConvergenceLog,
 }
 
@@ -198,7 +198,7 @@ impl View {
     /// The missing nodes of a snapshot.
     pub fn gone_nodes(&self, snapshot: &Snapshot) -> Vec<GoneNode> {
         let gone = missing::gone(snapshot, &|at| self.clock.unix_ms(at));
-        gone.into_iter().map(Gone::in_words).collect()
+        gone.into_iter().map(MissingNode::in_words).collect()
     }
 
     /// The current time, in milliseconds since the Unix epoch.

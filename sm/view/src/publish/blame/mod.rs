@@ -238,10 +238,10 @@ impl Judge for FabricJudge {
             let past = self.past.as_ref().and_then(|past| past.past());
             let (_, judgement) = compute(place, move || {
                 let is_collecting = counters.is_collecting;
-                let kept = Kept::read(past, since_unix_ms, now_unix_ms);
-                let counters_from_unix_ms = kept.from_unix_ms.unwrap_or(started_unix_ms);
+                let stored = StoredErrors::read(past, since_unix_ms, now_unix_ms);
+                let counters_from_unix_ms = stored.from_unix_ms.unwrap_or(started_unix_ms);
                 let past = Readings {
-                    kept,
+                    stored,
                     counters,
                     now,
                     began_unix_ms: published.began_unix_ms,

@@ -8,8 +8,8 @@ use rsm_sa::{can_talk, planned_keys};
 use super::Case;
 use super::evidence::{Evidence, Kind, Place};
 
-/// Maximum number of hosts named; more are counted.
-const NAMED: usize = 3;
+/// Maximum number of hosts named; further hosts are counted.
+const MAX_NAMED: usize = 3;
 
 /// Traffic of a job's median host, in bytes per second, from which on a host without traffic is
 /// conspicuous.
@@ -18,10 +18,10 @@ const BUSY_BYTES_PER_S: f64 = 10e6;
 /// Share of the median below which a host counts as idle.
 const IDLE_SHARE: f64 = 0.01;
 
-/// The first hosts, and the number of the others: `host-1, host-2, host-3 and 4 more`.
+/// The first hosts, and the number of further hosts: `host-1, host-2, host-3 and 4 more`.
 fn list(hosts: &[&str]) -> String {
-    let named = hosts[..hosts.len().min(NAMED)].join(", ");
-    match hosts.len().saturating_sub(NAMED) {
+    let named = hosts[..hosts.len().min(MAX_NAMED)].join(", ");
+    match hosts.len().saturating_sub(MAX_NAMED) {
         0 => named,
         more => format!("{named} and {more} more"),
     }
@@ -84,8 +84,8 @@ impl Case<'_> {
         });
     }
 
-    /// Finds hosts that send and receive almost nothing while most others do: this is no evidence
-    /// against the fabric, but shows where to look.
+    /// Finds hosts with almost no traffic while most hosts of the job have traffic: this is no
+    /// evidence against the fabric, but shows where to look.
     pub(super) fn find_idle_hosts(&self, found: &mut Vec<Evidence>) {
         let fabric = self.published.fabric();
         let mut rates: Vec<Option<f64>> = vec![None; self.job.hosts.len()];

@@ -19,7 +19,7 @@ pub(in crate::publish) struct Moved {
     /// Number of errors.
     pub(in crate::publish) count: u64,
     /// Mean rate in errors per hour over the time from the first error to the last, or over the
-    /// period in which the errors were counted; a shorter time than five minutes counts as five.
+    /// period in which the errors were counted; a time below five minutes counts as five minutes.
     pub(in crate::publish) per_hour: f64,
     /// Time of the first error, or start of the period in which the errors were counted, in
     /// milliseconds since the Unix epoch.
@@ -49,20 +49,24 @@ pub(in crate::publish) trait Past: Send + Sync {
 
 /// Errors on the disk since a time.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct StoredErrors {
     /// Errors of the ports that counted any.
     errors: BTreeMap<PortKey, Vec<Moved>>,
-    /// Time since which counters are kept, in milliseconds since the Unix epoch; `None` if the past
-    /// cannot be read.
+    /// Time since which counters are stored, in milliseconds since the Unix epoch; `None` if the
+    /// past cannot be read.
     pub(super) from_unix_ms: Option<u64>,
 }
 
-impl Kept {
+impl StoredErrors {
     /// Reads the errors of all ports in the time between two times, both in milliseconds since the
     /// Unix epoch. Without a readable past, logs a warning and has no errors.
-    pub(super) fn read(past: Option<PastReader>, since_unix_ms: u64, now_unix_ms: u64) -> Kept {
+    pub(super) fn read(
+        past: Option<PastReader>,
+        since_unix_ms: u64,
+        now_unix_ms: u64,
+    ) -> StoredErrors {
         let Some(past) = past else {
-            return Kept::default();
+            return StoredErrors::default();
         };
         let span = Span {
             since_unix_ms,
@@ -72,7 +76,7 @@ impl Kept {
             Ok(moved) => moved,
             Err(error) => {
                 tracing::warn!(%error, "the past of the counters counts for nothing");
-                return Kept::default();
+                return StoredErrors::default();
             }
         };
         let errors = moved.into_iter().map(|port| {
@@ -88,7 +92,7 @@ impl Kept {
             });
             (port.port, errors.collect())
         });
-        Kept {
+        StoredErrors {
             errors: errors.collect(),
             from_unix_ms: past.began_unix_ms(),
         }
@@ -101,9 +105,9 @@ fn counter(quantity: Quantity) -> Option<Counter> {
     Counter::ALL.into_iter().find(named)
 }
 
-/// The last readings, whose errors reach back ten to twenty minutes, and the errors on the disk.
+/// The last readings, which have the errors of ten to twenty minutes, and the errors on the disk.
 pub(super) struct Readings {
-    pub(super) kept: Kept,
+    pub(super) stored: StoredErrors,
     pub(super) counters: CountersSnapshot,
     pub(super) now: Time,
     /// Unix time of [`Time::ZERO`], in milliseconds.
@@ -143,16 +147,16 @@ impl Past for Readings {
                 from_unix_ms,
             })
         });
-        // The disk reaches further back; the last readings also cover the step under way.
+        // The errors on the disk reach further back; the last readings also cover the current step.
         let mut errors: Vec<Moved> = errors.collect();
-        for kept in self.kept.errors.get(&key).into_iter().flatten() {
+        for stored in self.stored.errors.get(&key).into_iter().flatten() {
             match errors
                 .iter_mut()
-                .find(|moved| moved.counter == kept.counter)
+                .find(|moved| moved.counter == stored.counter)
             {
-                Some(moved) if moved.count >= kept.count => {}
-                Some(moved) => *moved = *kept,
-                None => errors.push(*kept),
+                Some(moved) if moved.count >= stored.count => {}
+                Some(moved) => *moved = *stored,
+                None => errors.push(*stored),
             }
         }
         Some(PortMoves {

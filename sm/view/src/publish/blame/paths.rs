@@ -18,7 +18,7 @@ pub(super) struct JobLink {
 /// A switch at which packets of a job are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DeadEnd {
-    /// Index, in [`Topology::destinations`], of the destination that they do not reach.
+    /// Index, in [`Topology::destinations`], of the destination that the packets do not reach.
     pub(super) destination: usize,
     /// The switch, whose table has no usable port for the packets.
     pub(super) switch: SwitchIdx,
@@ -34,11 +34,11 @@ pub(super) struct JobPaths {
 }
 
 /// The paths between the destinations `ends` (indices into [`Topology::destinations`]), to all
-/// their LIDs. With `adaptive` tables, packets may take any port of a group.
+/// their LIDs. With `adaptive` tables, packets may leave by any port of a group.
 ///
 /// Each LID is followed once from all switches of the job together: the cost grows with the number
-/// of destinations times the number of switches on the way to a destination, not with the number of
-/// pairs.
+/// of destinations times the number of switches on the paths to a destination, not with the number
+/// of pairs.
 pub(super) fn job_paths(
     topology: &Topology,
     tables: &Tables,
@@ -46,7 +46,7 @@ pub(super) fn job_paths(
     ends: &[usize],
 ) -> JobPaths {
     let walk = Walk::new(topology, tables, adaptive, ends);
-    let mut found = Found::new(&walk);
+    let mut found = WalkState::new(&walk);
     for &end in ends {
         walk.follow(end, &mut found);
     }
@@ -71,7 +71,7 @@ struct Walk<'a> {
 }
 
 /// The result so far.
-struct Found {
+struct WalkState {
     /// Number of the job's destinations reached over each port, in the order of [`Walk::starts`].
     counts: Vec<u32>,
     /// Last destination counted in `counts`, by port; `usize::MAX` before the first one.
@@ -82,9 +82,9 @@ struct Found {
     dead_ends: Vec<DeadEnd>,
 }
 
-impl Found {
-    fn new(walk: &Walk<'_>) -> Found {
-        Found {
+impl WalkState {
+    fn new(walk: &Walk<'_>) -> WalkState {
+        WalkState {
             counts: vec![0; walk.ports()],
             counted: vec![usize::MAX; walk.ports()],
             passed: vec![None; walk.topology.switch_count()],
@@ -132,7 +132,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Follows all LIDs of a destination from the switches of the other destinations.
-    fn follow(&self, end: usize, found: &mut Found) {
+    fn follow(&self, end: usize, found: &mut WalkState) {
         let to = &self.topology.destinations()[end];
         for lid in to.own_lids() {
             let others = self.sources.iter().filter(|(_, only)| *only != Some(end));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn links_of_a_job_are_exactly_those_on_the_paths_of_its_pairs() {
+    fn links_of_a_job_are_exactly_the_links_on_the_paths_of_its_pairs() {
         for (spec, seed) in [
             ("pgft:3;3,3,4;1,3,2;1,1,2", 1),
             ("torus:3x4", 2),
@@ -236,8 +236,8 @@ mod tests {
             let (topology, tables) = fabric(spec);
             let all = topology.destinations();
             let mut rng = Rng::new(seed);
-            for one_in in 1..6 {
-                let is_picked = |at: &usize| all[*at].kind.is_host() && rng.below(one_in) == 0;
+            for sparsity in 1..6 {
+                let is_picked = |at: &usize| all[*at].kind.is_host() && rng.below(sparsity) == 0;
                 let ends: Vec<usize> = (0..all.len()).filter(is_picked).collect();
                 let mut expected: BTreeMap<_, BTreeSet<usize>> = BTreeMap::new();
                 for &from in &ends {
@@ -252,7 +252,7 @@ mod tests {
                 let found = found.links.iter();
                 let found = found.map(|link| ((link.switch, link.port), link.destinations));
                 let expected = expected.iter().map(|(&link, to)| (link, to.len() as u32));
-                assert!(found.eq(expected), "{spec}, one in {one_in}");
+                assert!(found.eq(expected), "{spec}, one in {sparsity}");
             }
         }
     }
@@ -282,9 +282,9 @@ mod tests {
     #[expect(
         clippy::disallowed_methods,
         clippy::print_stdout,
-        reason = "a measurement prints what the clock says"
+        reason = "a measurement reads the clock and prints the time"
     )]
-    fn the_paths_of_ten_thousand_hosts_take_less_than_a_second() {
+    fn paths_of_ten_thousand_hosts_are_found_within_a_second() {
         let (topology, tables) = fabric("pgft:2;40,250;1,40;1,1");
         let hosts = 0..topology.destinations().len();
         let hosts: Vec<usize> = hosts

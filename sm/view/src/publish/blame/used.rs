@@ -41,7 +41,7 @@ impl Routes {
     }
 }
 
-/// The routes that ended before those of `now`: `earlier`, followed by the routes of `before`,
+/// The routes that ended before the routes of `now`: `earlier`, followed by the routes of `before`,
 /// which end at `at_unix_ms`, unless `now` has the same routes. The newest [`MAX_FORMER`] are kept.
 pub(in crate::publish) fn former_routes(
     earlier: &Arc<[FormerRoutes]>,
@@ -209,8 +209,8 @@ impl UsedLinks {
         self.nodes.contains(&node)
     }
 
-    /// Number of the job's ports behind the cable between two ports, in the direction with more; 0
-    /// if neither is used.
+    /// Number of the job's ports behind the cable between two ports, in the direction with more
+    /// ports; 0 if no direction is used.
     pub(super) fn ports_behind(&self, a: PortKey, b: PortKey) -> u32 {
         let behind = |here, there| {
             let direction = self.directions.get(&here);

@@ -14,7 +14,7 @@ use super::{Case, Question};
 /// Maximum number of pieces of evidence in an answer.
 const MAX_EVIDENCE: usize = 20;
 
-/// Maximum number of sentences about unknown names in an answer; more are counted.
+/// Maximum number of sentences about unknown names in an answer; further names are counted.
 const MAX_UNKNOWN: usize = 5;
 
 /// Shortest time that allows a verdict, in milliseconds: two readings of a switch's ports.
@@ -24,7 +24,7 @@ const SHORTEST_MS: u64 = 60_000;
 const MAX_UNREAD_SHARE: f64 = 0.1;
 
 /// Other causes of a slow job, and how to look for them on its hosts.
-const NEXT: [&str; 4] = [
+const OTHER_CAUSES: [&str; 4] = [
     "GPUs that run slower than others: `nvidia-smi -q -d PERFORMANCE,CLOCK`, `rocm-smi`; Xid errors in `dmesg`",
     "the way from GPU to adapter: `rsmctl gpu check`, `rsmctl gpu hints HOST`, PCIe width in `lspci -vv`",
     "which rank waits for which: `NCCL_DEBUG=INFO`, `py-spy dump` on the slowest rank",
@@ -33,13 +33,13 @@ const NEXT: [&str; 4] = [
 
 /// Inputs that a verdict lacks.
 #[derive(Default)]
-pub(super) struct Missing {
+pub(super) struct MissingInputs {
     texts: Vec<String>,
-    /// Whether an absence of evidence means little without these inputs.
+    /// Whether the lack of evidence proves nothing without these inputs.
     is_essential: bool,
 }
 
-impl Missing {
+impl MissingInputs {
     fn add_minor(&mut self, text: String) {
         self.texts.push(text);
     }
@@ -52,8 +52,8 @@ impl Missing {
 
 /// Lists the unknown inputs about the job and the time. `unread` is the number of used directions
 /// of cables without a reading.
-pub(super) fn missing(question: &Question<'_>, case: &Case<'_>, unread: usize) -> Missing {
-    let mut missing = Missing::default();
+pub(super) fn missing(question: &Question<'_>, case: &Case<'_>, unread: usize) -> MissingInputs {
+    let mut missing = MissingInputs::default();
     let job = case.job;
     for text in job.unknown.iter().take(MAX_UNKNOWN) {
         missing.add_essential(text.clone());
@@ -136,7 +136,7 @@ pub(super) fn judgement(
     question: &Question<'_>,
     case: &Case<'_>,
     mut found: Vec<Evidence>,
-    missing: Missing,
+    missing: MissingInputs,
 ) -> v1::Judgement {
     rank(case, &mut found);
     let heaviest = found.first().map_or(0, |one| one.kind.weight());
@@ -178,7 +178,9 @@ pub(super) fn judgement(
         ),
     };
     let is_innocent = matches!(verdict, BlameVerdict::No | BlameVerdict::Unlikely);
-    let next = NEXT.iter().filter(|_| is_innocent && explained.is_none());
+    let next = OTHER_CAUSES
+        .iter()
+        .filter(|_| is_innocent && explained.is_none());
     v1::Judgement {
         verdict: verdict.into(),
         summary,
@@ -199,8 +201,8 @@ pub(super) fn judgement(
     }
 }
 
-/// Removes repeated pieces, and sorts the others: the heaviest first; pieces of one kind by the
-/// number of the job's ports behind the part, the most first.
+/// Removes repeated pieces, and sorts the remaining ones: the heaviest first; pieces of one kind by
+/// the number of the job's ports behind the part, the most first.
 fn rank(case: &Case<'_>, found: &mut Vec<Evidence>) {
     let mut seen = BTreeSet::new();
     found.retain(|one| match one.kind {

@@ -10,11 +10,11 @@ use rsm_ids::{PortKey, PortNum};
 use super::Case;
 use super::evidence::{Evidence, Kind, Place};
 
-/// Share of time from which on waiting data slows a job. At full links, data waits a few percent of
-/// the time.
+/// Minimum share of time in which data waits that slows a job. At full links, data waits a few
+/// percent of the time.
 pub(super) const WAITING: f64 = 0.10;
 
-/// Share of a link's rate from which on the link itself is full.
+/// Minimum share of a link's rate at which the link itself counts as full.
 const FULL: f64 = 0.7;
 
 impl Case<'_> {

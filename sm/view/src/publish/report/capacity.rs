@@ -7,11 +7,11 @@ use rsm_plan::Plan;
 use super::super::published::Published;
 use super::topic::Measured;
 
-/// Why the use of multicast is not known: the SA has had no member to pass to the core.
+/// Reason why the use of multicast is not known: the SA has passed no member to the core.
 pub(super) const NO_MEMBERS: &str =
     "no host has joined a multicast group since this manager started";
 
-/// The used share of a number range or a table from which on the check warns, in percent.
+/// Minimum used share of a number range or a table, in percent, at which the check warns.
 const WARN_PERCENT: usize = 80;
 
 /// Number of unicast LIDs of a subnet (IBA 4.1.3).

@@ -35,7 +35,7 @@ pub(in crate::publish) struct Sources {
     /// The ports with the most errors, the worst first, or the reason why they are unknown.
     pub(in crate::publish) errors: Result<Vec<v1::PortCounters>, String>,
     /// The ports at which data waits longest, the worst first, and the number of ports that count
-    /// it, or the reason why they are unknown.
+    /// waits, or the reason why they are unknown.
     pub(in crate::publish) waits: Result<(Vec<v1::PortCounters>, u64), String>,
     /// The nodes with their firmware.
     pub(in crate::publish) firmware: Vec<v1::DeviceFirmware>,
@@ -52,7 +52,8 @@ pub(super) fn errors(counters: &dyn CountersQueries) -> Result<Vec<v1::PortCount
     top.map(|top| top.ports).map_err(|error| error.to_string())
 }
 
-/// The ports at which data waits longest, the worst first, and the number of ports that count it.
+/// The ports at which data waits longest, the worst first, and the number of ports that count
+/// waits.
 ///
 /// # Errors
 /// Counters are not read.

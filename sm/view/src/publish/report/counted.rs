@@ -1,4 +1,4 @@
-//! Checks of what the performance counters of ports count: errors, losses of links, waits.
+//! Checks of the performance counters of ports: errors, losses of links, waits.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +11,15 @@ use rsm_model::text::count;
 use super::checks::Sources;
 use super::topic::Measured;
 
-/// Number of errors per hour from which on a link is doubtful: a healthy link has a few per day.
+/// Minimum number of errors per hour that makes a link doubtful: a healthy link has a few per day.
 const ERRORS_PER_HOUR: f64 = 10.0;
 
-/// Share of time in which data waits at a port, from which on the check of congestion warns: queues
-/// of a busy fabric that come and go stay below it.
+/// Minimum share of time in which data waits at a port that makes the check of congestion warn:
+/// short queues of a busy fabric stay below it.
 const CONGESTED: f64 = 0.1;
 
-/// Number of losses of a link, in the ten to twenty minutes of its rate, from which on it flaps: a
-/// link that is unplugged once does not.
+/// Minimum number of losses of a link, in the ten to twenty minutes of its rate, that makes it a
+/// flapping link: a link that is unplugged once does not flap.
 const FLAPS: f64 = 2.0;
 
 /// Why a check of counters is not known while rsm does not read them.
@@ -58,8 +58,8 @@ fn subject(port: &v1::PortCounters) -> Option<Subject> {
     Some(Subject::Port(PortKey::new(node, number)))
 }
 
-/// Whether findings report errors, and no port counts any now: rsm has started anew since, or they
-/// have ended.
+/// Whether findings report errors, and no port counts errors now, because rsm has restarted since
+/// or the errors have ended.
 pub(super) fn has_only_earlier_errors(sources: &Sources) -> bool {
     let now = with_errors(sources).map_or(0, |ports| doubtful(ports).len());
     now == 0 && !reported(sources).is_empty()
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_leave_out_ports_that_a_finding_reports() {
+    fn error_rates_omit_ports_that_a_finding_reports() {
         let (reported, other) = (port(1), port(2));
         let findings = BTreeSet::from([Subject::Port(PortKey::new(Guid(1), PortNum(7)))]);
         let expected = "leaf-2:7 counts errors of all kinds: 1 in 11 s";
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_went_down_twice_is_a_flap_and_its_loss_no_error() {
+    fn link_that_went_down_twice_counts_as_flapping_and_not_as_an_error() {
         let lost = |node, times: f64| {
             let mut port = port(node);
             port.errors_observed_s = 900.0;

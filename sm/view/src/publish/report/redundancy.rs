@@ -2,7 +2,7 @@
 //! each other.
 //!
 //! The graph is the routes' graph: switches, and the cables that routes may use. The cable of a
-//! host, and a host's only leaf, do not count, because their loss cuts off only the hosts at them.
+//! host, and a host's only leaf, do not count, because their loss cuts off only their own hosts.
 
 use std::collections::BTreeMap;
 
@@ -23,9 +23,9 @@ use super::topic::Measured;
 /// The switch graph of the routes.
 type Graph = UnGraph<Guid, Cable, u32>;
 
-/// A part, and the number of host ports that its loss cuts off from most others.
+/// A part, and the number of host ports that its loss cuts off from most other host ports.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Loss {
+struct PartLoss {
     hosts: usize,
     name: String,
     is_cable: bool,
@@ -35,16 +35,16 @@ pub(super) fn single_points(published: &Published, plan: &Plan) -> Measured {
     let graph = plan.topology.to_petgraph();
     let hosts = hosts_of_switches(plan);
     let switches = graph.node_count();
-    let mut losses: Vec<Loss> = articulation_points(&graph)
+    let mut losses: Vec<PartLoss> = articulation_points(&graph)
         .into_iter()
-        .map(|switch| Loss {
+        .map(|switch| PartLoss {
             hosts: cut_off_hosts(&graph, &hosts, |one, _| one != switch),
             name: published.fabric().name(graph[switch]),
             is_cable: false,
         })
         .collect();
     let cables = lone_bridges(&graph);
-    losses.extend(cables.iter().map(|&(edge, cable)| Loss {
+    losses.extend(cables.iter().map(|&(edge, cable)| PartLoss {
         hosts: cut_off_hosts(&graph, &hosts, |_, over| over != Some(edge)),
         name: cable_name(
             published.fabric(),

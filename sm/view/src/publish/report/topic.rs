@@ -1,4 +1,4 @@
-//! The checks by name, the findings that belong to each, and the assembly of a check.
+//! The checks by name, the findings that belong to each check, and the assembly of a check.
 
 use rsm_api::v1;
 use rsm_model::findings::{FindingKind, Severity};
@@ -6,7 +6,7 @@ use rsm_model::findings::{FindingKind, Severity};
 use super::super::published::Published;
 
 /// Maximum number of parts that a check names.
-const NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// A check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -160,9 +160,9 @@ impl Topic {
 
     fn check(self, measured: Measured) -> v1::Check {
         let (name, command) = self.names();
-        let more = measured.worst.len().saturating_sub(NAMED) as u64;
+        let more = measured.worst.len().saturating_sub(MAX_NAMED) as u64;
         let mut worst = measured.worst;
-        worst.truncate(NAMED);
+        worst.truncate(MAX_NAMED);
         v1::Check {
             name: name.to_owned(),
             verdict: measured.verdict.into(),

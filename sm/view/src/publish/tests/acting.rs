@@ -34,7 +34,7 @@ async fn a_resweep_returns_its_convergence() {
     world.handle(event);
     world.run(Duration::from_secs(1));
     for (ticket, convergence) in std::mem::take(&mut world.done) {
-        controller.done(ticket, &convergence);
+        controller.request_done(ticket, &convergence);
     }
     let convergence = asked.await.unwrap().unwrap();
     assert_eq!((convergence.sequence, convergence.lft_blocks), (2, 0));

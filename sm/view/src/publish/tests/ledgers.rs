@@ -9,7 +9,7 @@ use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_state::{Convergence, HISTORY, TablesWritten, Unwritten};
 
-use crate::publish::findings::FindingBook;
+use crate::publish::findings::HeldFindings;
 use crate::publish::log::ConvergenceLog;
 
 fn finding(kind: FindingKind, node: u64, text: &str) -> Finding {
@@ -23,7 +23,7 @@ fn unnamed(_: Subject) -> String {
 
 #[test]
 fn finding_keeps_its_number_until_it_is_cleared() {
-    let mut book = FindingBook::default();
+    let mut book = HeldFindings::default();
     let errors = |text| finding(FindingKind::LinkErrors, 1, text);
     let other = finding(FindingKind::SelfCabled, 2, "a plug");
     let news = book.update(&[errors("10 times"), other.clone()], &unnamed, 1, 100);
@@ -47,7 +47,7 @@ fn finding_keeps_its_number_until_it_is_cleared() {
 
 #[test]
 fn a_finding_about_gpu_hosts_has_the_hosts_as_its_name() {
-    let mut book = FindingBook::default();
+    let mut book = HeldFindings::default();
     let absent = |text: &str| {
         let kind = FindingKind::Gpu(GpuFindingKind::HostAbsent);
         Finding::new(kind, Subject::Subnet, Severity::Error, text.to_owned())
@@ -63,7 +63,7 @@ fn a_finding_about_gpu_hosts_has_the_hosts_as_its_name() {
 
 #[test]
 fn findings_of_one_kind_and_subject_have_different_numbers() {
-    let mut book = FindingBook::default();
+    let mut book = HeldFindings::default();
     let [one, two] = ["one", "two"].map(|text| finding(FindingKind::SetFailed, 1, text));
     assert_eq!(
         book.update(&[one.clone(), two.clone()], &unnamed, 1, 0)
@@ -78,7 +78,7 @@ fn findings_of_one_kind_and_subject_have_different_numbers() {
 
 #[test]
 fn only_the_ended_one_of_two_findings_of_one_kind_and_subject_is_cleared() {
-    let mut book = FindingBook::default();
+    let mut book = HeldFindings::default();
     let [one, two, three] =
         ["one", "two", "three"].map(|text| finding(FindingKind::SetFailed, 1, text));
     book.update(&[one, two.clone()], &unnamed, 1, 0);

@@ -258,10 +258,10 @@ pub(super) async fn carry_out<T: Send + 'static, F: Future<Output = T> + Send + 
             controller.partition_taken(ticket, effect);
         }
         for (ticket, convergence) in std::mem::take(&mut world.done) {
-            controller.done(ticket, &convergence);
+            controller.request_done(ticket, &convergence);
         }
         for (ticket, reason) in std::mem::take(&mut world.declined) {
-            controller.declined(ticket, reason);
+            controller.request_declined(ticket, reason);
         }
     }
     asked.await.unwrap()
