@@ -250,7 +250,7 @@ pub(super) fn page<T>(
 }
 
 /// Position of the first node for which `is_before` is false. `is_before` must be true for all
-/// nodes before it, and false for all after it.
+/// earlier nodes, and false for all later nodes.
 fn first_node(fabric: &Fabric, is_before: impl Fn(Guid) -> bool) -> usize {
     fabric.partition_point(is_before)
 }

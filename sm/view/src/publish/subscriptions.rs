@@ -7,7 +7,7 @@ use rsm_sa::events::{Sources, Subscription, SubscriptionId, SubscriptionsView};
 use super::published::Published;
 use super::subnet::page;
 
-/// Page of subscriptions after the key `after`; only those of `port`, if given.
+/// Page of subscriptions after the key `after`; only the subscriptions of `port`, if given.
 pub(super) fn subscriptions(
     published: &Published,
     view: &SubscriptionsView,

@@ -68,8 +68,8 @@ pub struct Smps {
     /// Number of attempts that were not answered in time.
     pub timeouts: u64,
     /// Number of requests that were sent, and withdrawn before they were answered or given up:
-    /// overdue requests, which are sent again after all others, and requests of a stage that began
-    /// again.
+    /// overdue requests, which are sent again after all other requests, and requests of a stage
+    /// that began again.
     pub withdrawn: u64,
 }
 
@@ -131,7 +131,7 @@ impl OnceReport {
         }
     }
 
-    /// The report as text: one line about the subnet, and one for each finding.
+    /// The report as text: one line about the subnet, and one line for each finding.
     pub fn text(&self) -> impl fmt::Display {
         let mut text = format!("{self}\n");
         for finding in &self.findings {
@@ -155,8 +155,8 @@ impl OnceReport {
 
 /// Whether the finding makes the run fail, for scripts that rely on the exit code: devices do not
 /// hold the plan, a part of the subnet has no plan, or a file is not written. Findings about parts
-/// that rsm does not manage (no answer, no GUID, a loop-back plug) do not: the report lists them,
-/// and the rest of the subnet is as planned.
+/// that rsm does not manage (no answer, no GUID, a loop-back plug) do not: the report lists these
+/// parts, and all other parts are as planned.
 fn fails_the_run(finding: &Finding) -> bool {
     match finding.kind {
         FindingKind::SetFailed

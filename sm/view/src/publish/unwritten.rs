@@ -10,10 +10,10 @@ use rsm_model::fabric::{Fabric, Port};
 use rsm_state::{Convergence, TablesWritten};
 
 /// Number of ports and nodes that an answer names.
-const NAMES: usize = 8;
+const MAX_NAMES: usize = 8;
 
-/// The parts of the hardware that a command concerns. A device that fails elsewhere does not make
-/// the command fail.
+/// The parts of the hardware that a command concerns. The failure of a device outside these parts
+/// does not make the command fail.
 #[derive(Clone, Debug)]
 pub(super) enum Concern {
     /// No part: the answer to the command itself states what is missing.
@@ -34,7 +34,7 @@ impl Concern {
     /// `done`, which led to `fabric`.
     ///
     /// # Errors
-    /// [`ControlError::Unwritten`] with the parts that do not hold it.
+    /// [`ControlError::Unwritten`] with the parts that do not hold the result.
     pub(super) fn check(&self, done: &Convergence, fabric: &Fabric) -> Result<(), ControlError> {
         if let Some(reason) = &done.unwritten.ended {
             return Err(unwritten(0, reason.clone()));
@@ -43,10 +43,10 @@ impl Concern {
         if parts.is_empty() {
             return Ok(());
         }
-        let named = parts.iter().take(NAMES);
+        let named = parts.iter().take(MAX_NAMES);
         let mut names: Vec<String> = named.map(|&part| name(fabric, part)).collect();
-        if parts.len() > NAMES {
-            names.push(format!("{} more", parts.len() - NAMES));
+        if parts.len() > MAX_NAMES {
+            names.push(format!("{} more", parts.len() - MAX_NAMES));
         }
         Err(unwritten(parts.len(), names.join(", ")))
     }
@@ -98,9 +98,9 @@ fn is_down(fabric: &Fabric, port: PortKey) -> bool {
     info.is_some_and(|info| info.port_state() == PortState::Down)
 }
 
-/// Whether `part`, a port or port 0 of a node, has P_Keys for one of the GUIDs: its own GUID, those
-/// of its virtual ports, or, at an external port of a switch, those of the port at the other end of
-/// the cable. Ports for which `counts` returns false are left out.
+/// Whether `part`, a port or port 0 of a node, has P_Keys for one of the GUIDs: its own GUID, the
+/// GUIDs of its virtual ports, or, at an external port of a switch, the GUIDs of the port at the
+/// other end of the cable. Ports for which `counts` returns false are left out.
 fn concerns(
     fabric: &Fabric,
     part: PortKey,

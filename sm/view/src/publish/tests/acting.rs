@@ -187,7 +187,7 @@ async fn callers_beyond_max_waiting_are_refused() {
 }
 
 #[tokio::test]
-async fn tenants_that_wait_leave_places_for_other_tenants_and_operators() {
+async fn waiting_tenants_leave_room_for_other_tenants_and_operators() {
     let world = World::up();
     let (sender, _events) = mpsc::channel::<Event>(2 * MAX_WAITING);
     let controller = Arc::new(Controller::new(sender, world.view.clone()));

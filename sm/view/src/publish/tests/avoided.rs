@@ -25,7 +25,7 @@ fn drain(world: &mut World, part: NodeOrCable) {
     drain_as(world, part, false);
 }
 
-/// Drains a part, also one that cuts ports off if the drain is forced.
+/// Drains a part, even if the drain cuts ports off if it is forced.
 fn drain_as(world: &mut World, part: NodeOrCable, forced: bool) {
     let drained = Drained {
         by: "alice".to_owned(),
@@ -194,8 +194,8 @@ fn every_answer_says_that_a_drained_switch_and_a_drained_host_may_be_unplugged()
     );
 }
 
-/// The final mark of a drained switch after `fault`, and whether the last convergence wrote
-/// everything that it had to.
+/// The final mark of a drained switch after `fault`, and whether the last convergence wrote the
+/// whole plan.
 fn mark_after(fault: impl Fn(&mut Sim)) -> (v1::Avoidance, bool) {
     let mut world = World::up();
     fault(&mut world.sim);

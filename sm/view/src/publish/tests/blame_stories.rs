@@ -82,7 +82,8 @@ struct Stage {
     counted: Counted,
 }
 
-/// The directions between switches that packets of a job pass, and those of its hosts' cables.
+/// The directions between switches that packets of a job pass, and the directions of the cables of
+/// the job's hosts.
 struct Paths {
     between: Vec<(PortKey, PortKey)>,
     all: BTreeSet<PortKey>,
@@ -188,8 +189,8 @@ impl Stage {
     }
 
     /// Makes all hosts but `excluded` full members of a partition, and all hosts limited members of
-    /// the default one, so that `excluded` reaches no other host. `None` restores full membership
-    /// for all.
+    /// the default partition, so that `excluded` reaches no other host. `None` restores full
+    /// membership for all.
     fn divide(&mut self, excluded: Option<Guid>) {
         let fabric = self.world.snapshot().fabric;
         let guid = |node| fabric.node_of(node).unwrap().ports[1].guid;
@@ -407,7 +408,7 @@ enum Repair {
     Plug(PortKey),
 }
 
-/// Returns whether the judgement is right, and whether it blames a good part.
+/// Returns whether the judgement is right, and whether it blames a part without a fault.
 fn grade(judgement: &v1::Judgement, guilty: &BTreeSet<String>) -> (bool, bool) {
     let is_guilty = |one: &v1::BlameEvidence| {
         let ends = one.place.split(" - ");

@@ -113,7 +113,7 @@ fn first_fabric_is_reported_with_three_events() {
     let Change::RoutesChanged(routes) = change_of(&events[1]) else {
         panic!("then the routes");
     };
-    // Four switches with eight LIDs each, without those of the two spines at each other.
+    // Four switches with eight LIDs each, without the spines' entries for each other.
     assert_eq!((routes.switches, routes.blocks, routes.entries), (4, 4, 30));
 }
 
@@ -248,7 +248,7 @@ fn a_link_that_becomes_slow_is_changed_and_found_by_the_filter() {
 }
 
 #[test]
-fn the_same_snapshot_again_has_no_events() {
+fn unchanged_snapshot_causes_no_events() {
     let world = World::up();
     let before = world.last_event_number();
     world.view.replace(Arc::new(world.snapshot()));

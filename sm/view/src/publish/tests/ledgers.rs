@@ -23,15 +23,15 @@ fn unnamed(_: Subject) -> String {
 
 #[test]
 fn finding_keeps_its_number_until_it_is_cleared() {
-    let mut book = HeldFindings::default();
+    let mut all = HeldFindings::default();
     let errors = |text| finding(FindingKind::LinkErrors, 1, text);
     let other = finding(FindingKind::SelfCabled, 2, "a plug");
-    let news = book.update(&[errors("10 times"), other.clone()], &unnamed, 1, 100);
-    assert_eq!(news.raised.len(), 2);
-    let news = book.update(&[errors("11 times")], &unnamed, 2, 200);
-    assert_eq!((news.raised.len(), news.cleared.len()), (0, 1));
-    assert_eq!(news.cleared[0].kind, "self-cabled");
-    let held = book.held();
+    let changes = all.update(&[errors("10 times"), other.clone()], &unnamed, 1, 100);
+    assert_eq!(changes.raised.len(), 2);
+    let changes = all.update(&[errors("11 times")], &unnamed, 2, 200);
+    assert_eq!((changes.raised.len(), changes.cleared.len()), (0, 1));
+    assert_eq!(changes.cleared[0].kind, "self-cabled");
+    let held = all.held();
     assert_eq!(held.len(), 1);
     let held = &held[0];
     assert_eq!((held.id, held.generation, held.raised_unix_ms), (1, 1, 100));
@@ -39,15 +39,15 @@ fn finding_keeps_its_number_until_it_is_cleared() {
     assert_eq!(held.node_guid, Guid(1).to_string());
     assert_eq!(held.port, Some(1));
     // A finding that comes back is raised again.
-    let news = book.update(&[errors("12 times"), other], &unnamed, 3, 300);
-    assert_eq!(news.raised[0].id, 3);
-    let ids: Vec<_> = book.held().iter().map(|finding| finding.id).collect();
+    let changes = all.update(&[errors("12 times"), other], &unnamed, 3, 300);
+    assert_eq!(changes.raised[0].id, 3);
+    let ids: Vec<_> = all.held().iter().map(|finding| finding.id).collect();
     assert_eq!(ids, [1, 3]);
 }
 
 #[test]
 fn a_finding_about_gpu_hosts_has_the_hosts_as_its_name() {
-    let mut book = HeldFindings::default();
+    let mut all = HeldFindings::default();
     let absent = |text: &str| {
         let kind = FindingKind::Gpu(GpuFindingKind::HostAbsent);
         Finding::new(kind, Subject::Subnet, Severity::Error, text.to_owned())
@@ -56,38 +56,41 @@ fn a_finding_about_gpu_hosts_has_the_hosts_as_its_name() {
         absent("host-7, host-9: none of their ports is in the fabric; no job runs there"),
         absent("3 more findings about GPU hosts; the first of the worst kind: host-8: it is gone"),
     ];
-    let news = book.update(&findings, &unnamed, 1, 100);
-    let names: Vec<&str> = news.raised.iter().map(|one| one.name.as_str()).collect();
+    let changes = all.update(&findings, &unnamed, 1, 100);
+    let names: Vec<&str> = changes.raised.iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["host-7, host-9", ""]);
 }
 
 #[test]
 fn findings_of_one_kind_and_subject_have_different_numbers() {
-    let mut book = HeldFindings::default();
+    let mut all = HeldFindings::default();
     let [one, two] = ["one", "two"].map(|text| finding(FindingKind::SetFailed, 1, text));
     assert_eq!(
-        book.update(&[one.clone(), two.clone()], &unnamed, 1, 0)
+        all.update(&[one.clone(), two.clone()], &unnamed, 1, 0)
             .raised
             .len(),
         2
     );
-    let news = book.update(&[one, two], &unnamed, 2, 0);
-    assert_eq!((news.raised.len(), news.cleared.len()), (0, 0));
-    assert_eq!(book.held().len(), 2);
+    let changes = all.update(&[one, two], &unnamed, 2, 0);
+    assert_eq!((changes.raised.len(), changes.cleared.len()), (0, 0));
+    assert_eq!(all.held().len(), 2);
 }
 
 #[test]
-fn only_the_ended_one_of_two_findings_of_one_kind_and_subject_is_cleared() {
-    let mut book = HeldFindings::default();
+fn of_two_findings_with_one_kind_and_subject_only_the_ended_one_is_cleared() {
+    let mut all = HeldFindings::default();
     let [one, two, three] =
         ["one", "two", "three"].map(|text| finding(FindingKind::SetFailed, 1, text));
-    book.update(&[one, two.clone()], &unnamed, 1, 0);
-    let news = book.update(std::slice::from_ref(&two), &unnamed, 2, 0);
-    assert_eq!((news.raised.len(), news.cleared.len()), (0, 1));
-    assert_eq!((news.cleared[0].id, &*news.cleared[0].message), (1, "one"));
-    let news = book.update(&[three, two], &unnamed, 3, 0);
-    assert_eq!((news.raised.len(), news.cleared.len()), (1, 0));
-    let held: Vec<_> = book
+    all.update(&[one, two.clone()], &unnamed, 1, 0);
+    let changes = all.update(std::slice::from_ref(&two), &unnamed, 2, 0);
+    assert_eq!((changes.raised.len(), changes.cleared.len()), (0, 1));
+    assert_eq!(
+        (changes.cleared[0].id, &*changes.cleared[0].message),
+        (1, "one")
+    );
+    let changes = all.update(&[three, two], &unnamed, 3, 0);
+    assert_eq!((changes.raised.len(), changes.cleared.len()), (1, 0));
+    let held: Vec<_> = all
         .held()
         .iter()
         .map(|one| (one.id, one.message.clone()))
@@ -125,10 +128,10 @@ fn convergences_are_numbered_once_and_the_oldest_are_dropped() {
     let stamp = |time: Time| (7, time.as_nanos());
     assert_eq!(log.update(&all[..2], stamp).len(), 2);
     assert_eq!(log.update(&all[..2], stamp).len(), 0);
-    let news = log.update(&all[1..4], stamp);
-    let numbers: Vec<_> = news.iter().map(|logged| logged.shown.sequence).collect();
+    let changes = log.update(&all[1..4], stamp);
+    let numbers: Vec<_> = changes.iter().map(|logged| logged.shown.sequence).collect();
     assert_eq!(numbers, [3, 4]);
-    assert_eq!(news[0].shown.cause, "cause 2");
+    assert_eq!(changes[0].shown.cause, "cause 2");
     // The history no longer contains any known entry.
     log.update(&all[10..], stamp);
     let entries = log.entries();

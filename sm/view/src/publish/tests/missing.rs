@@ -117,7 +117,7 @@ fn part_of_a_missing_hosts_name_in_any_letter_case_finds_it() {
         };
         assert_eq!((*node, name.as_str()), (HOSTS[1], "host-2"));
     }
-    // A present node takes precedence over a missing one.
+    // A present node takes precedence over a missing node.
     assert_eq!(world.view.node(&named("host-1")).unwrap().key, HOSTS[0]);
     let one = world.view.node(&named("host")).unwrap();
     assert_eq!(one.key, HOSTS[0]);
@@ -159,7 +159,7 @@ fn with_a_host_of_two_adapters() -> World {
 }
 
 #[test]
-fn a_host_with_several_adapters_is_gone_as_one_and_accepted_as_one() {
+fn missing_adapters_of_one_host_are_listed_and_accepted_together() {
     let mut world = with_a_host_of_two_adapters();
     let two = world.view.node(&named("rails")).unwrap_err().to_string();
     for part in [
@@ -188,7 +188,7 @@ fn a_host_with_several_adapters_is_gone_as_one_and_accepted_as_one() {
 }
 
 #[test]
-fn a_host_behind_a_missing_switch_says_that_both_are_gone() {
+fn lookup_of_a_host_behind_a_missing_switch_says_that_both_are_gone() {
     let mut world = World::up();
     world.sim.power_off(LEAF_2).unwrap();
     world.run(Duration::from_secs(30));
@@ -201,7 +201,7 @@ fn a_host_behind_a_missing_switch_says_that_both_are_gone() {
 }
 
 #[test]
-fn the_port_of_a_missing_cable_says_where_it_led_and_until_when() {
+fn port_of_a_missing_cable_shows_its_former_end_and_the_time_of_the_loss() {
     let mut world = World::up();
     world.sim.unlink(LEAF_1, PortNum(3)).unwrap();
     world.run(Duration::from_secs(30));
@@ -356,7 +356,7 @@ fn exchanged_cables_are_accepted_by_port_or_alone_but_not_with_missing_parts() {
 }
 
 #[tokio::test]
-async fn a_hosts_name_means_all_its_adapters() {
+async fn name_of_a_host_refers_to_all_its_adapters() {
     let mut world = with_a_host_of_two_adapters();
     let question = DrainQuestion {
         parts: vec![named("rails")],

@@ -13,7 +13,7 @@ use rsm_mad::wire::sa::{JoinState as Bits, Rate};
 use rsm_sa::mcast::{Parameters, SavedGroup, SavedMember};
 use rsm_sa::{Sa, SaConfig, SavedSaState};
 
-use super::state_source::{Held, now};
+use super::state_source::{FixedSaState, now};
 use super::world::*;
 use crate::publish::PublishedSa;
 
@@ -22,14 +22,14 @@ const ALL_HOSTS: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_0000_0001);
 const SHARING: Gid = Gid(0xFF12_601B_FFFF_0000_0000_0000_0000_0001);
 
 /// A port that is in no fabric.
-const GONE: Guid = Guid(0xDEAD);
+const ABSENT_PORT: Guid = Guid(0xDEAD);
 
 fn saved(mgid: Gid, mlid: u16, members: &[(Guid, Bits)]) -> SavedGroup {
     let member = |&(port, state): &(Guid, Bits)| SavedMember {
         gid: Gid::new(0xFE80_0000_0000_0000, port),
         port,
         state,
-        proxy: port == GONE,
+        proxy: port == ABSENT_PORT,
     };
     SavedGroup {
         parameters: Parameters {
@@ -50,9 +50,9 @@ fn saved(mgid: Gid, mlid: u16, members: &[(Guid, Bits)]) -> SavedGroup {
     }
 }
 
-/// The small fabric with three groups: one with the first host, the third host, which only sends,
-/// and a vanished port; two with the second host, which share a multicast LID.
-fn gathered() -> (World, PublishedSa) {
+/// The small fabric with three groups: one group of the first host, the third host, which only
+/// sends, and a vanished port; two groups of the second host, which share a multicast LID.
+fn with_groups() -> (World, PublishedSa) {
     let mut world = World::up();
     let guid = |host: usize| {
         let snapshot = world.snapshot();
@@ -62,7 +62,7 @@ fn gathered() -> (World, PublishedSa) {
     let broadcast = [
         (guid(0), Bits::FULL_MEMBER),
         (guid(2), Bits::SEND_ONLY_NON_MEMBER),
-        (GONE, Bits(Bits::FULL_MEMBER.0 | Bits::NON_MEMBER.0)),
+        (ABSENT_PORT, Bits(Bits::FULL_MEMBER.0 | Bits::NON_MEMBER.0)),
     ];
     let one = [(guid(1), Bits::FULL_MEMBER)];
     let groups = vec![
@@ -83,7 +83,7 @@ fn gathered() -> (World, PublishedSa) {
     let changed = sa.poll_groups(Time::MAX).unwrap();
     world.handle(Event::Groups(changed));
     world.run(std::time::Duration::from_secs(2));
-    let shown = Held::of(&sa, &world.snapshot()).shown(&world);
+    let shown = FixedSaState::of(&sa, &world.snapshot()).shown(&world);
     (world, shown)
 }
 
@@ -96,7 +96,7 @@ fn port(host: usize) -> PortId {
 
 #[test]
 fn groups_are_listed_with_parameters_and_counts() {
-    let (_world, shown) = gathered();
+    let (_world, shown) = with_groups();
     let list = |after, limit, filter| now(shown.multicast_groups(after, limit, filter)).unwrap();
     let all = MulticastGroupFilter::default();
     let groups = list(None, usize::MAX, all).items;
@@ -139,8 +139,8 @@ fn groups_are_listed_with_parameters_and_counts() {
 }
 
 #[test]
-fn members_and_trees_are_those_of_the_group() {
-    let (world, shown) = gathered();
+fn members_and_trees_belong_to_the_group() {
+    let (world, shown) = with_groups();
     let named = GroupSelector::Mlid(Lid(0xC000));
     let members = now(shown.multicast_members(named, None, usize::MAX)).unwrap();
     let members = members.items;
@@ -203,8 +203,8 @@ fn dumped(text: &str) -> BTreeMap<(Guid, u16), Vec<u8>> {
 }
 
 #[test]
-fn dumped_multicast_tables_are_those_that_switches_hold() {
-    let (world, _) = gathered();
+fn dumped_multicast_tables_equal_the_tables_of_switches() {
+    let (world, _) = with_groups();
     let dir = tempfile::tempdir().unwrap();
     crate::dump::snapshot::write(dir.path(), &world.snapshot()).unwrap();
     let text = std::fs::read_to_string(dir.path().join("opensm.mcfdbs")).unwrap();
@@ -229,7 +229,7 @@ fn dumped_multicast_tables_are_those_that_switches_hold() {
 
 #[test]
 fn group_selectors_find_one_group_or_fail() {
-    let (_world, shown) = gathered();
+    let (_world, shown) = with_groups();
     let find = |group| now(shown.multicast_group(group));
     let found = find(GroupSelector::Mgid(SHARING)).unwrap();
     assert_eq!((found.mgid, found.mlid), (SHARING.to_string(), 0xC001));

@@ -54,7 +54,7 @@ fn with_partitions(text: &str) -> World {
 }
 
 #[test]
-fn the_status_says_that_partitions_keep_hosts_apart() {
+fn status_says_that_partitions_keep_hosts_apart() {
     assert_eq!(World::up().view.status().partitions_apart, "");
     let apart = |text: &str| with_partitions(text).view.status().partitions_apart;
     assert_eq!(apart(TEXT), "", "one host of three waits for a partition");
@@ -85,7 +85,7 @@ fn without_a_partitions_file_there_is_one_partition() {
 }
 
 #[test]
-fn partitions_and_members_are_those_of_the_plan() {
+fn partitions_and_members_are_taken_from_the_plan() {
     let world = divided();
     let view = &world.view;
     let list = view.partitions(None, usize::MAX).items;

@@ -27,7 +27,7 @@ fn command(action: PortAction, port: &str) -> PortCommand {
 }
 
 /// Sends a command to the core and lets the core work.
-async fn give(
+async fn send_command(
     world: &mut World,
     command: PortCommand,
 ) -> Result<v1::OperatePortResponse, ControlError> {
@@ -60,8 +60,8 @@ fn kinds(world: &World) -> Vec<&'static str> {
 #[tokio::test]
 async fn a_disabled_cable_between_switches_stays_down_until_it_is_enabled() {
     let mut world = World::up();
-    // The end at the spine is closer to the manager, whichever end is named.
-    let answer = give(&mut world, command(PortAction::Disable, "leaf-2:3"))
+    // The end at the spine is closer to the manager, regardless of the end that the command names.
+    let answer = send_command(&mut world, command(PortAction::Disable, "leaf-2:3"))
         .await
         .unwrap();
     assert_eq!(answer.description, "spine-a");
@@ -106,7 +106,7 @@ async fn a_disabled_cable_between_switches_stays_down_until_it_is_enabled() {
         "{refused}"
     );
 
-    give(&mut world, command(PortAction::Enable, "leaf-2:3"))
+    send_command(&mut world, command(PortAction::Enable, "leaf-2:3"))
         .await
         .unwrap();
     world.run(WAIT);
@@ -140,7 +140,7 @@ fn drain(world: &mut World, port: PortKey) {
 async fn near_end_is_disabled_where_the_far_end_is_drained() {
     let mut world = World::up();
     drain(&mut world, PortKey::new(LEAF_2, PortNum(3)));
-    let answer = give(&mut world, command(PortAction::Disable, "leaf-2:3"));
+    let answer = send_command(&mut world, command(PortAction::Disable, "leaf-2:3"));
     assert_eq!(answer.await.unwrap().description, "spine-a");
     assert_eq!(state(&world, SPINE_A, 2).1, PortPhysicalState::Disabled);
 }
@@ -150,12 +150,12 @@ async fn near_end_of_a_link_that_is_down_is_disabled() {
     let mut world = World::up();
     world.sim.unlink(LEAF_2, PortNum(3)).unwrap();
     world.run(Duration::from_secs(30));
-    let answer = give(&mut world, command(PortAction::Disable, "leaf-2:3"));
+    let answer = send_command(&mut world, command(PortAction::Disable, "leaf-2:3"));
     assert_eq!(answer.await.unwrap().description, "spine-a");
     world.sim.relink(LEAF_2, PortNum(3)).unwrap();
     world.run(Duration::from_secs(30));
     assert_eq!(state(&world, SPINE_A, 2).1, PortPhysicalState::Disabled);
-    let enabled = give(&mut world, command(PortAction::Enable, "leaf-2:3"));
+    let enabled = send_command(&mut world, command(PortAction::Enable, "leaf-2:3"));
     enabled.await.unwrap();
     world.run(Duration::from_secs(30));
     assert_eq!(state(&world, SPINE_A, 2).0, PortState::Active);
@@ -163,14 +163,14 @@ async fn near_end_of_a_link_that_is_down_is_disabled() {
 
 /// The cable of spine-a that led to leaf-2:3 leads to leaf-2:1 now, and leaf-2:3 has none.
 #[tokio::test]
-async fn port_that_has_lost_its_cable_to_another_one_does_not_stand_for_that_cable() {
+async fn former_port_of_a_moved_cable_does_not_refer_to_the_cable() {
     let mut world = World::up();
     world.sim.power_off(HOSTS[2]).unwrap();
     let (from, to) = ((LEAF_2, PortNum(3)), (LEAF_2, PortNum(1)));
     world.sim.swap_cables(from, to).unwrap();
     world.run(Duration::from_secs(60));
     assert_eq!(state(&world, SPINE_A, 2).0, PortState::Active);
-    let answer = give(&mut world, command(PortAction::Disable, "leaf-2:3"));
+    let answer = send_command(&mut world, command(PortAction::Disable, "leaf-2:3"));
     assert_eq!(answer.await.unwrap().description, "leaf-2");
     assert_eq!(state(&world, SPINE_A, 2).0, PortState::Active);
 }
@@ -183,12 +183,12 @@ async fn ports_before_a_switch_that_is_cut_off_are_enabled_by_its_own_ports() {
             accept_cut_off: true,
             ..command(PortAction::Disable, port)
         };
-        give(&mut world, accepted).await.unwrap();
+        send_command(&mut world, accepted).await.unwrap();
         world.run(Duration::from_secs(30));
     }
     assert!(world.view.node(&named("leaf-2")).is_err());
     for (port, number) in [("leaf-2:3", 3), ("leaf-2:4", 4)] {
-        let answer = give(&mut world, command(PortAction::Enable, port)).await;
+        let answer = send_command(&mut world, command(PortAction::Enable, port)).await;
         assert_eq!(answer.unwrap().named_port.unwrap().number, number);
         world.run(Duration::from_secs(30));
     }
@@ -232,9 +232,9 @@ fn disable_command_ends_when_the_port_reports_that_its_link_is_down() {
 }
 
 #[tokio::test]
-async fn a_port_that_cuts_a_host_off_is_disabled_only_if_that_is_accepted() {
+async fn port_is_disabled_only_if_cutting_its_host_off_is_accepted() {
     let mut world = World::up();
-    let refused = give(&mut world, command(PortAction::Disable, "host-2:1")).await;
+    let refused = send_command(&mut world, command(PortAction::Disable, "host-2:1")).await;
     let Err(ControlError::CutOff { ports, reason }) = refused else {
         panic!("{refused:?}");
     };
@@ -249,7 +249,7 @@ async fn a_port_that_cuts_a_host_off_is_disabled_only_if_that_is_accepted() {
         accept_cut_off: true,
         ..command(PortAction::Disable, "host-2:1")
     };
-    give(&mut world, accepted).await.unwrap();
+    send_command(&mut world, accepted).await.unwrap();
     assert_eq!(state(&world, LEAF_1, 2).1, PortPhysicalState::Disabled);
     let refused = world.view.route(&named("host-1"), &named("host-2"));
     let refused = refused.unwrap_err().to_string();
@@ -265,24 +265,27 @@ async fn a_port_that_cuts_a_host_off_is_disabled_only_if_that_is_accepted() {
 }
 
 #[tokio::test]
-async fn the_managers_own_link_needs_its_own_confirmation() {
+async fn cutting_the_managers_own_link_requires_its_own_confirmation() {
     let mut world = World::up();
     for action in [PortAction::Disable, PortAction::Reset] {
         let accepted = PortCommand {
             accept_cut_off: true,
             ..command(action, "leaf-1:1")
         };
-        let refused = give(&mut world, accepted).await.unwrap_err().to_string();
+        let refused = send_command(&mut world, accepted)
+            .await
+            .unwrap_err()
+            .to_string();
         assert!(refused.contains("--cut-off-this-manager"), "{refused}");
     }
     assert_eq!(state(&world, LEAF_1, 1).0, PortState::Active);
 }
 
 #[tokio::test]
-async fn after_a_reset_the_link_is_up_again() {
+async fn reset_link_comes_up_again() {
     let mut world = World::up();
     let before = world.last_event_number();
-    give(&mut world, command(PortAction::Reset, "leaf-2:3"))
+    send_command(&mut world, command(PortAction::Reset, "leaf-2:3"))
         .await
         .unwrap();
     world.run(WAIT);
@@ -296,10 +299,10 @@ async fn after_a_reset_the_link_is_up_again() {
 #[tokio::test]
 async fn enabling_a_port_that_is_not_disabled_is_refused() {
     let mut world = World::up();
-    let refused = give(&mut world, command(PortAction::Enable, "leaf-2:3")).await;
+    let refused = send_command(&mut world, command(PortAction::Enable, "leaf-2:3")).await;
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("is not disabled"), "{refused}");
-    let refused = give(&mut world, command(PortAction::Disable, "leaf-2")).await;
+    let refused = send_command(&mut world, command(PortAction::Disable, "leaf-2")).await;
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("name one of its ports"), "{refused}");
 }
@@ -321,7 +324,7 @@ async fn hostile_host_stays_isolated_until_an_operator_enables_its_port() {
         assert_eq!(state(&world, node, port).0, PortState::Active);
     }
     // An operator enables the port of the leaf.
-    give(&mut world, command(PortAction::Enable, "leaf-1:2"))
+    send_command(&mut world, command(PortAction::Enable, "leaf-1:2"))
         .await
         .unwrap();
     world.run(WAIT);
@@ -351,7 +354,7 @@ async fn switches_and_the_manager_are_not_isolated_and_a_port_disabled_by_hand_s
         accept_cut_off: true,
         ..command(PortAction::Disable, "host-2:1")
     };
-    give(&mut world, by_hand).await.unwrap();
+    send_command(&mut world, by_hand).await.unwrap();
     let before = world.view.drained(None, 9).items.remove(0).message;
     let again = isolate(&mut world, PortKey::new(HOSTS[1], PortNum(1))).await;
     // The command fails because the host is gone, or changes nothing because the port is disabled.

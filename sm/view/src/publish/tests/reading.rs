@@ -35,7 +35,7 @@ fn all<T, K: Copy>(
 }
 
 #[test]
-fn pages_of_a_list_join_to_the_whole_list() {
+fn pages_of_a_list_together_have_all_items() {
     let world = World::up();
     let view = &world.view;
     let node_filters = [
@@ -210,7 +210,7 @@ fn ports_and_nodes_show_the_state_of_the_hardware() {
 }
 
 #[test]
-fn every_name_of_a_port_leads_to_it() {
+fn lookup_by_any_name_of_a_port_finds_the_port() {
     let world = World::up();
     let port = world.view.port(&named("host-2")).unwrap();
     assert_eq!(port.key.node, HOSTS[1]);
@@ -301,7 +301,7 @@ fn with_tables(world: &World, change: impl FnOnce(&Plan, &mut Plan)) -> View {
 }
 
 #[test]
-fn a_route_that_ends_early_shows_where_and_why() {
+fn route_that_ends_early_shows_the_node_and_the_reason() {
     let world = World::up();
     let destination = named(&HOSTS[3].to_string());
     let lid = world.view.port(&destination).unwrap().message.lid;
@@ -359,7 +359,7 @@ fn a_route_that_ends_early_shows_where_and_why() {
 }
 
 #[test]
-fn shown_forwarding_table_is_the_table_that_the_switch_holds() {
+fn shown_forwarding_table_equals_the_table_of_the_switch() {
     let world = World::up();
     let leaf = named("leaf-1");
     let page = |after, limit| {

@@ -13,14 +13,14 @@ use rsm_model::alias_guids::AliasGuids;
 use rsm_sa::events::SavedSubscription;
 use rsm_sa::{Sa, SaConfig, SavedSaState};
 
-use super::state_source::{Held, now};
+use super::state_source::{FixedSaState, now};
 use super::world::*;
 use crate::publish::PublishedSa;
 
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
 /// A port that is in no fabric.
-const GONE: Guid = Guid(0xDEAD);
+const ABSENT_PORT: Guid = Guid(0xDEAD);
 
 /// The first host's port, and its GUID.
 fn host(world: &World) -> (PortId, Guid) {
@@ -34,16 +34,16 @@ fn host(world: &World) -> (PortId, Guid) {
 }
 
 /// The registrations of an SA that has restored `remembered`, in the form of the API.
-fn remembering(world: &World, remembered: SavedSaState) -> PublishedSa {
+fn restored_sa(world: &World, remembered: SavedSaState) -> PublishedSa {
     let mut sa = Sa::new(SaConfig {
         sm_key: 7,
         ..SaConfig::default()
     });
     assert_eq!(sa.restore(remembered, Time::ZERO), 0);
-    Held::of(&sa, &world.snapshot()).shown(world)
+    FixedSaState::of(&sa, &world.snapshot()).shown(world)
 }
 
-fn everything() -> InformInfo {
+fn subscription_to_everything() -> InformInfo {
     let mut info = InformInfo::default();
     info.set_subscribe(1)
         .set_is_generic(1)
@@ -70,31 +70,31 @@ fn subscriptions_are_listed_by_port_and_number() {
         trusted: number == 0,
         info,
     };
-    let mut in_service = everything();
+    let mut in_service = subscription_to_everything();
     in_service
         .set_trap_number(Trap(64))
         .set_producer_type(ProducerType::CLASS_MANAGER);
-    let mut vendors = everything();
+    let mut vendors = subscription_to_everything();
     vendors
         .set_is_generic(0)
         .set_notice_type(4)
         .set_lid_range_begin(Lid(3))
         .set_lid_range_end(Lid(5));
-    let mut of_port = everything();
-    of_port.set_gid(Gid::new(PREFIX, GONE));
+    let mut of_port = subscription_to_everything();
+    of_port.set_gid(Gid::new(PREFIX, ABSENT_PORT));
     let subscriptions = vec![
         saved(port, 9, 0x70, vendors),
-        saved(GONE, 0, 1, of_port),
+        saved(ABSENT_PORT, 0, 1, of_port),
         saved(port, 0, 1, in_service),
     ];
     let remembered = SavedSaState {
         subscriptions,
         ..SavedSaState::default()
     };
-    let shown = remembering(&world, remembered);
+    let shown = restored_sa(&world, remembered);
     let list = |after, limit, port| now(shown.subscriptions(after, limit, port)).unwrap().items;
     let all = list(None, usize::MAX, None);
-    let mut expected = [(port, 0), (port, 9), (GONE, 0)];
+    let mut expected = [(port, 0), (port, 9), (ABSENT_PORT, 0)];
     expected.sort();
     let keys: Vec<_> = all
         .iter()
@@ -136,10 +136,10 @@ fn subscriptions_are_listed_by_port_and_number() {
         ),
         (Some(4), None, None)
     );
-    let gone = all.iter().find(|one| one.key.port == GONE).unwrap();
+    let gone = all.iter().find(|one| one.key.port == ABSENT_PORT).unwrap();
     let gone = &gone.message;
     assert_eq!((&gone.port, gone.description.as_str()), (&None, ""));
-    assert_eq!(gone.gid, Gid::new(PREFIX, GONE).to_string());
+    assert_eq!(gone.gid, Gid::new(PREFIX, ABSENT_PORT).to_string());
     assert_eq!((&gone.source_gid, gone.source_lids), (&gone.gid, None));
 
     assert_eq!(list(Some(all[0].key), 1, None), all[1..2]);
@@ -161,7 +161,7 @@ fn alias_guids_are_listed_by_port_and_index() {
     let world = World::up();
     let (key, port) = host(&world);
     let mut guids = AliasGuids::default();
-    for (port, index, name) in [(port, 1, 0xA1), (port, 8, 0xA8), (GONE, 1, 0xB1)] {
+    for (port, index, name) in [(port, 1, 0xA1), (port, 8, 0xA8), (ABSENT_PORT, 1, 0xB1)] {
         let names = guids.by_port.entry(port).or_default();
         names.insert(index, Guid(name));
     }
@@ -169,7 +169,7 @@ fn alias_guids_are_listed_by_port_and_index() {
         guids,
         ..SavedSaState::default()
     };
-    let shown = remembering(&world, remembered);
+    let shown = restored_sa(&world, remembered);
     let list = |after, limit, port| now(shown.alias_guids(after, limit, port)).unwrap().items;
     let all = list(None, usize::MAX, None);
     let listed: Vec<_> = all
@@ -184,7 +184,7 @@ fn alias_guids_are_listed_by_port_and_index() {
     let mut expected = [
         (port, 1, gid(0xA1), of_host.clone()),
         (port, 8, gid(0xA8), of_host),
-        (GONE, 1, gid(0xB1), None),
+        (ABSENT_PORT, 1, gid(0xB1), None),
     ];
     expected.sort_by_key(|&(port, index, ..)| (port, index));
     assert_eq!(listed, expected);

@@ -10,7 +10,7 @@ use super::world::*;
 use crate::publish::summary::OnceReport;
 
 #[test]
-fn the_report_has_the_fields_that_scripts_read() {
+fn run_report_has_the_fields_that_scripts_read() {
     let snapshot = Snapshot {
         findings: Arc::from([Finding::new(
             FindingKind::SelfCabled,

@@ -15,7 +15,7 @@ use rsm_sa::{NoPath, Sa, SaConfig, SaRequest, SaSnapshot};
 use rsm_state::{Command, Role};
 
 use super::partitions::divided;
-use super::state_source::Held;
+use super::state_source::FixedSaState;
 use super::world::*;
 use crate::publish::PublishedSa;
 
@@ -30,7 +30,7 @@ fn sa(world: &World) -> Sa {
 }
 
 fn shown(world: &World) -> PublishedSa {
-    Held::of(&sa(world), &world.snapshot()).shown(world)
+    FixedSaState::of(&sa(world), &world.snapshot()).shown(world)
 }
 
 fn lid(world: &World, host: usize) -> Lid {
@@ -77,7 +77,9 @@ fn counters_are_shown_with_names_of_attributes_methods_and_statuses() {
     };
     assert!(sa.handle(request, Time::ZERO).is_none());
 
-    let counters = Held::of(&sa, &world.snapshot()).shown(&world).counters();
+    let counters = FixedSaState::of(&sa, &world.snapshot())
+        .shown(&world)
+        .counters();
     let requests: Vec<_> = counters
         .requests
         .iter()
@@ -234,14 +236,14 @@ fn pairs_without_a_path_show_the_reason() {
     ));
 
     // Before there is a plan, and while another manager is master, the SA does not answer hosts.
-    let mut held = Held::of(&sa(&world), &world.snapshot());
+    let mut held = FixedSaState::of(&sa(&world), &world.snapshot());
     held.sa_snapshot = SaSnapshot::default();
     let question = between("host-1", "host-2");
     let refused = held.shown(&world).paths(&question).unwrap_err();
     assert!(refused.to_string().contains("no plan"), "{refused}");
     let mut standby = world.snapshot();
     standby.role = Role::Discovering;
-    let refused = Held::of(&sa(&world), &standby)
+    let refused = FixedSaState::of(&sa(&world), &standby)
         .shown(&world)
         .paths(&question)
         .unwrap_err();
@@ -263,7 +265,7 @@ fn a_route_between_ports_without_a_common_partition_says_so() {
 }
 
 #[test]
-fn a_foreign_m_key_is_the_reason_why_no_tables_lead_there() {
+fn foreign_m_key_is_the_reason_for_missing_table_entries() {
     const FOREIGN: u64 = 0x0bad_c0de;
     let reason = |holder: Guid, port: u8, from: usize, to: usize| {
         let mut world = World::up();

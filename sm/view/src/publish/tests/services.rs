@@ -13,12 +13,12 @@ use rsm_mad::wire::sa::ServiceRecord;
 use rsm_sa::services::SavedService;
 use rsm_sa::{Sa, SaConfig, SavedSaState};
 
-use super::state_source::{Held, now};
+use super::state_source::{FixedSaState, now};
 use super::world::*;
 use crate::publish::PublishedSa;
 
 /// A port that is in no fabric.
-const GONE: Guid = Guid(0xDEAD);
+const ABSENT_PORT: Guid = Guid(0xDEAD);
 
 fn service(id: u64, port: Guid, p_key: u16, name: &[u8], lease_s: Option<u64>) -> SavedService {
     let mut padded = [0; 64];
@@ -38,8 +38,8 @@ fn service(id: u64, port: Guid, p_key: u16, name: &[u8], lease_s: Option<u64>) -
     }
 }
 
-/// The small fabric with two services of the first host, and one of a vanished port.
-fn offered() -> (World, PublishedSa) {
+/// The small fabric with two services of the first host, and a service of a vanished port.
+fn with_services() -> (World, PublishedSa) {
     let world = World::up();
     let snapshot = world.snapshot();
     let at = snapshot.fabric.find(HOSTS[0]).unwrap();
@@ -47,7 +47,7 @@ fn offered() -> (World, PublishedSa) {
     let services = vec![
         service(2, host, 0xFFFF, b"ring", None),
         service(1, host, 0, b"\xFFstorage", Some(100)),
-        service(2, GONE, 0, b"ring", Some(7)),
+        service(2, ABSENT_PORT, 0, b"ring", Some(7)),
     ];
     let remembered = SavedSaState {
         services,
@@ -59,13 +59,13 @@ fn offered() -> (World, PublishedSa) {
     });
     // Leases are shown at the time of the world, two seconds later.
     assert_eq!(sa.restore(remembered, Time::ZERO), 0);
-    let shown = Held::of(&sa, &snapshot).shown(&world);
+    let shown = FixedSaState::of(&sa, &snapshot).shown(&world);
     (world, shown)
 }
 
 #[test]
 fn services_are_listed_by_identifier() {
-    let (_world, shown) = offered();
+    let (_world, shown) = with_services();
     let list = |after, limit, filter| now(shown.services(after, limit, filter)).unwrap().items;
     let all = list(None, usize::MAX, ServiceFilter::default());
     let host = PortId {
@@ -94,7 +94,7 @@ fn services_are_listed_by_identifier() {
     assert_eq!(all[0].message.description, "host-1");
     let gone = &all[2].message;
     assert_eq!(gone.description, "");
-    assert_eq!(gone.owner_guid, GONE.to_string());
+    assert_eq!(gone.owner_guid, ABSENT_PORT.to_string());
 
     let none = ServiceFilter::default;
     assert_eq!(list(Some(all[0].key), 1, none()), all[1..2]);

@@ -10,15 +10,15 @@ use super::world::World;
 use crate::publish::{PublishedSa, SaStateSource};
 
 /// The state of an SA at one moment.
-pub(super) struct Held {
+pub(super) struct FixedSaState {
     pub(super) counters: SaCounters,
     pub(super) holdings: Holdings,
     pub(super) sa_snapshot: SaSnapshot,
 }
 
-impl Held {
-    pub(super) fn of(sa: &Sa, snapshot: &Snapshot) -> Held {
-        Held {
+impl FixedSaState {
+    pub(super) fn of(sa: &Sa, snapshot: &Snapshot) -> FixedSaState {
+        FixedSaState {
             counters: sa.counters(),
             holdings: sa.holdings(),
             sa_snapshot: SaSnapshot::of(snapshot, None),
@@ -31,7 +31,7 @@ impl Held {
     }
 }
 
-impl SaStateSource for Held {
+impl SaStateSource for FixedSaState {
     fn counters(&self) -> SaCounters {
         self.counters.clone()
     }

@@ -144,7 +144,7 @@ impl World {
         world
     }
 
-    /// The fabric after it came up.
+    /// The fabric after the first convergence.
     pub(super) fn up() -> World {
         let mut world = World::new();
         world.run(Duration::from_secs(2));
