@@ -92,7 +92,7 @@ impl<T: Clone + Send + 'static> CachedAnswer<T> {
     }
 }
 
-/// A large text that is kept as long as an answer with it is under way.
+/// A large text that is kept until the last answer with this text has been sent.
 #[derive(Debug, Clone)]
 pub(crate) struct Large(Arc<String>);
 
@@ -110,7 +110,7 @@ impl AsRef<[u8]> for Large {
 }
 
 /// The last large texts, by their key. Texts up to [`MAX_KEPT_BYTES`] are kept until their pass is
-/// over, larger ones until the last answer with them has been sent.
+/// over, larger texts until the last answer with them has been sent.
 #[derive(Debug)]
 pub(crate) struct SharedTexts<K> {
     texts: Mutex<HashMap<K, Arc<CachedAnswer<Weak<String>>>>>,
@@ -164,8 +164,8 @@ impl<K: Copy + Eq + Hash> SharedTexts<K> {
         Ok(Large(text))
     }
 
-    /// The entry of a text. Removes entries whose texts have gone: there are never more entries
-    /// than simultaneous requests and the texts of one pass.
+    /// The entry of a text. Removes the entries of dropped texts: there are never more entries than
+    /// simultaneous requests and texts of one pass.
     fn of(&self, key: K) -> Arc<CachedAnswer<Weak<String>>> {
         let mut texts = self.texts.lock();
         texts.retain(|_, cached| {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answer_is_made_again_after_a_pass() {
+    async fn answer_is_computed_again_after_a_pass() {
         let cached = CachedAnswer::default();
         assert_eq!(cached.get(|| FIRST, || 1).await.unwrap(), 1);
         assert_eq!(cached.get(|| FIRST, || 2).await.unwrap(), 1);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_answer_for_a_client_that_left_is_kept() {
+    async fn answer_is_kept_even_if_its_client_has_left() {
         let cached = CachedAnswer::default();
         let (begun, begins) = std::sync::mpsc::channel();
         let (end, ends) = std::sync::mpsc::channel::<()>();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn texts_are_kept_for_a_pass_and_large_ones_while_they_are_sent() {
+    async fn texts_are_kept_for_a_pass_and_large_texts_while_they_are_sent() {
         let texts: SharedTexts<u8> = SharedTexts::default();
         let places = || Arc::new(Semaphore::new(1));
         let small = || "small".to_owned();

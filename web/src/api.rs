@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn several_losses_are_one_request() {
+    fn several_losses_become_one_request() {
         let losses: Losses = read("unlink=leaf-1:3&remove=spine-1&unlink=leaf-1:4").unwrap();
         let request = losses.request();
         assert_eq!(request.loss, Some(Loss::Unlink("leaf-1:3".to_owned())));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn each_path_is_routed_once() {
+    fn no_two_routes_have_one_path() {
         let mut paths = PATHS.to_vec();
         paths.sort_unstable();
         paths.dedup();

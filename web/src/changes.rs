@@ -24,10 +24,11 @@ use crate::routes_state::Shared;
 /// The media type of server-sent events.
 const EVENTS: &str = "text/event-stream";
 
-/// An event without a change: a page that receives nothing for long knows that the server has gone.
+/// An event without a change: a page that receives no event for long knows that the server has
+/// gone.
 const ALIVE: &[u8] = b"event: alive\ndata: 1\n\n";
 
-/// A message: the present state, and the changes since the previous message.
+/// A message: the current status, and the changes since the previous message.
 #[derive(Serialize)]
 struct Message {
     status: v1::SubnetStatus,
@@ -35,8 +36,8 @@ struct Message {
     changes: BTreeMap<&'static str, u64>,
     /// The number of events that were dropped before they could be counted by kind.
     lost: u64,
-    /// Whether performance counters are read, or have been read, so that the API answers questions
-    /// about them.
+    /// Whether performance counters are read, or have been read, so that the API answers requests
+    /// for counters.
     counters: bool,
 }
 
@@ -49,10 +50,10 @@ struct Follower {
 }
 
 /// Signals that the client or the subnet manager has gone.
-struct Gone;
+struct PeerGone;
 
 impl Follower {
-    async fn run(mut self) -> Result<(), Gone> {
+    async fn run(mut self) -> Result<(), PeerGone> {
         let (mut changes, mut lost) = (BTreeMap::new(), 0);
         loop {
             let next = Instant::now() + CHANGES_EVERY;
@@ -75,7 +76,7 @@ impl Follower {
         &mut self,
         changes: &mut BTreeMap<&'static str, u64>,
         lost: &mut u64,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), PeerGone> {
         loop {
             // Progress is no event: a pass under way is reported at intervals, and once more after
             // its end.
@@ -83,12 +84,12 @@ impl Follower {
             let limit = if is_busy { PROGRESS_EVERY } else { KEEPALIVE };
             let received = tokio::select! {
                 received = timeout(limit, self.events.recv()) => received,
-                () = self.sender.closed() => return Err(Gone),
+                () = self.sender.closed() => return Err(PeerGone),
             };
             match received {
                 Ok(Ok(event)) => count(changes, &event),
                 Ok(Err(RecvError::Lagged(more))) => *lost += more,
-                Ok(Err(RecvError::Closed)) => return Err(Gone),
+                Ok(Err(RecvError::Closed)) => return Err(PeerGone),
                 Err(_elapsed) if is_busy => {}
                 Err(_quiet) => {
                     self.send(Bytes::from_static(ALIVE)).await?;
@@ -103,7 +104,7 @@ impl Follower {
         &self,
         changes: BTreeMap<&'static str, u64>,
         lost: u64,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), PeerGone> {
         let counters = self.counters.as_ref();
         let message = Message {
             status: self.subnet.status(),
@@ -112,12 +113,12 @@ impl Follower {
             counters: counters.is_some_and(|counters| counters.ports(None, 1, None).is_ok()),
         };
         // JSON on one line has no line break, which would end the field.
-        let text = serde_json::to_string(&message).map_err(|_| Gone)?;
+        let text = serde_json::to_string(&message).map_err(|_| PeerGone)?;
         self.send(Bytes::from(format!("data: {text}\n\n"))).await
     }
 
-    async fn send(&self, bytes: Bytes) -> Result<(), Gone> {
-        self.sender.send(Ok(bytes)).await.map_err(|_| Gone)
+    async fn send(&self, bytes: Bytes) -> Result<(), PeerGone> {
+        self.sender.send(Ok(bytes)).await.map_err(|_| PeerGone)
     }
 }
 

@@ -13,14 +13,14 @@ use crate::limits::WRITE_TIMEOUT;
 pub(crate) struct WriteTimeoutStream<S> {
     stream: S,
     /// The deadline, set while a write waits.
-    until: Option<Pin<Box<Sleep>>>,
+    deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> WriteTimeoutStream<S> {
     pub(crate) fn new(stream: S) -> WriteTimeoutStream<S> {
         WriteTimeoutStream {
             stream,
-            until: None,
+            deadline: None,
         }
     }
 
@@ -31,11 +31,11 @@ impl<S> WriteTimeoutStream<S> {
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            self.until = None;
+            self.deadline = None;
             return written;
         }
-        let until = (self.until).get_or_insert_with(|| Box::pin(sleep(WRITE_TIMEOUT)));
-        match until.as_mut().poll(context) {
+        let deadline = (self.deadline).get_or_insert_with(|| Box::pin(sleep(WRITE_TIMEOUT)));
+        match deadline.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
         }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_that_reads_nothing_loses_its_connection() {
+    fn client_that_reads_nothing_loses_its_connection() {
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_time().build().unwrap();
         runtime.block_on(async {
@@ -106,8 +106,8 @@ mod tests {
             // limit.
             let waits = timeout(WRITE_TIMEOUT / 1000, ours.write_all(&[0; 64])).await;
             assert!(waits.is_err(), "it waits for the client");
-            assert!(ours.until.is_some());
-            ours.until = Some(Box::pin(sleep(WRITE_TIMEOUT / 1000)));
+            assert!(ours.deadline.is_some());
+            ours.deadline = Some(Box::pin(sleep(WRITE_TIMEOUT / 1000)));
             let failed = ours.write_all(&[0; 64]).await.unwrap_err();
             assert_eq!(failed.kind(), io::ErrorKind::TimedOut);
             drop(theirs);

@@ -37,7 +37,7 @@ pub(crate) fn check<B>(
         let text = "the request names no host";
         Box::new(failure(StatusCode::BAD_REQUEST, text))
     })?;
-    if !is_ours(&host, address, names) {
+    if !is_own_name(&host, address, names) {
         let text =
             format!("`{host}` is no name of this server: use its address, or forward a port to it");
         return Err(Box::new(failure(StatusCode::MISDIRECTED_REQUEST, &text)));
@@ -79,7 +79,7 @@ fn host<B>(request: &Request<B>) -> Option<String> {
     (!host.is_empty()).then_some(host)
 }
 
-fn is_ours(host: &str, address: IpAddr, names: &[String]) -> bool {
+fn is_own_name(host: &str, address: IpAddr, names: &[String]) -> bool {
     let literal = host.parse::<IpAddr>().ok();
     if address.is_loopback() {
         return host == "localhost" || literal.is_some_and(|literal| literal.is_loopback());
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn at_a_loopback_address_only_loopback_hosts_are_served() {
+    fn loopback_address_serves_only_loopback_hosts() {
         for host in [
             "localhost",
             "LOCALHOST:9316",

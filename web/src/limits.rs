@@ -7,7 +7,7 @@ pub const MAX_CONNECTIONS: usize = 256;
 
 /// The maximum number of open connections from one client address: enough for ten browsers behind
 /// one proxy, while a client that opens connections and sends nothing leaves three quarters to
-/// others.
+/// other clients.
 pub const MAX_CONNECTIONS_PER_CLIENT: usize = MAX_CONNECTIONS / 4;
 
 /// The maximum size of a request's head in bytes, its buffer included: a browser sends less than 2
@@ -17,7 +17,7 @@ pub const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// The maximum number of header fields in a request: a browser sends about 15.
 pub const MAX_HEADERS: usize = 64;
 
-/// The maximum time for the head of a request to arrive. An idle kept connection ends after it.
+/// The maximum time for the head of a request to arrive. An idle connection ends after this time.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The maximum time that a client may read nothing while bytes are waiting for it. The connection
@@ -29,23 +29,23 @@ pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The maximum number of clients that follow changes at the same time, each with a task: twice the
-/// connections of one client, so that no client takes all of them.
+/// connections of one client, so that no client uses up all of them.
 pub const MAX_FOLLOWERS: usize = 2 * MAX_CONNECTIONS_PER_CLIENT;
 
 /// The minimum interval between two messages to a client that follows changes: the page reads
-/// everything again after each.
+/// everything again after each message.
 pub const CHANGES_EVERY: Duration = Duration::from_millis(250);
 
 /// The interval between two messages about the progress of a pass.
 pub const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 /// The interval between two signs of life on a quiet stream of changes. They make proxies keep the
-/// stream open, and show the server which clients are dead; after two missing ones, the page says
+/// stream open, and show the server which clients are dead; after two missing signs, the page says
 /// that it shows an earlier state (`QUIET` in `data.js`).
 pub const KEEPALIVE: Duration = Duration::from_secs(5);
 
-/// The time for which a drawn fabric is reused while the fabric changes: a boot of the fabric makes
-/// many generations, and drawing 45,056 hosts takes a few tenths of a second.
+/// The time for which a drawn fabric is reused while the fabric changes: a boot of the fabric
+/// produces many generations, and drawing 45,056 hosts takes a few tenths of a second.
 pub const GRAPH_AGE: Duration = Duration::from_millis(500);
 
 /// The number of attempts to read a graph whose generation changes between its parts.
@@ -55,8 +55,8 @@ pub const GRAPH_ATTEMPTS: usize = 3;
 pub const MAX_SHARDS: u64 = 1024;
 
 /// The maximum number of ports with nonzero error counters in a scrape without `detail`; with a few
-/// counters each they take a few megabytes. Ports whose errors are increasing at the time are shown
-/// beyond this number.
+/// counters each they take a few megabytes. Ports whose errors are increasing are shown even beyond
+/// this number.
 pub const MAX_ERROR_PORTS: u64 = 10_000;
 
 /// The maximum number of convergences that metrics count at a time, which is the API's limit.
@@ -70,11 +70,11 @@ pub const MAX_UFM_BODY_BYTES: usize = 1 << 20;
 pub const MAX_UFM_JOBS: usize = 1000;
 
 /// The maximum number of simultaneous answers about all ports or all members: on the largest
-/// fabrics, making one takes about 150 MB.
+/// fabrics, an answer takes about 150 MB.
 pub const MAX_UFM_LISTS: usize = 2;
 
 /// The maximum number of simultaneous answers to `/metrics?detail=ports`: on the largest fabrics,
-/// making one takes some hundred megabytes. Further ones wait.
+/// an answer takes some hundred megabytes. Further requests wait.
 pub const MAX_PORT_SCRAPES: usize = 2;
 
 /// The interval at which the collector publishes its readings of the counters. An answer about all

@@ -31,7 +31,7 @@ const HOST_TIER: i64 = -1;
 /// The text between the two ends in the name of a link. Names of hosts and groups have no `*`.
 const LINK: &str = "-*-";
 
-/// Whether a path takes POST.
+/// Whether a path accepts POST.
 pub(crate) fn is_posted(path: &str) -> bool {
     POSTED.contains(&path)
 }
@@ -98,9 +98,9 @@ impl Fabric {
     }
 
     /// The groups as switches, each linked with the group around it. The result is a tree, so that
-    /// topograph has nothing to merge. All hosts are equally deep, because topograph goes up from
-    /// all of them at once. A host with the name of a group is left out, because it would take the
-    /// place of the group.
+    /// topograph has nothing to merge. All hosts are equally deep, because topograph walks upwards
+    /// from all hosts at once. A host with the name of a group is left out, because it would replace
+    /// the group.
     fn graph(&self) -> Value {
         let depth = self.instances.iter().map(|one| one.network_layers.len());
         let depth = depth.max().unwrap_or(0);
@@ -143,7 +143,7 @@ impl Fabric {
 }
 
 /// The groups around a host, the smallest first, extended to the length `depth` by further groups
-/// after the first one; empty for a host without groups.
+/// after the first group; empty for a host without groups.
 fn deepened(layers: &[String], depth: usize) -> Vec<String> {
     let Some((first, rest)) = layers.split_first() else {
         return Vec::new();
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_nearer_to_the_top_are_made_as_deep_as_the_others() {
+    fn hosts_nearer_to_the_root_are_made_as_deep_as_all_other_hosts() {
         let fabric = fabric(
             r#"{"instances": [
             {"id": "a", "network_layers": ["su-1", "pod-1", "fabric-1"], "labels": {}},
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn only_login_and_graph_take_post() {
+    fn only_login_and_graph_accept_post() {
         assert!(is_posted(LOGIN) && is_posted(GRAPH));
         assert!(!is_posted("/nmx/v1/compute-nodes") && !is_posted("/api/v1/status"));
         // Two routes with one path would panic.

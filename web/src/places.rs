@@ -40,9 +40,9 @@ impl Places {
         })
     }
 
-    /// Takes a place for a connection from `address`; `None` if all are taken, or the client has
-    /// its share.
-    pub(crate) fn take(self: &Arc<Places>, address: IpAddr) -> Option<Place> {
+    /// Acquires a place for a connection from `address`; `None` if all places are taken, or the
+    /// client has its share.
+    pub(crate) fn acquire(self: &Arc<Places>, address: IpAddr) -> Option<Place> {
         let client = client(address);
         let mut taken = self.taken.lock();
         let own = taken.clients.get(&client).copied().unwrap_or(0);
@@ -70,7 +70,7 @@ impl Drop for Place {
     }
 }
 
-/// The address by which a client is counted: of an IPv6 address only the first 64 bits, because a
+/// The address by which a client is counted: only the first 64 bits of an IPv6 address, because a
 /// host can use all addresses of its network (RFC 4291 2.5.4). An IPv4 address mapped into IPv6
 /// counts as IPv4.
 fn client(address: IpAddr) -> IpAddr {
@@ -95,30 +95,30 @@ mod tests {
     fn one_client_gets_no_more_than_its_share_of_connections() {
         let places = Places::new(8, 3);
         let (one, other) = (address("10.0.0.1"), address("10.0.0.2"));
-        let mut held: Vec<Place> = (0..3).map(|_| places.take(one).unwrap()).collect();
-        assert!(places.take(one).is_none());
-        assert!(places.take(address("::ffff:10.0.0.1")).is_none());
-        assert!(places.take(other).is_some());
+        let mut held: Vec<Place> = (0..3).map(|_| places.acquire(one).unwrap()).collect();
+        assert!(places.acquire(one).is_none());
+        assert!(places.acquire(address("::ffff:10.0.0.1")).is_none());
+        assert!(places.acquire(other).is_some());
         held.pop();
-        assert!(places.take(one).is_some());
+        assert!(places.acquire(one).is_some());
     }
 
     #[test]
     fn addresses_of_one_ipv6_network_are_one_client() {
         let places = Places::new(8, 1);
-        let _held = places.take(address("2001:db8::1")).unwrap();
-        assert!(places.take(address("2001:db8::2")).is_none());
-        assert!(places.take(address("2001:db8:0:1::1")).is_some());
+        let _held = places.acquire(address("2001:db8::1")).unwrap();
+        assert!(places.acquire(address("2001:db8::2")).is_none());
+        assert!(places.acquire(address("2001:db8:0:1::1")).is_some());
     }
 
     #[test]
     fn connections_of_all_clients_stay_within_the_total_limit() {
         let places = Places::new(2, 2);
-        let first = places.take(address("10.0.0.1")).unwrap();
-        let _second = places.take(address("10.0.0.2")).unwrap();
-        assert!(places.take(address("10.0.0.3")).is_none());
+        let first = places.acquire(address("10.0.0.1")).unwrap();
+        let _second = places.acquire(address("10.0.0.2")).unwrap();
+        assert!(places.acquire(address("10.0.0.3")).is_none());
         drop(first);
-        assert!(places.take(address("10.0.0.3")).is_some());
+        assert!(places.acquire(address("10.0.0.3")).is_some());
         assert_eq!(places.taken.lock().clients.len(), 1);
     }
 }

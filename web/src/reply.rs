@@ -93,7 +93,7 @@ pub(crate) fn refusal(status: &Status) -> Reply {
 }
 
 /// The answer to a request whose identity, or whose role, does not suffice.
-pub(crate) fn unproved(status: &Status) -> Reply {
+pub(crate) fn unauthorized(status: &Status) -> Reply {
     match status.code() {
         Code::Unauthenticated => failure(StatusCode::UNAUTHORIZED, status.message()),
         _ => refusal(status),
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_known_tag_is_answered_without_bytes() {
+    fn request_with_the_current_tag_is_answered_without_bytes() {
         let tag = etag(b"page");
         assert_ne!(tag, etag(b"pagf"));
         let ask = |known: &str| {

@@ -21,8 +21,8 @@ pub(crate) struct Shared {
     pub(crate) load: CachedAnswer<Result<Bytes, String>>,
     /// The part of a scrape that comes from counters.
     pub(crate) sums: CachedAnswer<Bytes>,
-    /// The part of a scrape that comes from counters, without the errors of ports, for scrapes that
-    /// have all ports.
+    /// The part of a scrape that comes from counters, without the errors of ports, for scrapes of
+    /// all ports.
     pub(crate) sums_with_ports: CachedAnswer<Bytes>,
     /// The scrapes of all ports.
     pub(crate) port_texts: SharedTexts<Shard>,

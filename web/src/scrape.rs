@@ -23,7 +23,7 @@ const MEDIA: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The fields of a scrape's query.
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
-struct Question {
+struct ScrapeQuery {
     detail: String,
     shard: String,
 }
@@ -33,8 +33,8 @@ struct Question {
 enum Scrape {
     /// rsm's own metrics, and sums over the fabric.
     Summary,
-    /// The metrics of [`Scrape::Summary`], and those of each port in a shard; only the first shard
-    /// has rsm's own metrics.
+    /// The metrics of [`Scrape::Summary`], and the metrics of each port in a shard; only the first
+    /// shard has rsm's own metrics.
     Ports(Shard),
 }
 
@@ -45,7 +45,7 @@ impl Scrape {
     }
 }
 
-impl Question {
+impl ScrapeQuery {
     fn scrape(&self) -> Result<Scrape, String> {
         let shard = match self.shard.as_str() {
             "" => Shard::ALL,
@@ -63,7 +63,8 @@ impl Question {
 }
 
 async fn scrape(State(shared): State<Arc<Shared>>, uri: Uri) -> Reply {
-    let question: Result<Question, _> = serde_html_form::from_str(uri.query().unwrap_or_default());
+    let question: Result<ScrapeQuery, _> =
+        serde_html_form::from_str(uri.query().unwrap_or_default());
     let scrape = match question.map_err(|error| error.to_string()) {
         Ok(question) => question.scrape(),
         Err(error) => Err(error),
@@ -78,8 +79,8 @@ async fn scrape(State(shared): State<Arc<Shared>>, uri: Uri) -> Reply {
     }
 }
 
-/// Writes the parts of a scrape. Parts about all ports are shared by simultaneous scrapes; rsm's
-/// own are always current.
+/// Writes the parts of a scrape. Simultaneous scrapes share the parts about all ports; rsm's own
+/// metrics are always current.
 async fn written(shared: &Arc<Shared>, scrape: Scrape) -> Result<Body, JoinError> {
     let key = || AnswerKey::now(shared.subnet.as_ref(), shared.counters.as_deref());
     let mut parts = Vec::new();
@@ -123,7 +124,7 @@ mod tests {
 
     fn asked(detail: &str, shard: &str) -> Option<Scrape> {
         let (detail, shard) = (detail.to_owned(), shard.to_owned());
-        Question { detail, shard }.scrape().ok()
+        ScrapeQuery { detail, shard }.scrape().ok()
     }
 
     #[test]

@@ -149,7 +149,7 @@ impl HttpServer {
             match accepted {
                 Ok((stream, address)) => {
                     // A connection beyond the limits is closed at once.
-                    if let Some(place) = places.take(address.ip()) {
+                    if let Some(place) = places.acquire(address.ip()) {
                         let host = Arc::clone(&host);
                         open.spawn(accept((stream, address), host, stopping.clone(), place));
                     }
@@ -222,8 +222,9 @@ impl Host {
         reply
     }
 
-    /// Adds the identity of the caller to the request, if this server asks for one; the answer to
-    /// the caller if the identity does not suffice. UFM's interface checks identities itself.
+    /// Adds the identity of the caller to the request, if this server requires an identity; returns
+    /// the answer to the caller if the identity does not suffice. UFM's interface checks identities
+    /// itself.
     fn signed_on(
         &self,
         mut request: Request<hyper::body::Incoming>,
@@ -258,7 +259,7 @@ async fn accept(
     }
 }
 
-/// Serves one connection until it or the server ends.
+/// Serves one connection until the connection or the server ends.
 async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     peer: Peer,

@@ -41,7 +41,7 @@ impl SignOn {
         let call = request.uri().path();
         let refuse = |caller: Option<&Caller>, status: Status| {
             self.gate.refused(caller, peer, call, &status);
-            Box::new(reply::unproved(&status))
+            Box::new(reply::unauthorized(&status))
         };
         let caller = self
             .identify(peer, request.headers())
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn headers_from_other_addresses_and_missing_or_repeated_users_prove_nothing() {
-        let unproved = Err(StatusCode::UNAUTHORIZED);
+        let unauthorized = Err(StatusCode::UNAUTHORIZED);
         for (from, headers) in [
             ("10.0.0.6:1", &[("X-Forwarded-User", "alice")][..]),
             ("127.0.0.1:1", &[("X-Forwarded-User", "alice")]),
@@ -208,7 +208,7 @@ mod tests {
             ),
             ("127.0.0.1:1", &[("Authorization", "Bearer x")]),
         ] {
-            assert_eq!(ask(from, headers), unproved, "{from} {headers:?}");
+            assert_eq!(ask(from, headers), unauthorized, "{from} {headers:?}");
         }
     }
 }

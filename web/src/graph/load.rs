@@ -26,7 +26,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Computes the load of the links of `drawn` at present. Takes a few tenths of a second on the
+    /// Computes the current load of the links of `drawn`. Takes a few tenths of a second on the
     /// largest fabrics.
     pub(crate) fn of(drawn: &GraphJson, counters: &dyn CountersQueries) -> Load {
         let mut load = Load {

@@ -39,7 +39,7 @@ pub struct Graph {
     /// left and upper edge, width, height, pitch, and the distance of two lines.
     pub groups: Vec<[f64; 9]>,
     /// The links between switches, five numbers each: the indices of both ends, the number of links
-    /// between the two, the number of them that are not in order, and their worst [`LinkKind`].
+    /// between the two switches, the number of links not in order, and the worst [`LinkKind`].
     pub links: Vec<u32>,
     /// The ends of expected cables that are missing between two present switches: the index of the
     /// switch, and the port.
@@ -148,7 +148,7 @@ impl GraphCache {
         self.last.try_lock().is_ok()
     }
 
-    /// The graph of the present snapshot, or one made at most [`GRAPH_AGE`] ago.
+    /// The graph of the snapshot in force, or a graph made at most [`GRAPH_AGE`] ago.
     pub(crate) async fn current(&self) -> Result<Arc<GraphJson>, GraphError> {
         let mut last = Arc::clone(&self.last).lock_owned().await;
         if let Some(drawn) = &*last {

@@ -2,7 +2,7 @@
 //! that exporter are the discovery of the fabric (`ibnetdiscover`), and the counters of switches
 //! and of HCAs.
 //!
-//! rsm reads continuously and not for a scrape: the durations are those of the last readings.
+//! rsm reads continuously and not for a scrape: the durations are taken from the last readings.
 
 use std::collections::HashMap;
 use std::time::Duration;

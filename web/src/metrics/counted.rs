@@ -18,8 +18,8 @@ const BOUNDS: [f64; 12] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0,
 ];
 
-/// The classes of causes: the beginning of a cause, and its class. A cause with another beginning
-/// has the class `other`: a port that was read and had changed, or a cause of a later version.
+/// The classes of causes: the beginning of a cause's text, and the class. A cause with another
+/// beginning has the class `other`: a port that was read and had changed, or an unknown cause.
 const CAUSES: [(&str, &str); 16] = [
     ("start", "start"),
     ("trap ", "trap"),
@@ -83,7 +83,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Counts the convergences of `subnet`, including earlier ones as far as it keeps them, until
+    /// Counts the convergences of `subnet`, including the earlier convergences that it keeps, until
     /// `stopping`.
     pub(crate) fn start(
         subnet: &Arc<dyn Subnet>,
@@ -94,7 +94,7 @@ impl Counted {
         let mut events = subnet.subscribe();
         tokio::spawn(async move {
             loop {
-                counter.take(&subnet.convergences(MAX_CONVERGENCES).items);
+                counter.count_new(&subnet.convergences(MAX_CONVERGENCES).items);
                 let received = tokio::select! {
                     received = next(&mut events) => received,
                     _stopping = stopping.wait_for(|stopping| *stopping) => return,
@@ -107,8 +107,8 @@ impl Counted {
         counted
     }
 
-    /// Counts the convergences that are new.
-    fn take(&self, convergences: &[v1::Convergence]) {
+    /// Counts the convergences that have not been counted yet.
+    fn count_new(&self, convergences: &[v1::Convergence]) {
         let mut counts = self.counts.lock();
         for convergence in convergences {
             if convergence.sequence > counts.last {
@@ -217,7 +217,7 @@ impl Counts {
     }
 }
 
-/// The class of a cause, taken from the first of several.
+/// The class of a cause; of several causes, the class of the first.
 fn class(cause: &str) -> &'static str {
     let known = CAUSES.iter().find(|(start, _)| cause.starts_with(start));
     known.map_or("other", |&(_, class)| class)
@@ -249,8 +249,8 @@ mod tests {
         let counted = Counted::default();
         let first = convergence(1, "start");
         let second = convergence(2, "trap 128 from \"leaf\"; repair");
-        counted.take(std::slice::from_ref(&first));
-        counted.take(&[first, second]);
+        counted.count_new(std::slice::from_ref(&first));
+        counted.count_new(&[first, second]);
         let mut text = Text::new();
         counted.write(&mut text);
         let text = text.finish();

@@ -24,8 +24,8 @@ struct Named {
     of_switch: &'static str,
     of_hca: &'static str,
     help: &'static str,
-    /// Whether the counter counts errors. Symbols and blocks that error correction mends are none:
-    /// they occur at every port.
+    /// Whether the counter counts errors. Symbols and blocks that error correction mends are no
+    /// errors: they occur at every port.
     is_error: bool,
 }
 
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn data_counters_are_in_bytes_and_the_error_filter_leaves_out_zeros() {
+    fn data_counters_are_in_bytes_and_the_error_filter_omits_zeros() {
         let totals = [
             ("PortXmitData", 10),
             ("SymbolErrorCounter", 3),

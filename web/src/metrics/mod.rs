@@ -1,6 +1,6 @@
 //! Metrics in the text format of Prometheus (version 0.0.4).
 //!
-//! `/metrics` has rsm's own metrics and those of the fabric, with one or a few lines for each kind.
+//! `/metrics` has rsm's own metrics and the fabric's, with one or a few lines for each kind.
 //! With `detail=ports` it also has lines for every port, under the names and labels of
 //! `infiniband_exporter`; `shard=1/4` gives the first of four shards of the nodes, so that several
 //! scrapes share a large fabric.
@@ -79,7 +79,7 @@ impl Exporter {
         }
     }
 
-    /// The metric families of rsm, except those of links.
+    /// The metric families of rsm, except the families of links.
     pub(crate) fn own(&self) -> String {
         let mut text = Text::new();
         own::write(&mut text, self.subnet.as_ref());

@@ -8,7 +8,7 @@ use rsm_api::{Label as _, Subnet, v1};
 use super::text::Text;
 
 /// The exponents of the bounds of SA latencies: from 2^10 ns, a microsecond, to 2^32 ns, four
-/// seconds. The SA's histogram has bounds at all of them.
+/// seconds. The SA's histogram has a bound at each of these powers of two.
 const LATENCIES: std::ops::RangeInclusive<u32> = 10..=32;
 
 /// Writes role, proof, counts of nodes and of MADs, and findings.

@@ -29,7 +29,7 @@ fn info(family: &mut Family<'_>, label: &str, (guid, name, lid): (&str, &str, u3
 }
 
 /// A port as `ibnetdiscover` names it: ports of switches by the node's GUID and LID, other ports by
-/// their own.
+/// their own GUID and LID.
 struct Address {
     guid: String,
     lid: u32,
@@ -169,7 +169,7 @@ enum RateLabels {
     NamedHca,
 }
 
-/// The families of rates: name, help, labels, and whether the rate is the raw one.
+/// The families of rates: name, help, labels, and whether the rate is the raw rate.
 const RATES: [(&str, &str, RateLabels, bool); 6] = [
     (
         "infiniband_switch_port_rate_bytes_per_second",

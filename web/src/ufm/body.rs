@@ -11,7 +11,7 @@ use super::{Refused, bad};
 /// The maximum length of a host's name in bytes, which is the length of a NodeDescription.
 const MAX_HOST_BYTES: usize = 64;
 
-/// The fields of all bodies; others are ignored, as UFM does.
+/// The fields of all bodies; other fields are ignored, as UFM does.
 #[derive(Deserialize)]
 struct Body {
     pkey: String,
@@ -235,7 +235,7 @@ impl Settings {
         self.replace_in(plain)
     }
 
-    /// The settings of an existing partition, with those of the request in their place.
+    /// The settings of an existing partition, replaced by the settings that the request has.
     pub(super) fn of_existing(&self, known: &v1::Partition) -> Result<PartitionSettings, Refused> {
         let known = PartitionSettings {
             name: known.name.clone(),
@@ -247,7 +247,7 @@ impl Settings {
         self.replace_in(known)
     }
 
-    /// `known`, with the settings of the request in place of its own.
+    /// `known`, replaced by the settings that the request has.
     fn replace_in(&self, known: PartitionSettings) -> Result<PartitionSettings, Refused> {
         let service_level = self.service_level.unwrap_or(known.service_level);
         if service_level > 15 {

@@ -70,7 +70,7 @@ fn shown_link(link: &v1::Link, a: &End<'_>, b: &End<'_>) -> Value {
     })
 }
 
-/// Lists nodes by ascending GUID, each as a system; with `kind`, only nodes of this kind.
+/// Lists nodes by ascending GUID, each node as a system; with `kind`, only nodes of this kind.
 pub(super) fn systems(subnet: &dyn Subnet, kind: Option<System>) -> Value {
     let mut alarms: BTreeMap<String, usize> = BTreeMap::new();
     let findings = subnet.findings(None, usize::MAX, &FindingFilter::default());
@@ -128,7 +128,7 @@ pub(super) fn unhealthy_ports(subnet: &dyn Subnet) -> Value {
 }
 
 /// A port that routes avoid or are to avoid; `None` for other ports, and for port 0. `since` is the
-/// time at which an operator drained it, in milliseconds since the Unix epoch.
+/// time at which an operator drained the port, in milliseconds since the Unix epoch.
 pub(super) fn shown_unhealthy(port: &v1::Port, since: Option<u64>) -> Option<Value> {
     let condition = match port.avoidance() {
         v1::Avoidance::Unspecified => return None,

@@ -1,4 +1,4 @@
-//! Jobs: records of the changes that UFM makes in the background, and whose end clients poll.
+//! Jobs: records of the changes that UFM makes in the background, for clients that poll their end.
 //!
 //! rsm answers such a change only when the hardware holds it, so that a job is complete from the
 //! start.
@@ -52,12 +52,12 @@ impl Job {
 /// The latest jobs since the start of rsm, at most [`MAX_UFM_JOBS`].
 #[derive(Default)]
 pub(super) struct Jobs {
-    kept: Mutex<Kept>,
+    kept: Mutex<LatestJobs>,
 }
 
 #[derive(Default)]
-struct Kept {
-    /// The number of jobs so far, which is the number of the latest one.
+struct LatestJobs {
+    /// The number of jobs so far, which is the number of the latest job.
     count: u64,
     latest: VecDeque<Job>,
 }

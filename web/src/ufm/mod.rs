@@ -46,7 +46,7 @@ pub struct UfmSettings {
 }
 
 /// The configuration of the subnet manager, as far as clients check it. The interface never shows
-/// keys: clients only check whether keys are the default ones.
+/// keys: clients only check whether keys have their default values.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SmConf {
     /// The upper half of every GID.
@@ -92,7 +92,7 @@ const MAX_CALL_CHARS: usize = 128;
 type Refused = (StatusCode, String);
 
 /// The ports that a change cut off, in a few words for the logs. The interface has no field for
-/// them, and its clients cannot confirm the loss in advance.
+/// these ports, and its clients cannot confirm the loss in advance.
 type CutOffText = String;
 
 fn bad(text: impl Into<String>) -> Refused {
@@ -150,7 +150,8 @@ impl Ufm {
         }
     }
 
-    /// Makes a change, and answers with a job if UFM has one for it, else with an empty object.
+    /// Makes a change, and answers with a job if UFM has jobs for such changes, else with an empty
+    /// object.
     async fn make(
         &self,
         caller: &Caller,
@@ -328,8 +329,8 @@ impl Ufm {
         }
     }
 
-    /// Removes members. If all are named by GUID, a partition that does not exist is no error: a
-    /// partition is deleted with its last member, and clients repeat requests.
+    /// Removes members. If all members are named by GUID, a partition that does not exist is no
+    /// error: a partition is deleted with its last member, and clients repeat requests.
     async fn remove(
         &self,
         caller: &Caller,

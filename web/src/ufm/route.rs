@@ -32,11 +32,11 @@ pub(super) enum Reading {
     UnhealthyPorts,
     /// The latest changes of nodes and cables.
     Events,
-    /// The latest jobs, or the one with this number.
+    /// The latest jobs, or the job with this number.
     Jobs(Option<u64>),
-    /// All partitions, or one.
+    /// All partitions, or one partition.
     Pkeys {
-        /// The P_Key of the one partition; `None` for all.
+        /// The P_Key of the partition; `None` for all partitions.
         of: Option<u16>,
         /// The parts of the answer.
         shown: Shown,
@@ -79,7 +79,7 @@ pub(super) struct Shown {
 pub(super) enum Change {
     /// Adds members, and creates the partition if it does not exist.
     Add,
-    /// Makes these the members and no others, and creates the partition if it does not exist.
+    /// Replaces all members by the given members, and creates the partition if it does not exist.
     Replace,
     /// Creates a partition without members.
     AddEmpty,
@@ -189,8 +189,8 @@ fn shown(query: &str) -> Result<Shown, Refused> {
     Ok(shown)
 }
 
-/// Parameters that select items and that rsm does not support, each with the reason. They are
-/// refused, because the client would take all items for the selected ones.
+/// Parameters that select items and that rsm does not support, each with the reason. rsm refuses
+/// them, because the client would mistake all items for the selected items.
 const REFUSED: &[(&str, &str)] = &[
     ("high_ber_only", "rsm measures no bit error rate"),
     ("high_ber_severity", "rsm measures no bit error rate"),

@@ -159,7 +159,7 @@ fn logical(state: PortState) -> &'static str {
     }
 }
 
-/// All partitions that `grant` may see, or one; an unknown one is an empty object.
+/// All partitions that `grant` may see, or one partition; an unknown partition is an empty object.
 pub(super) fn pkeys(
     subnet: &dyn Subnet,
     grant: &Grant,

@@ -18,7 +18,7 @@ fn route(method: &str, path: &str, query: &str) -> Result<Route, StatusCode> {
 }
 
 #[test]
-fn paths_below_each_prefix_are_of_the_interface_and_no_others() {
+fn only_paths_below_the_prefixes_belong_to_the_interface() {
     for (path, rest) in [
         ("/ufmRest/app/ufm_version", Some("/app/ufm_version")),
         ("/ufmRestV2/app", Some("/app")),
@@ -214,7 +214,7 @@ fn node_events_have_the_numbers_of_ufm_and_route_events_are_left_out() {
 }
 
 #[test]
-fn p_keys_are_hexadecimal_and_without_the_bit_of_full_membership() {
+fn p_keys_are_hexadecimal_and_their_membership_bit_is_dropped() {
     for (text, key) in [
         ("0x5", Some(5)),
         ("0x0005", Some(5)),
@@ -233,7 +233,7 @@ fn p_keys_are_hexadecimal_and_without_the_bit_of_full_membership() {
 }
 
 #[test]
-fn escapes_are_two_digits_and_make_utf_8() {
+fn escapes_have_two_digits_and_must_form_utf_8() {
     assert_eq!(unescaped("a%2cb+c").as_deref(), Ok("a,b+c"));
     assert_eq!(form_unescaped("a%2Bb+c").as_deref(), Ok("a+b c"));
     assert_eq!(unescaped("%C3%BC").as_deref(), Ok("ü"));

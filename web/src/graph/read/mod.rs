@@ -24,8 +24,8 @@ struct Parts {
 
 impl Parts {
     /// Reads all parts, and reads again if the subnet has changed meanwhile. If the parts still
-    /// belong to two generations, the result states the earlier one, so that the reader knows of a
-    /// newer one.
+    /// belong to two generations, the result states the earlier generation, so that the reader
+    /// knows that a newer generation exists.
     fn read(subnet: &dyn Subnet) -> Parts {
         let filter = NodeFilter {
             kind: Some(NodeKind::Switch),
@@ -50,7 +50,7 @@ impl Parts {
 }
 
 /// A link whose ends are indices of switches; `None` is an end at a host or router.
-struct Joined {
+struct SwitchLink {
     ends: (u32, Option<u32>),
     /// The ports at both ends.
     ports: [Option<PortId>; 2],
@@ -69,7 +69,8 @@ struct Bundle {
 }
 
 impl Graph {
-    /// Reads the present subnet. Takes a few tenths of a second on the largest fabrics.
+    /// Reads the subnet in its current state. Takes a few tenths of a second on the largest
+    /// fabrics.
     pub fn read(subnet: &dyn Subnet) -> Graph {
         Graph::of(Parts::read(subnet))
     }
@@ -84,7 +85,7 @@ impl Graph {
             .collect();
         let links = parts.links.iter();
         let gone_cables = parts.gone.cables.iter();
-        let joined: Vec<Joined> = links
+        let joined: Vec<SwitchLink> = links
             .filter_map(|link| joined(link, &index))
             .chain(gone_cables.filter_map(|&ends| joined_gone(ends, &index)))
             .collect();
@@ -165,9 +166,9 @@ fn as_node(gone: &GoneSwitch) -> Keyed<Guid, v1::Node> {
 }
 
 /// A missing cable; `None` unless both ends are switches that are drawn.
-fn joined_gone(ends: [PortId; 2], index: &HashMap<Guid, u32>) -> Option<Joined> {
+fn joined_gone(ends: [PortId; 2], index: &HashMap<Guid, u32>) -> Option<SwitchLink> {
     let [a, b] = ends.map(|end| index.get(&end.node).copied());
-    Some(Joined {
+    Some(SwitchLink {
         ends: (a?, b),
         ports: ends.map(Some),
         kind: LinkKind::Gone,
@@ -175,14 +176,14 @@ fn joined_gone(ends: [PortId; 2], index: &HashMap<Guid, u32>) -> Option<Joined> 
     .filter(|_| b.is_some())
 }
 
-/// Ranks the gone switches, from index `present` on, as most similar switches are ranked: present
-/// switches with a common neighbour that likewise have hosts, or have none. Routing no longer ranks
-/// gone switches; with these ranks they stay in their tier.
+/// Ranks the gone switches, from index `present` on. A gone switch gets the rank of winner similar
+/// switches: present switches with a common neighbour that have hosts if the gone switch has hosts.
+/// Routing no longer ranks gone switches; with these ranks they stay in their tier.
 fn rank_gone(
     switches: &mut [Keyed<Guid, v1::Node>],
     present: usize,
     has_hosts: &[bool],
-    joined: &[Joined],
+    joined: &[SwitchLink],
 ) {
     if present == switches.len() {
         return;
@@ -203,8 +204,8 @@ fn rank_gone(
                 *votes.entry(rank).or_default() += 1;
             }
         }
-        let most = votes.into_iter().max_by_key(|&(_, votes)| votes);
-        switches[gone].message.rank = most.map(|(rank, _)| rank);
+        let winner = votes.into_iter().max_by_key(|&(_, votes)| votes);
+        switches[gone].message.rank = winner.map(|(rank, _)| rank);
     }
 }
 
@@ -214,7 +215,7 @@ fn guid(text: &str) -> Option<Guid> {
 
 /// A link with at least one end at a switch, the switch first; `None` for links to reduction
 /// engines.
-fn joined(link: &v1::Link, index: &HashMap<Guid, u32>) -> Option<Joined> {
+fn joined(link: &v1::Link, index: &HashMap<Guid, u32>) -> Option<SwitchLink> {
     let port = |end: &Option<v1::LinkEnd>| {
         let port = end.as_ref()?.port.as_ref()?;
         Some(PortId {
@@ -242,14 +243,14 @@ fn joined(link: &v1::Link, index: &HashMap<Guid, u32>) -> Option<Joined> {
         Avoidance::Unspecified if link.slow.is_some() => LinkKind::Slow,
         Avoidance::Unspecified => LinkKind::Good,
     };
-    Some(Joined { ends, ports, kind })
+    Some(SwitchLink { ends, ports, kind })
 }
 
 /// Bundles the links between the same two switches. Returns the bundles, and for each port the
 /// index of the bundle to which it belongs.
-fn bundle(joined: &[Joined]) -> (Vec<Bundle>, Vec<(PortId, u32)>) {
-    let between = |link: &'_ Joined| Some((link.ends.0, link.ends.1?));
-    let mut links: Vec<((u32, u32), &Joined)> = joined
+fn bundle(joined: &[SwitchLink]) -> (Vec<Bundle>, Vec<(PortId, u32)>) {
+    let between = |link: &'_ SwitchLink| Some((link.ends.0, link.ends.1?));
+    let mut links: Vec<((u32, u32), &SwitchLink)> = joined
         .iter()
         .filter_map(|link| between(link).map(|(a, b)| ((a.min(b), a.max(b)), link)))
         .collect();
@@ -257,7 +258,7 @@ fn bundle(joined: &[Joined]) -> (Vec<Bundle>, Vec<(PortId, u32)>) {
     let mut places = Vec::with_capacity(2 * links.len());
     let mut bundles: Vec<Bundle> = Vec::new();
     for (place, same) in (0u32..).zip(links.chunk_by(|one, two| one.0 == two.0)) {
-        let is_bad = |(_, link): &&(_, &Joined)| link.kind != LinkKind::Good;
+        let is_bad = |(_, link): &&(_, &SwitchLink)| link.kind != LinkKind::Good;
         let kinds = same.iter().map(|(_, link)| link.kind);
         bundles.push(Bundle {
             ends: same[0].0,
@@ -273,7 +274,11 @@ fn bundle(joined: &[Joined]) -> (Vec<Bundle>, Vec<(PortId, u32)>) {
     (bundles, places)
 }
 
-fn lay_out(switches: &[Keyed<Guid, v1::Node>], has_hosts: &[bool], joined: &[Joined]) -> Layout {
+fn lay_out(
+    switches: &[Keyed<Guid, v1::Node>],
+    has_hosts: &[bool],
+    joined: &[SwitchLink],
+) -> Layout {
     let shapes: Vec<LayoutSwitch<'_>> = switches
         .iter()
         .zip(has_hosts)
@@ -302,8 +307,8 @@ fn order(drawing: &Layout) -> Vec<usize> {
     order
 }
 
-/// Makes the columns of the switches; those from `present` on have gone. `hosts` counts links to
-/// hosts, `hosts_bad` those of them that are not in order.
+/// Makes the columns of the switches; the switches from `present` on have gone. `hosts` counts
+/// links to hosts, `hosts_bad` links to hosts that are not in order.
 fn columns(
     switches: &[Keyed<Guid, v1::Node>],
     present: usize,

@@ -87,7 +87,7 @@ fn links_between_two_switches_are_one_bundle_and_hosts_are_counted() {
 }
 
 #[test]
-fn a_bundle_shows_its_worst_link() {
+fn bundle_shows_its_worst_link() {
     let mut parts = parts();
     parts.links[0].state = PortState::Init.into();
     // A lower rate is no fault if, as here, a link belongs to an older switch.
@@ -146,7 +146,7 @@ fn drained_link_is_shown_as_drained_even_if_inactive_and_unhealthy_link_as_avoid
     assert_eq!(graph.switches.hosts_bad, [0, 0, 0]);
 }
 
-/// Two leaves with a host each below two spines, of which the second and its cables have gone.
+/// Two leaves with a host each below two spines; the second spine and its cables have gone.
 fn without_a_spine() -> Parts {
     let ranked = |number, name, rank| {
         let mut switch = switch(number, name);
@@ -184,7 +184,7 @@ fn without_a_spine() -> Parts {
 }
 
 #[test]
-fn a_switch_whose_hosts_are_all_missing_stays_where_it_was() {
+fn switch_whose_hosts_are_all_missing_keeps_its_position() {
     // A ring without ranks: each switch has a host.
     let ring = |hosts: std::ops::RangeInclusive<u64>, leaves: Vec<Guid>| {
         let active = |a, b| link(a, b, PortState::Active, LinkSpeed::Hdr);
@@ -217,7 +217,7 @@ fn a_switch_whose_hosts_are_all_missing_stays_where_it_was() {
 }
 
 #[test]
-fn a_gone_switch_is_drawn_where_it_was_with_its_gone_cables() {
+fn gone_switch_is_drawn_at_its_former_position_with_its_gone_cables() {
     let mut before = without_a_spine();
     let gone = std::mem::take(&mut before.gone);
     let mut spine = switch(4, "spine-2");
