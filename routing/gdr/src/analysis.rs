@@ -92,7 +92,7 @@ impl Analysis {
         names.filter(|name| self.place(name).is_none())
     }
 
-    /// The position of a host in [`Analysis::hosts`]; `None` if there is none of this name.
+    /// The position of a host in [`Analysis::hosts`]; `None` if no host has this name.
     pub fn place(&self, name: &str) -> Option<usize> {
         self.hosts
             .binary_search_by(|host| host.name.as_str().cmp(name))

@@ -1,13 +1,13 @@
-//! The port of each GPU: a matching of least cost, in which GPUs share a near port before they take
-//! a far one.
+//! The port of each GPU: a matching of least cost, in which GPUs share a near port before a GPU
+//! gets a far port.
 
 use std::cmp::Ordering;
 
-/// A cost above that of any possible pairing.
+/// A cost above the cost of any possible pairing.
 pub(super) const IMPOSSIBLE: u64 = 1 << 40;
 
-/// The cost of each GPU that shares a port with another, and of each further port of a GPU: less
-/// than a step between tiers, and more than all criteria that distinguish equal tiers.
+/// The cost of each GPU that shares a port with another GPU, and of each further port of a GPU:
+/// less than a step between tiers, and more than all criteria that distinguish equal tiers.
 const SHARED: u64 = 1 << 22;
 
 /// Assigns the ports of each GPU, given as columns, best first.
@@ -37,7 +37,7 @@ pub(super) fn assign(
     out
 }
 
-/// The single cheapest port of every GPU, if no port has two GPUs more than another: no other
+/// The single cheapest port of every GPU, if no port has two GPUs more than another port: no other
 /// assignment costs as little. Most machines have an adapter beside each GPU.
 fn nearest(gpus: usize, ports: usize, cost: impl Fn(usize, usize) -> u64) -> Option<Vec<usize>> {
     let mut load = vec![0; ports];
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gpu_with_one_near_port_gets_it_before_a_flexible_one() {
+    fn gpu_with_one_near_port_gets_that_port_before_a_gpu_with_several() {
         // For GPU 0 both ports are near; for GPU 1 port 1 is far.
         let cost = [[0, 1], [0, 100]];
         assert_eq!(assign(2, 2, |gpu, port| cost[gpu][port]), [[1], [0]]);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_far_port_becomes_a_further_port_while_gpus_share_near_ports() {
+    fn far_port_becomes_a_further_port_while_gpus_share_near_ports() {
         // Two GPUs at each of two ports, and one port on the other side of the processor.
         let tier = |gpu: usize, port: usize| match port {
             2 => 4 * crate::host::TIER_WEIGHT,
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_total_cost_is_minimal() {
+    fn assignments_have_the_least_total_cost() {
         let (mut seed, mut shortcuts) = (7u64, 0);
         for _ in 0..200 {
             let mut cost = [[0u64; 5]; 5];

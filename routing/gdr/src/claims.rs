@@ -42,7 +42,7 @@ pub(super) struct JoinFaults {
 
 /// Decides which host holds each port of the fabric, and returns the matches with their faults, by
 /// host.
-pub(super) fn settle(
+pub(super) fn resolve_claims(
     records: &[(String, HostRecord)],
     joins: Vec<HostJoin>,
     fabric: &GpuFabric,
@@ -119,8 +119,8 @@ pub(super) fn settle(
 }
 
 /// The real origin of an inventory whose GUIDs are not this host's: the host of the fabric that has
-/// at least three quarters of them, or an unknown one if the fabric has none of them. `None` if the
-/// inventory is the host's own, or if the fabric does not have the host by name.
+/// at least three quarters of the GUIDs, or an unknown host if the fabric has none of them. `None`
+/// if the inventory is the host's own, or if the fabric does not have the host by name.
 fn foreign_origin(name: &str, own: &HostJoin, fabric: &GpuFabric) -> Option<InventoryOrigin> {
     let name = fabric.described_host(name)?;
     let by_guid =

@@ -24,9 +24,9 @@ pub struct AnalysisConfig {
 }
 
 impl AnalysisConfig {
-    /// The service level for libraries whose packets may arrive out of order: the operator's, else
-    /// the lowest one with adaptive routing. `None` if that is 0, the libraries' default, or if
-    /// there is no adaptive routing.
+    /// The service level for libraries whose packets may arrive out of order: the operator's level,
+    /// else the lowest level with adaptive routing. `None` if that is 0, the libraries' default, or
+    /// if there is no adaptive routing.
     pub fn level(&self) -> Option<u8> {
         let lowest = self.adaptive_sls.trailing_zeros() as u8;
         let lowest = Some(lowest).filter(|lowest| (1..16).contains(lowest));
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn level_is_the_operators_or_the_lowest_one_with_adaptive_routing() {
+    fn level_is_the_operators_or_the_lowest_level_with_adaptive_routing() {
         for (sl, adaptive_sls, level, is_adaptive) in [
             (None, 0, None, None),
             (Some(3), 0, Some(3), None),

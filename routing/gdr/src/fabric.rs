@@ -216,7 +216,7 @@ impl GpuFabric {
         &self.ports[index as usize]
     }
 
-    /// The index of the port with a port GUID; `None` if there is none.
+    /// The index of the port with a port GUID; `None` if no port has the GUID.
     pub fn by_guid(&self, guid: Guid) -> Option<u32> {
         let found = self
             .ports
@@ -225,7 +225,7 @@ impl GpuFabric {
         found.map(|index| index as u32)
     }
 
-    /// The index of a port of the node with a node GUID; `None` if there is none.
+    /// The index of a port of the node with a node GUID; `None` if there is no such port.
     pub fn by_node(&self, guid: Guid, port: PortNum) -> Option<u32> {
         self.by_node.get(&(guid, port)).copied()
     }
@@ -270,7 +270,7 @@ impl GpuFabric {
         self.by_description.get(self.described_host(host)?)
     }
 
-    /// The adapter port cabled to a port of a switch; `None` if there is none.
+    /// The adapter port cabled to a port of a switch; `None` if no adapter is cabled to it.
     pub fn at(&self, leaf: SwitchIdx, port: PortNum) -> Option<u32> {
         self.by_leaf_port.get(&(leaf, port)).copied()
     }

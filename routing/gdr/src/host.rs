@@ -23,7 +23,8 @@ pub struct Host {
     pub joined: Vec<Joined>,
     /// The role of each port, with its reason.
     pub roles: Vec<ReasonedRole>,
-    /// The compute ports by slot, working or not: the k-th one is the host's port on rail k. `None`
+    /// The compute ports by slot, working or not: the k-th item is the host's port on rail k.
+    /// `None`
     /// if the host lacks a port that its peers have.
     pub slots: Vec<Option<usize>>,
     /// The compute ports at PCIe places that no other host uses; their slots follow from their
@@ -65,7 +66,7 @@ impl Host {
         self.slots.iter().flatten().copied()
     }
 
-    /// Puts compute ports without a slot behind all others.
+    /// Appends compute ports without a slot to the slots.
     pub(super) fn append_unplaced(&mut self) {
         let unplaced = std::mem::take(&mut self.unplaced);
         self.slots.extend(unplaced.into_iter().map(Some));
@@ -178,7 +179,7 @@ impl Host {
         Some(keyed.into_iter().map(|(_, port)| port).collect())
     }
 
-    /// The slot of a port; `None` if it has none.
+    /// The slot of a port; `None` if the port has no slot.
     pub fn slot(&self, port: usize) -> Option<usize> {
         self.slots.iter().position(|&other| other == Some(port))
     }

@@ -227,11 +227,11 @@ impl GpuInventory {
         if let (Some(machine), Some(fabric)) = (machine, fabric) {
             let own = self.hosts.keys();
             let own: BTreeSet<&str> = own.filter_map(|name| fabric.described_host(name)).collect();
-            let here = fabric
-                .hosts()
-                .filter(|(_, devices)| looks_like(machine, |device| devices.contains_key(device)));
+            let here = fabric.hosts().filter(|(_, devices)| {
+                is_of_machine_type(machine, |device| devices.contains_key(device))
+            });
             let gone = fabric.absent.iter().filter(|(_, absent)| {
-                looks_like(machine, |device| absent.devices.contains_key(device))
+                is_of_machine_type(machine, |device| absent.devices.contains_key(device))
             });
             let gone = gone.map(|(name, _)| name.as_str());
             for name in here.map(|(name, _)| name).chain(gone) {
@@ -253,7 +253,7 @@ impl GpuInventory {
 /// Whether a host has enough devices of a machine type to be of that type: at least half of the
 /// devices that can be InfiniBand. A storage server with one or two adapters does not match a
 /// machine with eight.
-fn looks_like(machine: &HostInventory, has: impl Fn(&str) -> bool) -> bool {
+fn is_of_machine_type(machine: &HostInventory, has: impl Fn(&str) -> bool) -> bool {
     let devices = machine
         .hca_ports
         .iter()

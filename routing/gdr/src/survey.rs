@@ -3,7 +3,7 @@
 
 use rayon::prelude::*;
 
-use super::claims::{JoinFaults, settle};
+use super::claims::{JoinFaults, resolve_claims};
 use super::config::AnalysisConfig;
 use super::fabric::GpuFabric;
 use super::host::Host;
@@ -81,7 +81,7 @@ fn joined(
         })
         .collect();
     let settled = match fabric {
-        Some(fabric) => settle(&records, joins, fabric),
+        Some(fabric) => resolve_claims(&records, joins, fabric),
         None => joins
             .into_iter()
             .map(|own| (own.joined, JoinFaults::default()))

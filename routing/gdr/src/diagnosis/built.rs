@@ -1,4 +1,4 @@
-//! Finds GPUs and adapters that a host lacks, or has in another place than its peers.
+//! Finds GPUs and adapters that a host lacks, or has in another slot than its peers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ pub(super) fn find(
         .map(|fabric| of_gpu_hosts(&analysis.hosts, fabric));
     let of_host = |(place, host): (usize, &Host)| {
         let own = host.origin == HostOrigin::Own && faults[place].foreign.is_none();
-        let mut found = Found {
+        let mut found = HostFindings {
             host,
             findings: Vec::new(),
             explained: Explained::default(),
@@ -38,7 +38,7 @@ pub(super) fn find(
             Some(family) if own && family.has_peers() => found.compare(family, analysis),
             Some(_) if own => {
                 if let (Some(fabric), Some(of_gpu_hosts)) = (&analysis.fabric, &of_gpu_hosts) {
-                    found.alone(fabric, of_gpu_hosts);
+                    found.compare_within_host(fabric, of_gpu_hosts);
                 }
             }
             _ => {}
@@ -89,15 +89,15 @@ fn fewer_gpus(analysis: &Analysis, peers: &Peers, explained: &mut [Explained]) -
 }
 
 /// A host, with the findings about it so far.
-struct Found<'a> {
+struct HostFindings<'a> {
     host: &'a Host,
     findings: Vec<GpuFinding>,
     explained: Explained,
 }
 
-impl Found<'_> {
-    /// Adds a finding about GPUs and ports, by position in the inventory, and notes that it
-    /// explains them.
+impl HostFindings<'_> {
+    /// Adds a finding about GPUs and ports, by position in the inventory, and marks these devices
+    /// as explained.
     fn report(
         &mut self,
         kind: GpuFindingKind,
@@ -288,8 +288,8 @@ impl Found<'_> {
                 .fabric
                 .as_ref()
                 .and_then(|fabric| leaf(self.host, port, fabric));
-            // The moved adapter is the one of the rail that it still reaches, else one for the same
-            // traffic.
+            // The moved adapter belongs to the rail that it still reaches, else to a rail with the
+            // same traffic.
             let role = self.host.roles[port].0;
             let reached = |key: &PortKey| at.is_some() && slot_leaf(key) == at;
             let alike = |key: &PortKey| family.ports[key].role == role;
@@ -355,7 +355,7 @@ impl Found<'_> {
     }
 
     /// Compares the GPUs and adapters of a host without peers with each other.
-    fn alone(&mut self, fabric: &GpuFabric, of_gpu_hosts: &[bool]) {
+    fn compare_within_host(&mut self, fabric: &GpuFabric, of_gpu_hosts: &[bool]) {
         let host = self.host;
         let inventory = &host.inventory;
         let gpus = inventory.gpus.len();
@@ -374,7 +374,7 @@ impl Found<'_> {
         };
         if !without.is_empty() && 2 * without.len() < gpus {
             for gpu in without {
-                self.alone_without(gpu, &only_gpu_hosts);
+                self.report_gpu_without_adapter(gpu, &only_gpu_hosts);
             }
             return;
         }
@@ -404,9 +404,9 @@ impl Found<'_> {
         }
     }
 
-    /// Reports a GPU without an adapter under its PCIe switch, where the host's other GPUs have
-    /// one: the adapter is set to Ethernet, has moved, or is missing.
-    fn alone_without(&mut self, gpu: usize, only_gpu_hosts: &impl Fn(usize) -> bool) {
+    /// Reports a GPU without an adapter under its PCIe switch, if the host's other GPUs have an
+    /// adapter there: the adapter is set to Ethernet, has moved, or is missing.
+    fn report_gpu_without_adapter(&mut self, gpu: usize, only_gpu_hosts: &impl Fn(usize) -> bool) {
         let inventory = &self.host.inventory;
         let near = |gpu: usize, port: usize| inventory.tier(gpu, port).is_some_and(Tier::is_local);
         let ports = 0..inventory.hca_ports.len();

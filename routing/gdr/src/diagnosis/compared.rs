@@ -133,7 +133,8 @@ impl PeerGroup<'_> {
             .collect()
     }
 
-    /// For each slot, the value that more than half of the hosts have, if several have one.
+    /// For each slot, the value that more than half of the hosts have, if several hosts have a
+    /// value.
     fn usual<T: Ord + Copy>(
         &self,
         value: impl Fn(&Host, usize) -> Option<T>,
@@ -150,7 +151,7 @@ impl PeerGroup<'_> {
         found.into_iter().filter_map(usual).collect()
     }
 
-    /// The GPUs of a host whose value differs from the usual one, each with both values. Numbers
+    /// The GPUs of a host whose value differs from the usual value, each with both values. Numbers
     /// identify GPUs only if no other numbering of the same GPUs explains the difference.
     fn unlike<T: Ord + Copy>(
         &self,
@@ -176,7 +177,7 @@ impl PeerGroup<'_> {
 }
 
 /// The finding about GPUs that are farther from compute ports than usual, each with its tier and
-/// the usual one; `None` without such GPUs.
+/// the usual tier; `None` without such GPUs.
 fn farther_away(host: &Host, farther: &[(usize, Tier, Tier)]) -> Option<GpuFinding> {
     let index = |gpu: usize| host.inventory.gpus[gpu].index;
     let &(first, tier, usual) = farther.first()?;
@@ -190,7 +191,7 @@ fn farther_away(host: &Host, farther: &[(usize, Tier, Tier)]) -> Option<GpuFindi
     Some(finding)
 }
 
-/// The finding about GPUs and ports at another NUMA node than usual; `None` without any.
+/// The finding about GPUs and ports at another NUMA node than usual; `None` without such devices.
 fn at_other_node(host: &Host, gpus: &[Elsewhere], ports: &[Elsewhere]) -> Option<GpuFinding> {
     let inventory = &host.inventory;
     let index = |gpu: usize| inventory.gpus[gpu].index;

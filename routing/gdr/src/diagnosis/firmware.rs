@@ -13,8 +13,8 @@ use crate::peers::{Family, Peers, is_virtual, majority};
 /// The usual firmware at each PCIe address of a family.
 type Usual = BTreeMap<PciAddress, String>;
 
-/// Reports hosts with adapters whose firmware differs from that of most hosts of the family. During
-/// an upgrade of half of the hosts there is no majority, and so no finding.
+/// Reports hosts with adapters whose firmware differs from the firmware of most hosts of the
+/// family. During an upgrade of half of the hosts there is no majority, and so no finding.
 pub(super) fn find(analysis: &Analysis, peers: &Peers) -> Vec<GpuFinding> {
     let hosts = &analysis.hosts;
     let usual: Vec<Usual> = (peers.families.iter())
@@ -57,7 +57,8 @@ fn usual_firmware(family: &Family, hosts: &[Host]) -> Usual {
     found.into_iter().filter_map(usual).collect()
 }
 
-/// The finding about a host's adapters with another firmware than usual; `None` if there are none.
+/// The finding about a host's adapters with another firmware than usual; `None` without such
+/// adapters.
 fn finding(host: &Host, usual: &Usual) -> Option<GpuFinding> {
     let others: Vec<(usize, &str, &str)> = adapters(host)
         .filter_map(|(port, address, firmware)| {

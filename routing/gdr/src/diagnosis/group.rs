@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::findings::{GpuFinding, GpuFindingKind, MOST_NAMES};
+use crate::findings::{GpuFinding, GpuFindingKind, MAX_NAMES_ON_LINE};
 
 /// The key of findings that differ only in their hosts.
 type Key = (GpuFindingKind, Vec<u16>, Vec<String>, String);
@@ -22,15 +22,15 @@ fn key(finding: &GpuFinding) -> Key {
     (finding.kind, gpus, devices.collect(), evidence)
 }
 
-/// Unites findings with equal keys into one; `None` if there are none.
+/// Unites findings with equal keys into one finding; `None` without findings.
 fn united(mut alike: Vec<GpuFinding>) -> Option<GpuFinding> {
     alike.sort_by(|one, other| one.host.cmp(&other.host));
     let observation = alike.first()?.common.as_ref();
     let observation = observation.map(|common| common.observation.clone());
-    let of_hosts: Vec<String> = (alike.iter().take(MOST_NAMES))
+    let of_hosts: Vec<String> = (alike.iter().take(MAX_NAMES_ON_LINE))
         .filter_map(|one| Some(format!("{} {}", one.host, one.common.as_ref()?.of_host)))
         .collect();
-    let rest = alike.len().saturating_sub(MOST_NAMES);
+    let rest = alike.len().saturating_sub(MAX_NAMES_ON_LINE);
     let mut alike = alike.into_iter();
     let mut first = alike.next()?;
     first.also.extend(alike.map(|other| other.host));

@@ -1,5 +1,5 @@
 //! Finds inventories that do not match their hosts (GUIDs, virtual functions, age), and hosts
-//! without one.
+//! without an inventory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,7 +82,8 @@ pub(super) fn find(
 /// The maximum number of unknown members that a finding names.
 const MAX_MEMBERS: usize = 8;
 
-/// The text about members of the inventory that this version does not know; `None` without any.
+/// The text about members of the inventory that this version does not know; `None` without such
+/// members.
 fn unknown_members(host: &Host) -> Option<String> {
     let members = &host.inventory.unknown_members;
     let named = members[..members.len().min(MAX_MEMBERS)].join(", ");
@@ -102,7 +103,7 @@ pub(super) fn port_name(host: &Host, port: usize) -> PortName {
     }
 }
 
-/// Reports ports whose GUIDs another host has too and keeps, with one finding for each such host.
+/// Reports ports whose GUIDs another host also has, and keeps; one finding for each such host.
 fn claims(analysis: &Analysis, place: usize, faults: &JoinFaults, findings: &mut Vec<GpuFinding>) {
     let host = &analysis.hosts[place];
     let mut by_holder: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();

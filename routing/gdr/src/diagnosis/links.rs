@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::mesh::{self, Short};
+use super::mesh::{self, ShortOfLinks};
 use super::{Explained, hosts_like_it};
 use crate::Analysis;
 use crate::findings::{GpuFinding, GpuFindingKind};
@@ -35,7 +35,7 @@ impl Alike {
     }
 }
 
-/// Reports hosts whose GPUs have fewer NVLinks than those of most peers, where the host's own
+/// Reports hosts whose GPUs have fewer NVLinks than the GPUs of most peers, if the host's own
 /// inventory does not show it: all links are missing, or equally many of each GPU.
 pub(super) fn compared(
     analysis: &Analysis,
@@ -141,7 +141,7 @@ fn compare_meshes(
         // The positions of GPUs, sorted by address.
         let mut by_address: Vec<usize> = (0..host.inventory.gpus.len()).collect();
         by_address.sort_by_key(|&gpu| host.inventory.gpus[gpu].pci);
-        let blamed = blamed.into_iter().map(|short| Short {
+        let blamed = blamed.into_iter().map(|short| ShortOfLinks {
             gpu: by_address[short.gpu],
             ..short
         });
@@ -150,11 +150,11 @@ fn compare_meshes(
 }
 
 /// The finding about GPUs of a mesh that have lost links.
-fn short_of_links(host: &Host, mut short: Vec<Short>) -> GpuFinding {
+fn short_of_links(host: &Host, mut short: Vec<ShortOfLinks>) -> GpuFinding {
     short.sort_by_key(|one| one.gpu);
-    let index = |one: &Short| host.inventory.gpus[one.gpu].index;
-    let text = |one: &Short| {
-        let Short {
+    let index = |one: &ShortOfLinks| host.inventory.gpus[one.gpu].index;
+    let text = |one: &ShortOfLinks| {
+        let ShortOfLinks {
             found, expected, ..
         } = one;
         format!("GPU{} has {found} of {expected} links", index(one))
@@ -166,7 +166,7 @@ fn short_of_links(host: &Host, mut short: Vec<Short>) -> GpuFinding {
     finding
 }
 
-/// Reports NVLinks that some GPUs of a host have and others lack.
+/// Reports NVLinks that some GPUs of a host have and other GPUs lack.
 pub(super) fn within(host: &Host, explained: &Explained, findings: &mut Vec<GpuFinding>) {
     let inventory = &host.inventory;
     let gpus = inventory.gpus.len();

@@ -1,13 +1,13 @@
 //! Finds the GPUs of a mesh that account for all missing links.
 //!
-//! A link has two ends: a GPU without its links leaves each of its neighbours short as well. The
-//! fewest GPUs whose missing links explain all others are to blame.
+//! A link has two ends: if a GPU loses its links, each of its neighbours has a link less as well.
+//! The smallest set of GPUs whose missing links explain all other missing links is to blame.
 
 use crate::inventory::{HostInventory, LinkFamily};
 
 /// A GPU with fewer links than it should have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Short {
+pub(super) struct ShortOfLinks {
     /// The position in the inventory.
     pub(super) gpu: usize,
     /// The number of links to all other GPUs.
@@ -19,7 +19,7 @@ pub(super) struct Short {
 /// The GPUs to blame within one host whose GPUs are cabled to each other. All GPUs of an NVLink
 /// mesh should have equally many links; GPUs of an AMD mesh should only if all linked pairs have
 /// equally many.
-pub(super) fn within(inventory: &HostInventory) -> Vec<Short> {
+pub(super) fn within(inventory: &HostInventory) -> Vec<ShortOfLinks> {
     let gpus = inventory.gpus.len();
     let found: Vec<u32> = (0..gpus).map(|gpu| inventory.links_of(gpu)).collect();
     let width = equal_width(inventory);
@@ -28,7 +28,7 @@ pub(super) fn within(inventory: &HostInventory) -> Vec<Short> {
             vec![width * others(gpus); gpus]
         }
         (LinkFamily::Xgmi, _) => return Vec::new(),
-        (_, Some(width)) if only_one_is_apart(inventory, &found) => {
+        (_, Some(width)) if exactly_one_is_unlinked(inventory, &found) => {
             vec![width * others(gpus); gpus]
         }
         _ => expected_of_equals(&found),
@@ -42,30 +42,30 @@ pub(super) fn within(inventory: &HostInventory) -> Vec<Short> {
 }
 
 /// The GPUs to blame, given the number of links that each should have.
-pub(super) fn blamed(found: &[u32], expected: &[u32]) -> Vec<Short> {
+pub(super) fn blamed(found: &[u32], expected: &[u32]) -> Vec<ShortOfLinks> {
     let all = found.iter().zip(expected).enumerate();
-    let short: Vec<Short> = all
+    let short: Vec<ShortOfLinks> = all
         .filter(|(_, (found, expected))| found < expected)
-        .map(|(gpu, (&found, &expected))| Short {
+        .map(|(gpu, (&found, &expected))| ShortOfLinks {
             gpu,
             found,
             expected,
         })
         .collect();
-    let lost = |some: &[Short]| -> u32 { some.iter().map(Short::lost).sum() };
-    let (without, rest): (Vec<Short>, Vec<Short>) =
+    let lost = |some: &[ShortOfLinks]| -> u32 { some.iter().map(ShortOfLinks::lost).sum() };
+    let (without, rest): (Vec<ShortOfLinks>, Vec<ShortOfLinks>) =
         short.iter().partition(|short| short.found == 0);
     if !without.is_empty() && lost(&rest) <= lost(&without) {
         return without;
     }
-    let explains_all = |one: &&Short| 2 * one.lost() == lost(&short);
+    let explains_all = |one: &&ShortOfLinks| 2 * one.lost() == lost(&short);
     match short.iter().find(explains_all) {
         Some(&one) if short.len() > 2 => vec![one],
         _ => short,
     }
 }
 
-impl Short {
+impl ShortOfLinks {
     /// The number of missing links.
     fn lost(&self) -> u32 {
         self.expected - self.found
@@ -91,9 +91,9 @@ fn is_nearly_full(inventory: &HostInventory) -> bool {
     4 * inventory.nvlinks.len() >= 3 * pairs
 }
 
-/// Whether one GPU has no link, and three or more others are all linked to each other. A bridge for
-/// two GPUs leaves out two GPUs or more, never one.
-fn only_one_is_apart(inventory: &HostInventory, found: &[u32]) -> bool {
+/// Whether one GPU has no link, and at least three other GPUs are all linked to each other. A
+/// bridge for two GPUs leaves out two GPUs or more, never one.
+fn exactly_one_is_unlinked(inventory: &HostInventory, found: &[u32]) -> bool {
     let rest = found.len().saturating_sub(1);
     let apart = found.iter().filter(|&&sum| sum == 0).count();
     apart == 1 && rest > 2 && inventory.nvlinks.len() == rest * (rest - 1) / 2

@@ -9,7 +9,7 @@ use crate::join::Joined;
 use crate::roles::{LeafUse, RoleReason, TrafficRole};
 use crate::survey::of_gpu_hosts;
 
-/// Two ports of a host, of which PCIe makes one the compute port, and the leaves the other.
+/// Two ports of a host: PCIe implies that one is the compute port, the leaves imply the other.
 struct RoleConflict {
     /// The port near GPUs, at a leaf with nodes that have no GPU.
     near: usize,
@@ -43,8 +43,8 @@ pub(super) fn find(analysis: &Analysis) -> Vec<GpuFinding> {
 /// thousandths.
 ///
 /// A non-GPU server at the leaf of a rail is ignored, and so is a storage leaf without a server:
-/// all ports that compute because they are near a GPU must be at leaves with other nodes, and at
-/// least as many other ports at leaves without.
+/// all ports that compute because they are near a GPU must be at leaves with nodes without GPUs,
+/// and at least as many other ports at leaves without such nodes.
 fn role_conflicts(host: &Host, foreign: impl Fn(usize) -> Option<u32>) -> Vec<RoleConflict> {
     let ports = 0..host.inventory.hca_ports.len();
     let role = |port: &usize| host.roles[*port];

@@ -20,7 +20,7 @@ enum Device {
 }
 
 /// A device whose link is slower than it should be.
-struct Slow {
+struct SlowDevice {
     device: Device,
     link: PcieLink,
     usual: PcieLink,
@@ -31,7 +31,7 @@ struct Slow {
 /// The usual link at each PCIe address of a family.
 type Usual = BTreeMap<PciAddress, PcieLink>;
 
-/// Reports hosts with PCIe links slower than those of most peers or, without a majority, slower
+/// Reports hosts with PCIe links slower than the links of most peers or, without a majority, slower
 /// than both ends of the link support. Inventories without links are ignored.
 pub(super) fn find(analysis: &Analysis, peers: &Peers, explained: &[Explained]) -> Vec<GpuFinding> {
     let hosts = &analysis.hosts;
@@ -45,7 +45,7 @@ pub(super) fn find(analysis: &Analysis, peers: &Peers, explained: &[Explained]) 
             continue;
         }
         let usual = peers.of_host[place].map_or(&none, |family| &usual[family]);
-        let slow: Vec<Slow> = devices(host, &explained[place])
+        let slow: Vec<SlowDevice> = devices(host, &explained[place])
             .filter_map(|device| below(host, device, usual))
             .collect();
         findings.extend(finding(host, &slow));
@@ -103,7 +103,8 @@ impl Device {
     }
 }
 
-/// The link that more than half of the family's hosts have at each address, if several state one.
+/// The link that more than half of the family's hosts have at each address, if several hosts state
+/// a link there.
 fn usual_links(family: &Family, hosts: &[Host]) -> Usual {
     let mut links: BTreeMap<PciAddress, Vec<PcieLink>> = BTreeMap::new();
     let nothing = Explained::default();
@@ -125,14 +126,14 @@ fn usual_links(family: &Family, hosts: &[Host]) -> Usual {
 }
 
 /// The device with its links; `None` if its link is unknown or as fast as it should be.
-fn below(host: &Host, device: Device, usual: &Usual) -> Option<Slow> {
+fn below(host: &Host, device: Device, usual: &Usual) -> Option<SlowDevice> {
     let link = device.link(host)?;
     let of_peers = device.pci(host).and_then(|address| usual.get(&address));
     let (usual, by_peers) = match of_peers {
         Some(usual) => (*usual, true),
         None => (device.supported(host)?, false),
     };
-    link.is_below(usual).then_some(Slow {
+    link.is_below(usual).then_some(SlowDevice {
         device,
         link,
         usual,
@@ -140,8 +141,8 @@ fn below(host: &Host, device: Device, usual: &Usual) -> Option<Slow> {
     })
 }
 
-/// The finding about a host's slow devices; `None` without any.
-fn finding(host: &Host, slow: &[Slow]) -> Option<GpuFinding> {
+/// The finding about a host's slow devices; `None` without slow devices.
+fn finding(host: &Host, slow: &[SlowDevice]) -> Option<GpuFinding> {
     let first = slow.first()?;
     let rest = match slow.len() - 1 {
         0 => String::new(),

@@ -51,7 +51,7 @@ pub(super) fn find(host: &Host, findings: &mut Vec<GpuFinding>) {
     }
 }
 
-/// The addresses of the first functions, and the number of the others, as text.
+/// The addresses of the first functions, and the number of further functions, as text.
 fn list(functions: &[PciAddress]) -> String {
     let named = functions.iter().take(MAX_NAMED).map(ToString::to_string);
     let named: Vec<String> = named.collect();

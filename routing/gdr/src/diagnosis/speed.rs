@@ -25,7 +25,7 @@ pub(super) fn find(analysis: &Analysis, peers: &Peers) -> Vec<GpuFinding> {
             findings.push(leaf.finding(analysis, fabric));
         }
     }
-    // A port that is no slower than its slow leaf has no further finding.
+    // A port that is no slower than its slow leaf has no finding of its own.
     let is_explained_by_leaf = |host: &Host, port: usize| {
         let slow = leaf(host, port, fabric).and_then(|leaf| slow_leaves.get(&leaf));
         slow.is_some_and(|&gbps| rate(host, port, fabric) >= Some(gbps))

@@ -462,7 +462,7 @@ mod tests {
 
     /// Without an inventory, which says that jobs need the host, its loss is an info of the fabric.
     #[test]
-    fn an_absent_host_says_why_it_is_an_error() {
+    fn effect_of_an_absent_host_says_why_it_is_an_error() {
         assert_eq!(Kind::HostAbsent.severity(), Severity::Error);
         assert!(
             Kind::HostAbsent

@@ -54,13 +54,13 @@ impl fmt::Display for PortName {
 pub struct GpuFinding {
     /// The kind of fault.
     pub kind: GpuFindingKind,
-    /// The host; the first one of several.
+    /// The host; of several hosts, the first.
     pub host: String,
     /// The other hosts with the same fault, sorted by name.
     pub also: Vec<String>,
-    /// The GPUs by index; if several hosts have the fault, the GPUs of the first one.
+    /// The GPUs by index; if several hosts have the fault, the GPUs of the first host.
     pub gpus: Vec<u16>,
-    /// The ports; if several hosts have the fault, the ports of the first one.
+    /// The ports; if several hosts have the fault, the ports of the first host.
     pub ports: Vec<PortName>,
     /// The evidence, in one sentence.
     pub evidence: String,
@@ -79,12 +79,12 @@ pub(crate) struct Common {
 }
 
 /// The maximum number of host names on a line.
-pub(crate) const MOST_NAMES: usize = 4;
+pub(crate) const MAX_NAMES_ON_LINE: usize = 4;
 
-/// The hosts on a line: the first few names, and the number of the others.
+/// The hosts on a line: the first few names, and the number of further hosts.
 pub fn subject_of(hosts: &[&str]) -> String {
-    let names = hosts[..hosts.len().min(MOST_NAMES)].join(", ");
-    match hosts.len().saturating_sub(MOST_NAMES) {
+    let names = hosts[..hosts.len().min(MAX_NAMES_ON_LINE)].join(", ");
+    match hosts.len().saturating_sub(MAX_NAMES_ON_LINE) {
         0 => names,
         rest => format!("{names} and {rest} more"),
     }

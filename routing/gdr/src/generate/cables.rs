@@ -36,8 +36,8 @@ pub fn recabled(netlist: Netlist, seed: u64) -> Result<Netlist, NetlistError> {
     Netlist::new(nodes, cables)
 }
 
-/// Gives the ports of `count` hosts in each `of` to separate storage servers with one port each, at
-/// the leaves of rails.
+/// Turns the ports of `count` out of every `of` hosts into separate storage servers with one port
+/// each, at the leaves of rails.
 ///
 /// # Errors
 /// No valid netlist causes an error: only descriptions change.

@@ -100,7 +100,7 @@ pub fn fleet(netlist: Netlist, faults: FleetFaults) -> Result<Fleet, FleetError>
     let mut rng = Rng::new(faults.seed);
     let hosts = hosts(&netlist);
     let names: Vec<&String> = hosts.keys().collect();
-    let places = FaultPlaces::draw(&hosts, faults, &mut rng);
+    let places = DrawnFaults::draw(&hosts, faults, &mut rng);
     let (mut nodes, mut cables) = netlist.clone().into_parts();
     let mut expected = Vec::new();
     for ends in &places.swapped_cables {
@@ -138,7 +138,7 @@ pub fn fleet(netlist: Netlist, faults: FleetFaults) -> Result<Fleet, FleetError>
 }
 
 /// The hosts, GPUs and cables with faults; hosts are numbered in the order of their names.
-struct FaultPlaces {
+struct DrawnFaults {
     /// The hosts whose GPUs are numbered in another order.
     gpu_order: BTreeSet<usize>,
     /// The hosts whose adapters are named in another order.
@@ -149,9 +149,9 @@ struct FaultPlaces {
     nvlinks: BTreeSet<(usize, usize)>,
 }
 
-impl FaultPlaces {
+impl DrawnFaults {
     /// Draws the places of the faults, limited by the number of hosts.
-    fn draw(hosts: &Hosts, faults: FleetFaults, rng: &mut Rng) -> FaultPlaces {
+    fn draw(hosts: &Hosts, faults: FleetFaults, rng: &mut Rng) -> DrawnFaults {
         let devices: Vec<(&String, &BTreeMap<u32, usize>)> = hosts.iter().collect();
         // A host has at most one fault of order or cables, so that each fault has a finding of its
         // own.
@@ -176,7 +176,7 @@ impl FaultPlaces {
             let host = rng.below(devices.len());
             nvlinks.insert((host, rng.below(devices[host].1.len())));
         }
-        FaultPlaces {
+        DrawnFaults {
             gpu_order,
             hca_order,
             swapped_cables,
@@ -254,7 +254,7 @@ fn shuffle<T>(list: &mut [T], rng: &mut Rng) {
     }
 }
 
-/// The natural order of `count` items, or another one if `is_other`.
+/// The natural order of `count` items, or another order if `is_other`.
 fn order(count: usize, is_other: bool, rng: &mut Rng) -> Vec<usize> {
     match is_other {
         true => another_order(count, rng),
@@ -262,7 +262,7 @@ fn order(count: usize, is_other: bool, rng: &mut Rng) -> Vec<usize> {
     }
 }
 
-/// An order of `count` items other than the natural one, if there is another.
+/// An order of `count` items that differs from the natural order, if there is one.
 fn another_order(count: usize, rng: &mut Rng) -> Vec<usize> {
     let natural: Vec<usize> = (0..count).collect();
     let mut order = natural.clone();
@@ -354,8 +354,8 @@ fn break_link(host: &mut HostInventory, gpu: usize) {
     }
 }
 
-/// Exchanges the far ends of two adapters' cables, and returns the expected finding. If both end at
-/// one leaf, nothing is exchanged, and the result is `None`.
+/// Exchanges the far ends of two adapters' cables, and returns the expected finding. If both cables
+/// end at one leaf, nothing is exchanged, and the result is `None`.
 fn swap(
     netlist: &Netlist,
     cables: &mut [rsm_routing::netlist::Cable],

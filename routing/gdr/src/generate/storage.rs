@@ -51,7 +51,7 @@ impl Storage {
             let node = Storage::guid(1, place, nth);
             let mut port = HcaPort::new(Some(format!("mlx5_{}", before + nth)));
             // Bus 0x70 of processor 0 or bus 0xf0 of processor 1, after all other devices. With
-            // `NearGpu` as well: only the tiers place the first adapter near the first GPU.
+            // `NearGpu` as well: only the tiers say that the first adapter is near the first GPU.
             let bus = [0x70, 0xf0][nth % 2];
             port.pci = Some(PciAddress {
                 domain: 0,
@@ -138,8 +138,8 @@ impl Storage {
     }
 }
 
-/// Adds the spines above `leaves` leaves: one, or as many as needed, cabled in a line. Returns the
-/// number of leaves at each spine, which have its ports from 1 on.
+/// Adds the spines above `leaves` leaves: one spine, or as many as needed, cabled in a line.
+/// Returns the number of leaves at each spine; they have the spine's ports from 1 on.
 fn add_spines(leaves: usize, nodes: &mut Vec<Node>, cables: &mut Vec<Cable>) -> usize {
     let (count, leaves_per_spine) = match leaves <= usize::from(RADIX) {
         true => (1, usize::from(RADIX)),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fabric_of_more_hosts_than_one_spine_joins_has_several_spines_in_one_line() {
+    fn fabric_of_more_hosts_than_one_spine_joins_has_several_spines_in_a_line() {
         for (hosts, spines) in [(1, 1), (32 * 56, 1), (32 * 56 + 1, 2), (63 * 56, 3)] {
             let netlist = fabric(hosts);
             let is_spine = |node: &Node| node.name().starts_with("storage-spine");

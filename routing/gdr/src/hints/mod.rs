@@ -93,8 +93,9 @@ pub struct GpuHint {
     pub tier: Option<Tier>,
     /// The rail of the first port: the slot whose leaf the port reaches.
     pub rail: Option<u16>,
-    /// The ports to use if the first one fails, nearest first; among equals, ports that share
-    /// neither its adapter nor its leaf come first.
+    /// The ports to use if the first port fails, nearest first; among equally near ports, ports
+    /// that
+    /// share neither the first port's adapter nor its leaf come first.
     pub fallbacks: Vec<usize>,
     /// Whether to expect GPUDirect RDMA.
     pub gdr: Gdr,
@@ -103,7 +104,7 @@ pub struct GpuHint {
 }
 
 impl GpuHint {
-    /// The first port to use; `None` if there is none.
+    /// The first port to use; `None` if no port works.
     pub fn port(&self) -> Option<usize> {
         self.ports.first().copied()
     }
@@ -186,7 +187,7 @@ pub(crate) fn wanted(host: &Host, place: usize, rails: Option<&Rails>) -> Vec<Ve
         .collect()
 }
 
-/// Whether some live ports fit a GPU's rail and others do not.
+/// Whether some live ports fit a GPU's rail and other live ports do not.
 fn some_but_not_all_fit(live: &[usize], gpu: usize, misfit: impl Fn(usize, usize) -> u64) -> bool {
     let fits = live.iter().filter(|&&port| misfit(gpu, port) == 0).count();
     (1..live.len()).contains(&fits)

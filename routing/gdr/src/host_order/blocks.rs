@@ -39,8 +39,9 @@ impl Blocks {
     /// the category Compute, or without a category, get positions.
     pub fn find(survey: &Survey, fabric: &GpuFabric, categories: &Categories) -> Blocks {
         let mut blocks = Blocks::surveyed(survey);
-        let known: BTreeSet<&str> = survey.hosts.iter().map(|host| host.name.as_str()).collect();
-        blocks.add_seen(fabric, categories, &known);
+        let surveyed_names: BTreeSet<&str> =
+            survey.hosts.iter().map(|host| host.name.as_str()).collect();
+        blocks.add_described(fabric, categories, &surveyed_names);
         blocks
     }
 
@@ -62,15 +63,20 @@ impl Blocks {
     }
 
     /// Adds the blocks of hosts that only the descriptions of nodes name: several hosts that share
-    /// several leaves. Hosts of `known` are ignored.
-    fn add_seen(&mut self, fabric: &GpuFabric, categories: &Categories, known: &BTreeSet<&str>) {
+    /// several leaves. Hosts of `surveyed_names` are ignored.
+    fn add_described(
+        &mut self,
+        fabric: &GpuFabric,
+        categories: &Categories,
+        surveyed_names: &BTreeSet<&str>,
+    ) {
         let computes = |port: &u32| {
             let category = categories.get(&fabric.port(*port).guid);
             category.is_none_or(|category| *category == Category::Compute)
         };
         let hosts: Vec<Vec<u32>> = fabric
             .hosts()
-            .filter(|(name, _)| !known.contains(name))
+            .filter(|(name, _)| !surveyed_names.contains(name))
             .map(|(_, devices)| in_order(devices).filter(computes).collect())
             .filter(|ports: &Vec<u32>| ports.len() <= MAX_PORTS)
             .collect();
@@ -149,8 +155,9 @@ impl Blocks {
         hosts.flat_map(of_host).collect()
     }
 
-    /// The rail of each port that gets a position: the rail of the leaf to which it is cabled, even
-    /// if that is the wrong one.
+    /// The rail of each port that gets a position: the rail of the leaf to which the port is
+    /// cabled,
+    /// even if that is the wrong leaf.
     pub fn rails(&self, fabric: &GpuFabric) -> BTreeMap<Guid, u16> {
         let leaves = self.0.iter().flat_map(|block| (0u16..).zip(&block.leaves));
         let rail_of: BTreeMap<SwitchIdx, u16> = leaves.map(|(rail, &leaf)| (leaf, rail)).collect();

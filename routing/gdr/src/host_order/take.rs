@@ -47,9 +47,9 @@ impl HostPositions {
         }
     }
 
-    /// Sets the number of places of every leaf to what the fullest leaf needs, rounded up to a
-    /// multiple of the number of uplinks that most leaves have: packets to the same place at any
-    /// leaf then take the same uplink. The number never shrinks.
+    /// Sets the number of places of every leaf to the number that the fullest leaf needs, rounded
+    /// up to a multiple of the number of uplinks that most leaves have: packets to the same place
+    /// at any leaf then take the same uplink. The number never shrinks.
     fn widen(&mut self, blocks: &Blocks, fabric: &GpuFabric, usual: usize) {
         let highest = self.ports.values().map(|position| position.place + 1).max();
         let Some(highest) = highest else {
@@ -70,8 +70,8 @@ impl HostPositions {
         let most = uplinks
             .into_iter()
             .max_by_key(|&(uplinks, leaves)| (leaves, uplinks));
-        let round = most.map_or(1, |(uplinks, _)| uplinks.max(1));
-        self.stride = needed.next_multiple_of(round);
+        let multiple = most.map_or(1, |(uplinks, _)| uplinks.max(1));
+        self.stride = needed.next_multiple_of(multiple);
     }
 }
 
@@ -187,8 +187,8 @@ impl Assigner<'_> {
         (port, self.fabric.topology.switch(port.leaf).guid)
     }
 
-    /// Gives positions to the hosts of a block: hosts with a place keep it, then hosts whose cables
-    /// end at a free place take it, then the others take the lowest free places.
+    /// Gives positions to the hosts of a block: hosts with a place keep it; then hosts whose cables
+    /// end at a free place get that place; all remaining hosts get the lowest free places.
     fn position(&mut self, block: &Block) {
         let mut placed: Vec<Option<u32>> = vec![None; block.hosts.len()];
         let mut taken = BTreeSet::new();
@@ -256,7 +256,7 @@ impl Assigner<'_> {
         ports.iter().map(at).max().unwrap_or(0)
     }
 
-    /// The place of a port at its present leaf; `None` if it has none there.
+    /// The place that a port has at its current leaf; `None` if the port has no place there.
     fn kept(&self, port: u32) -> Option<u32> {
         let (port, leaf) = self.port(port);
         let position = self.positions.ports.get(&port.guid)?;
@@ -283,7 +283,7 @@ impl Assigner<'_> {
     }
 
     /// Gives a port without a position the place of its host or, if a present port has that place,
-    /// the best remaining one.
+    /// the best remaining place.
     fn assign(&mut self, port: u32, wanted: u32) {
         if self.kept(port).is_some() {
             return;

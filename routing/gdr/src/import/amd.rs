@@ -2,8 +2,8 @@
 //!
 //! Each table has a title, a header row and a row for each GPU. `amd-smi` identifies GPUs by PCI
 //! address, in the order of their indices, and `rocm-smi` by index. The importer reads the types of
-//! the links, the hops, and the lines of NUMA nodes. Neither program prints how many XGMI links
-//! join two GPUs: a directly joined pair gets one link.
+//! the links, the hops, and the lines of NUMA nodes. Neither program prints the number of XGMI
+//! links between two GPUs: a directly linked pair gets one link.
 
 use super::error::{ImportError, ImportReason, shown};
 use super::line_of;

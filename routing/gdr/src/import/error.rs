@@ -19,7 +19,7 @@ impl ImportError {
 /// The kinds of error in a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImportReason {
-    /// The file is larger than any host's.
+    /// The file is larger than the file of any host.
     #[error("{0} bytes; at most {limit} are read", limit = super::MAX_BYTES)]
     TooLong(usize),
     /// The file has a byte order mark of UTF-16, but is not text in UTF-16.
@@ -62,7 +62,7 @@ pub enum ImportReason {
         /// The number of columns.
         expected: usize,
     },
-    /// The rows of one host contain a row of another.
+    /// The rows of one host contain a row of another host.
     #[error("a row of `{found}` among those of `{expected}`: expected one host in each file")]
     OtherHost {
         /// The words before the row.
@@ -70,7 +70,7 @@ pub enum ImportReason {
         /// The words before the header.
         expected: String,
     },
-    /// A line has no host name, among lines that have one.
+    /// A line has no host name, among lines with a host name.
     #[error(
         "no name of a host before the line: expected `HOST: …` on each line, as pdsh prints them"
     )]
@@ -121,7 +121,7 @@ pub enum ImportReason {
     /// The file declares entities or elements, which the importer never processes.
     #[error("a document type with declarations of its own")]
     DocumentType,
-    /// The file has more elements, attributes or levels than any host's.
+    /// The file has more elements, attributes or levels than the file of any host.
     #[error("more than {limit} {what}")]
     TooMany {
         /// The kind of item: elements, attributes, or levels of depth.

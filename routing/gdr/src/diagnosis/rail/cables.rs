@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{MisplacedPort, Search};
+use super::{MisplacedPort, RailSearch};
 use crate::findings::{GpuFinding, GpuFindingKind};
 use crate::host::Host;
 use crate::peers::key;
@@ -16,7 +16,7 @@ struct Storage {
     leaf: SwitchIdx,
 }
 
-impl Search<'_> {
+impl RailSearch<'_> {
     /// Reports the cables of `misplaced` ports and of storage ports at leaves of rails: swapped
     /// pairs first, then single cables.
     ///
@@ -94,7 +94,7 @@ impl Search<'_> {
         format!("{} port {number}", self.fabric.switch_name(leaf))
     }
 
-    /// The finding about two ports that are each cabled to the other's leaf.
+    /// The finding about two ports that are each cabled to the leaf of the other port.
     fn swapped(&self, one: &MisplacedPort, other: &MisplacedPort) -> GpuFinding {
         let evidence = format!(
             "{} is cabled to {} and {} to {}: each belongs where the other one is",

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{MisplacedPort, Search, within_rails};
+use super::{MisplacedPort, RailSearch, within_rails};
 use crate::findings::{GpuFinding, GpuFindingKind};
 use crate::host::Host;
 use crate::rails::{Rail, Unit};
@@ -19,7 +19,7 @@ type Exchange = Vec<(SwitchIdx, SwitchIdx)>;
 /// unclear which hosts are wrong.
 const QUESTION_DIVISOR: usize = 3;
 
-impl Search<'_> {
+impl RailSearch<'_> {
     /// Reports units of which one half has the rails in another order than the other half.
     pub(super) fn halves(&self, findings: &mut Vec<GpuFinding>) {
         let sure = |rail: &Option<Rail>| rail.is_none_or(|rail| rail.is_sure());

@@ -1,6 +1,6 @@
 //! Finds compute ports that are not on their rails.
 //!
-//! By numbers, a cable in a wrong place looks like GPUs or adapters numbered in another order; PCI
+//! By numbers, a misplaced cable looks like GPUs or adapters numbered in another order; PCI
 //! addresses, which no numbering changes, distinguish the two. A port whose address most hosts of
 //! its machine type use has a slot by that address: if it reaches another leaf than its peers'
 //! ports, its cable is in a wrong place. Ports at other addresses are never blamed. Without
@@ -45,7 +45,7 @@ struct MisplacedPort {
 }
 
 /// The input of the search for faults of rails.
-struct Search<'a> {
+struct RailSearch<'a> {
     analysis: &'a Analysis,
     fabric: &'a GpuFabric,
     peers: &'a Peers,
@@ -64,7 +64,7 @@ pub(super) fn find(
     let Some(fabric) = &analysis.fabric else {
         return Vec::new();
     };
-    let search = Search {
+    let search = RailSearch {
         analysis,
         fabric,
         peers,
@@ -110,7 +110,7 @@ struct Question {
     missing: Vec<usize>,
 }
 
-impl Search<'_> {
+impl RailSearch<'_> {
     /// The hosts to ask about, and the ports whose cables are in a wrong place.
     fn misplaced(&self) -> (Vec<Question>, Vec<MisplacedPort>) {
         let of_host = |place: usize| (place, self.off_rail(place));
@@ -148,9 +148,9 @@ impl Search<'_> {
         (0..host.joined.len()).filter(is_missing).collect()
     }
 
-    /// Whether other names of devices explain where a host's ports end: a missing adapter shifts
-    /// the names behind it, the host reaches every leaf that it should, or more ports are at other
-    /// leaves than cables explain.
+    /// Whether shifted names of devices explain the leaves of a host's ports: a missing adapter
+    /// shifts the names after it, the host reaches every leaf that it should, or more ports are at
+    /// other leaves than misplaced cables explain.
     fn may_be_names(
         &self,
         host: usize,

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Search;
+use super::RailSearch;
 use crate::findings::{GpuFinding, GpuFindingKind, PortName};
 use crate::inventory::PciAddress;
 
-/// The hosts to compare: place of the host, and its slots in the order of device names. The key is
-/// the family or, for hosts without PCI addresses, the unit.
+/// The hosts to compare: position of the host, and its slots in the order of device names. The key
+/// is the family or, for hosts without PCI addresses, the unit.
 type Groups = BTreeMap<(Option<usize>, Option<u32>), Vec<(usize, Vec<usize>)>>;
 
-impl Search<'_> {
+impl RailSearch<'_> {
     /// Reports hosts whose GPUs are numbered in another order of PCI addresses than in most peers
     /// or, without peers, than the order of the addresses themselves.
     pub(super) fn gpu_order(&self, findings: &mut Vec<GpuFinding>) {
@@ -49,8 +49,8 @@ impl Search<'_> {
         }
     }
 
-    /// Reports hosts whose adapters are named in another order of rails than those of most peers
-    /// or, without peers, than the order of their PCI addresses.
+    /// Reports hosts whose adapters are named in another order of rails than the adapters of most
+    /// peers or, without peers, than the order of their PCI addresses.
     pub(super) fn device_order(
         &self,
         with_wrong_cables: &BTreeSet<usize>,
