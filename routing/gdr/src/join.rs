@@ -2,7 +2,7 @@
 //!
 //! The keys, from strongest to weakest, are: port GUID; node GUID and port number; system image
 //! GUID and port number; NodeDescription. The strongest key that finds a port decides. If a weaker
-//! key finds another port, the match reports a conflict, and never settles it by a guess.
+//! key finds another port, the match reports a conflict, and never resolves it by a guess.
 
 use rsm_ids::PortNum;
 

@@ -7,10 +7,11 @@
 //! - [`inventory`] describes one host: GPUs, ports of adapters, the PCIe tiers between them,
 //!   NVLink;
 //! - [`import`] reads inventories from the output of the machines' own tools;
-//! - [`hosts`] stores the inventories of many hosts, and machine types for hosts without one;
+//! - [`hosts`] stores the inventories of many hosts, and machine types for hosts without an
+//!   inventory;
 //! - [`fabric`] is the subnet manager's part, and [`join`] matches ports of hosts and fabric;
-//! - [`roles`] distinguishes compute ports from others, and [`rails`] finds units and rails from
-//!   cables;
+//! - [`roles`] distinguishes compute ports from other ports, and [`rails`] finds units and rails
+//!   from cables;
 //! - [`host_order`] puts compute ports into the order that routes follow;
 //! - [`hints`] gives each GPU its port, and [`pairs`] finds the path between two GPUs;
 //! - [`job`] orders the processes of a job, and computes the load of its traffic;

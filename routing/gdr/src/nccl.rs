@@ -1,4 +1,4 @@
-//! Versions of NCCL, and the settings that each needs for a host.
+//! Versions of NCCL, and the settings that each version needs for a host.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;

@@ -103,7 +103,8 @@ pub(crate) fn is_virtual(host: &Host, port: usize) -> bool {
 }
 
 impl Shape {
-    /// The shape of a host; `None` if a GPU or a port has no address, or two have the same address.
+    /// The shape of a host; `None` if a GPU or a port has no address, or two devices have the same
+    /// address.
     fn of(host: &Host) -> Option<Shape> {
         let inventory = &host.inventory;
         let gpus: BTreeSet<PciAddress> = inventory
@@ -225,7 +226,7 @@ impl Peers {
         self.layout_of.get(host).copied().flatten()
     }
 
-    /// The family of a host; `None` if it has none.
+    /// The family of a host; `None` for a host without a family.
     pub(crate) fn family(&self, host: usize) -> Option<&Family> {
         Some(&self.families[self.of_host.get(host).copied().flatten()?])
     }
@@ -322,7 +323,7 @@ impl Family {
     }
 }
 
-/// The port of a host at a PCIe place; `None` if there is none.
+/// The port of a host at a PCIe place; `None` if no port is there.
 pub(crate) fn port_at(inventory: &HostInventory, wanted: PortKey) -> Option<usize> {
     (0..inventory.hca_ports.len()).find(|&port| key(inventory, port) == Some(wanted))
 }
@@ -346,7 +347,7 @@ pub(crate) fn leaf(host: &Host, port: usize, fabric: &GpuFabric) -> Option<Switc
     Some(fabric.port(host.joined[port].port()?).leaf)
 }
 
-/// The value that more than half of `values` have; `None` if there is none.
+/// The value that more than half of `values` have; `None` if no value is that frequent.
 pub(crate) fn majority<T: Ord + Clone>(values: &[T]) -> Option<T> {
     let mut count: BTreeMap<&T, usize> = BTreeMap::new();
     for value in values {
@@ -388,7 +389,11 @@ fn usual_order<T: Ord + Clone>(orders: impl Iterator<Item = Vec<T>>) -> Option<V
 /// Gives ports the roles that they have in most hosts of the family, or of the layout.
 ///
 /// A slow port beside a storage adapter, or an adapter whose GPU is gone, thereby keeps its role.
-pub(crate) fn like_peers(hosts: &mut [Host], peers: &Peers, fabric: Option<&GpuFabric>) {
+pub(crate) fn align_roles_with_peers(
+    hosts: &mut [Host],
+    peers: &Peers,
+    fabric: Option<&GpuFabric>,
+) {
     for family in peers.families.iter().filter(|family| family.has_peers()) {
         let compute_leaves = fabric.map(|fabric| family.compute_leaves(hosts, fabric));
         for &place in &family.hosts {
@@ -396,12 +401,12 @@ pub(crate) fn like_peers(hosts: &mut [Host], peers: &Peers, fabric: Option<&GpuF
             for port in 0..host.roles.len() {
                 let usual = key(&host.inventory, port).and_then(|key| family.ports.get(&key));
                 match (usual, fabric, &compute_leaves) {
-                    (Some(usual), _, _) => take_role(host, port, usual.role),
+                    (Some(usual), _, _) => set_role_of_peers(host, port, usual.role),
                     // No other host uses this PCIe place: a port at a rail's leaf serves GPUs.
                     (None, Some(fabric), Some(leaves))
                         if leaf(host, port, fabric).is_some_and(|leaf| leaves.contains(&leaf)) =>
                     {
-                        take_role(host, port, TrafficRole::Compute);
+                        set_role_of_peers(host, port, TrafficRole::Compute);
                     }
                     _ => {}
                 }
@@ -413,15 +418,16 @@ pub(crate) fn like_peers(hosts: &mut [Host], peers: &Peers, fabric: Option<&GpuF
             let roles = layout.iter().map(|&place| hosts[place].roles[port].0);
             if let Some(usual) = most_frequent(roles.collect()) {
                 for &place in layout {
-                    take_role(&mut hosts[place], port, usual);
+                    set_role_of_peers(&mut hosts[place], port, usual);
                 }
             }
         }
     }
 }
 
-/// Gives a port the role of its peers, unless a setting or the protocol decides otherwise.
-fn take_role(host: &mut Host, port: usize, usual: TrafficRole) {
+/// Sets the role of a port to the role of its peers, unless a setting or the protocol decides
+/// otherwise.
+fn set_role_of_peers(host: &mut Host, port: usize, usual: TrafficRole) {
     let (role, reason) = host.roles[port];
     let decided = matches!(
         reason,

@@ -132,7 +132,8 @@ impl HostPositions {
         &self.ports
     }
 
-    /// The place of a host with these ports: the most frequent place; `None` if no port has one.
+    /// The place of a host with these ports: the most frequent place; `None` if no port has a
+    /// place.
     pub fn place(&self, ports: impl Iterator<Item = Guid>) -> Option<u32> {
         most_common(ports.filter_map(|port| Some(self.ports.get(&port)?.place)))
     }

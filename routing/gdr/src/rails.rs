@@ -38,7 +38,7 @@ pub struct Rail {
 }
 
 impl Rail {
-    /// Whether more hosts reach this leaf than any other.
+    /// Whether more hosts reach this leaf than any other leaf.
     pub const fn is_sure(&self) -> bool {
         self.votes > self.runner_up
     }
@@ -95,8 +95,8 @@ impl Rails {
         pairs.sort_unstable();
         for shared in pairs.chunk_by(|one, other| one == other) {
             let (one, other) = shared[0];
-            // Join leaves that share more than half of the hosts of the leaf with fewer: a cable in
-            // a wrong unit joins none.
+            // Join leaves that share more than half of the hosts of the leaf with fewer hosts: a
+            // cable in a wrong unit joins none.
             let fewer = reach[&one].min(reach[&other]);
             if 2 * shared.len() > fewer as usize {
                 sets.join(one.index(), other.index());
@@ -144,7 +144,7 @@ impl Rails {
         out
     }
 
-    /// The unit of a host; `None` if it has none.
+    /// The unit of a host; `None` for a host without a unit.
     pub fn unit(&self, host: usize) -> Option<&Unit> {
         let unit = self.unit_of.get(host).copied().flatten()?;
         self.units.get(unit as usize)

@@ -5,8 +5,8 @@
 //! topology (a port under a switch with a GPU serves the GPU); the rate (a port does not serve a
 //! GPU that has a faster port as near); and the number of ports of every GPU of the machine (ports
 //! that one GPU has in excess get another role, first the port whose leaf also serves nodes without
-//! GPUs). Last, hosts of one machine type are compared: a port gets the role that it has in most of
-//! them (`peers`).
+//! GPUs). Last, hosts of one machine type are compared: a port gets the role that it has on most
+//! of these hosts (`peers`).
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ pub enum RoleReason {
     NotInFabric,
     /// A GPU is under the same PCIe switches as the port.
     NearGpu,
-    /// The port is the nearest one to a GPU without a port of its own.
+    /// The port is the nearest port to a GPU without a port of its own.
     NearestOfGpu,
     /// The machine shows no PCIe switch that a GPU and a port share: it is a virtual machine, or a
     /// server without switches.

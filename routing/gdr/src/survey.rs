@@ -9,7 +9,7 @@ use super::fabric::GpuFabric;
 use super::host::Host;
 use super::hosts::{GpuInventory, HostRecord};
 use super::join::{HostJoin, join, join_nothing};
-use super::peers::{Peers, like_peers, number_by_place};
+use super::peers::{Peers, align_roles_with_peers, number_by_place};
 use super::rails::Rails;
 use super::roles::{LeafUse, roles};
 
@@ -40,7 +40,7 @@ impl Survey {
             host.roles = roles(&host.inventory, &host.joined, seen, &config.roles);
         });
         let mut peers = Peers::find(&hosts);
-        like_peers(&mut hosts, &peers, fabric);
+        align_roles_with_peers(&mut hosts, &peers, fabric);
         hosts.par_iter_mut().for_each(Host::number_slots);
         for family in &mut peers.families {
             family.number_slots(&hosts);

@@ -109,7 +109,7 @@ impl FromStr for InventoryFormat {
 /// Reads the host that a file describes.
 ///
 /// # Errors
-/// The importer refuses the file; the error is the first one, with its line.
+/// The importer refuses the file; the error describes the first problem, with its line.
 pub fn import(format: InventoryFormat, bytes: &[u8]) -> Result<HostInventory, ImportError> {
     if bytes.len() > MAX_BYTES {
         return Err(ImportError::new(1, ImportReason::TooLong(bytes.len())));
@@ -149,7 +149,7 @@ const ENDINGS_OF_COPIES: [&str; 12] = [
     "bak", "old", "orig", "save", "sav", "tmp", "swp", "swo", "part", "rej", "rpmsave", "dpkg-old",
 ];
 
-/// Whether a file is a copy of another one, or a hidden one, so that it stands for no host:
+/// Whether a file is a copy of another file, or a hidden file, so that it stands for no host:
 /// `host-003.txt.bak`, `host-003.txt~`, `#host-003.txt#`, `.host-003.txt.swp`.
 pub fn is_copy(name: &str) -> bool {
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
@@ -159,7 +159,7 @@ pub fn is_copy(name: &str) -> bool {
 }
 
 /// The host that a file is named after: its name without the endings of [`FILE_ENDINGS`]. Other
-/// parts after a dot are those of the host's domain.
+/// parts after a dot belong to the host's domain.
 pub fn host_of_file(name: &str) -> &str {
     let mut host = name;
     while let Some((rest, ending)) = host.rsplit_once('.') {

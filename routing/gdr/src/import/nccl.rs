@@ -8,7 +8,7 @@
 use rsm_ids::Guid;
 
 use super::error::ImportError;
-use super::pcie::{Found, Path, Switches};
+use super::pcie::{FoundDevices, Path, Switches};
 use super::xml::{self, Element};
 use crate::inventory::{
     Gpu, GpuLinks, HcaPort, HostInventory, InventoryError, InventorySource, LinkFamily, LinkLayer,
@@ -31,7 +31,7 @@ const TWO_LEVEL_SWITCHES: [(&str, &str); 2] = [("0x1000", "0xc010"), ("0x1000", 
 pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
     let elements = xml::read(text, "system")?;
     let is_bridge = bridges(&elements);
-    let mut found = Found::default();
+    let mut found = FoundDevices::default();
     let (mut links, mut coherent) = (Vec::new(), Vec::new());
     let (mut family, mut counted) = (LinkFamily::NvLink { generation: None }, true);
     for (at, element) in elements.iter().enumerate() {

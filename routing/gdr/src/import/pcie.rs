@@ -64,12 +64,12 @@ impl Path {
 
 /// The GPUs and ports of a PCIe tree.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct FoundDevices {
     pub(super) gpus: Vec<(Gpu, Path)>,
     pub(super) ports: Vec<(HcaPort, Path)>,
 }
 
-impl Found {
+impl FoundDevices {
     /// Builds the host. If the source has not numbered the GPUs (`numbered` is false), their
     /// indices follow the order of their addresses.
     ///

@@ -62,7 +62,7 @@ pub fn hosts_of_stream(bytes: &[u8]) -> Result<Option<HostStream>, ImportError> 
     }))
 }
 
-/// Splits a line into the name of the host and the rest; `None` if it has no name.
+/// Splits a line into the name of the host and the rest; `None` if the line has no name.
 fn of_host(line: &str) -> Option<(&str, &str)> {
     let (host, content) = line.split_once(':')?;
     is_host_name(host).then(|| (host, content.strip_prefix(' ').unwrap_or(content)))

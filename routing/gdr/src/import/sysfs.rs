@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use rsm_ids::Guid;
 
 use super::error::{ImportError, ImportReason, shown};
-use super::pcie::{Found, Path, Switches};
+use super::pcie::{FoundDevices, Path, Switches};
 use super::pcie_settings::{self, settings};
 use crate::inventory::is_name;
 use crate::inventory::{
@@ -169,7 +169,7 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
                 ImportReason::Value { value, what },
             ));
         };
-        snapshot.take(number, path, value.trim())?;
+        snapshot.read_line(number, path, value.trim())?;
     }
     snapshot
         .into_found()?
@@ -196,7 +196,8 @@ fn port_attribute<'a>(rest: &[&'a str]) -> Option<&'a str> {
     }
 }
 
-/// The address of the PCI function at the end of a path; `None` if there is none.
+/// The address of the PCI function at the end of a path; `None` if the path does not end with an
+/// address.
 fn last_address(path: &str) -> Option<PciAddress> {
     path.rsplit('/').next().unwrap_or(path).parse().ok()
 }
@@ -213,7 +214,7 @@ fn nvlink_domain(text: &str) -> Option<NvLinkDomain> {
 impl<'a> Snapshot<'a> {
     /// Reads the attribute of one line: `path` is the file, and `value` its content or its link's
     /// target.
-    fn take(&mut self, line: u32, path: &'a str, value: &'a str) -> Result<(), ImportError> {
+    fn read_line(&mut self, line: u32, path: &'a str, value: &'a str) -> Result<(), ImportError> {
         let bad = |what| {
             let value = shown(value);
             ImportError::new(line, ImportReason::Value { value, what })
@@ -325,8 +326,8 @@ impl<'a> Snapshot<'a> {
         settings(&functions, redirects)
     }
 
-    /// The maximum link that both a function and the bridge above it support; `None` if that of
-    /// either is unknown.
+    /// The maximum link that both a function and the bridge above it support; `None` if the
+    /// maximum of either end is unknown.
     fn max_common_link(&self, function: &Function<'a>) -> Option<PcieLink> {
         let above = function.place?.rsplit('/').nth(1)?.parse().ok()?;
         let above: &Function<'a> = self.functions.get(&above)?;
@@ -338,7 +339,7 @@ impl<'a> Snapshot<'a> {
     fn into_found(
         self,
     ) -> Result<Result<HostInventory, crate::inventory::InventoryError>, ImportError> {
-        let mut found = Found::default();
+        let mut found = FoundDevices::default();
         let mut names = Names::default();
         for (&address, function) in &self.functions {
             if function.is_gpu() {

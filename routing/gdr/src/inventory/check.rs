@@ -11,13 +11,13 @@ pub enum InventoryError {
     #[error("neither a GPU nor a port of a channel adapter")]
     Empty,
     /// The inventory has more than [`MAX_GPUS`](super::MAX_GPUS) GPUs.
-    #[error("{0} GPUs; at most {MAX_GPUS} are taken")]
+    #[error("{0} GPUs; at most {MAX_GPUS} are accepted")]
     TooManyGpus(usize),
     /// The inventory has more than [`MAX_HCA_PORTS`](super::MAX_HCA_PORTS) ports.
-    #[error("{0} ports of channel adapters; at most {MAX_HCA_PORTS} are taken")]
+    #[error("{0} ports of channel adapters; at most {MAX_HCA_PORTS} are accepted")]
     TooManyHcaPorts(usize),
     /// The list of one PCIe setting has more functions than a host can have.
-    #[error("{0} PCIe functions with one setting; at most {MAX_PCIE_SETTINGS} are taken")]
+    #[error("{0} PCIe functions with one setting; at most {MAX_PCIE_SETTINGS} are accepted")]
     TooManyPcieSettings(usize),
     /// Two GPUs have the same index.
     #[error("GPU{0} is there twice")]
@@ -44,7 +44,7 @@ pub enum InventoryError {
     /// The inventory has more than [`MAX_UNKNOWN_MEMBERS`](super::MAX_UNKNOWN_MEMBERS) members that
     /// are not known.
     #[error(
-        "more than {MAX_UNKNOWN_MEMBERS} members that are not known: it is no inventory, or of a much newer rsm"
+        "more than {MAX_UNKNOWN_MEMBERS} unknown members: no inventory, or one of a much newer rsm"
     )]
     UnknownMembers,
     /// The ends of a link are not two GPUs in ascending order, or the link has no width or is out
@@ -66,7 +66,7 @@ impl HostInventory {
     /// matching lengths.
     ///
     /// # Errors
-    /// The inventory breaks a rule; the first one is returned.
+    /// The inventory breaks a rule; the error is the first broken rule.
     pub fn check(&self) -> Result<(), InventoryError> {
         let (gpus, ports) = (self.gpus.len(), self.hca_ports.len());
         if gpus == 0 && ports == 0 {

@@ -18,9 +18,9 @@ pub struct Conflict {
 impl HostInventory {
     /// Adds another source's inventory of the same host. Known values do not change.
     ///
-    /// Two GPUs are the same one if they have the same PCI address or, if one lacks an address, the
-    /// same index. Two ports are the same one if they have the same port number and the same device
-    /// or, if one lacks a device, the same PCI address.
+    /// Two GPUs are the same GPU if they have the same PCI address or, if a GPU lacks an address,
+    /// the same index. Two ports are the same port if they have the same port number and the same
+    /// device or, if a port lacks a device, the same PCI address.
     ///
     /// Returns the conflicts between the two inventories.
     pub fn merge(&mut self, other: &HostInventory) -> Vec<Conflict> {
@@ -45,18 +45,18 @@ impl HostInventory {
                     self.gpus[gpu].index,
                     self.hca_ports[port].label()
                 );
-                join(&mut self.tiers[at], tier, &device, "tier", &mut conflicts);
+                merge_value(&mut self.tiers[at], tier, &device, "tier", &mut conflicts);
             }
         }
         self.merge_links(other, before, &gpus, &mut conflicts);
-        join(
+        merge_value(
             &mut self.machine,
             other.machine.clone(),
             "host",
             "machine",
             &mut conflicts,
         );
-        join(
+        merge_value(
             &mut self.domain,
             other.domain.clone(),
             "host",
@@ -138,28 +138,28 @@ impl HostInventory {
         };
         let mine = &mut self.gpus[at];
         let device = format!("GPU{}", mine.index);
-        join(&mut mine.uuid, gpu.uuid.clone(), &device, "UUID", conflicts);
-        join(
+        merge_value(&mut mine.uuid, gpu.uuid.clone(), &device, "UUID", conflicts);
+        merge_value(
             &mut mine.model,
             gpu.model.clone(),
             &device,
             "model",
             conflicts,
         );
-        join(&mut mine.numa, gpu.numa, &device, "NUMA node", conflicts);
-        join(&mut mine.pci, gpu.pci, &device, "PCI address", conflicts);
+        merge_value(&mut mine.numa, gpu.numa, &device, "NUMA node", conflicts);
+        merge_value(&mut mine.pci, gpu.pci, &device, "PCI address", conflicts);
         let links = [
             (&mut mine.pcie, gpu.pcie, "PCIe link"),
             (&mut mine.pcie_max, gpu.pcie_max, "widest PCIe link"),
         ];
         for (mine, theirs, what) in links {
-            join(mine, theirs, &device, what, conflicts);
+            merge_value(mine, theirs, &device, what, conflicts);
         }
         let (links, theirs) = (&mut mine.switch_links, gpu.switch_links);
-        join(links, theirs, &device, "NVLinks to switches", conflicts);
+        merge_value(links, theirs, &device, "NVLinks to switches", conflicts);
         let (c2c, theirs) = (&mut mine.c2c_gbytes, gpu.c2c_gbytes);
-        join(c2c, theirs, &device, "C2C bandwidth", conflicts);
-        join(&mut mine.gdr, gpu.gdr, &device, "GPUDirect RDMA", conflicts);
+        merge_value(c2c, theirs, &device, "C2C bandwidth", conflicts);
+        merge_value(&mut mine.gdr, gpu.gdr, &device, "GPUDirect RDMA", conflicts);
         at
     }
 
@@ -227,8 +227,8 @@ impl HostInventory {
 }
 
 impl HcaPort {
-    /// Whether both are the same port: by device and port number or, if a device is missing, by PCI
-    /// address and port number.
+    /// Whether both entries describe the same port: by device and port number or, if a device is
+    /// missing, by PCI address and port number.
     fn is_same(&self, other: &HcaPort) -> bool {
         self.port == other.port
             && match (&self.device, &other.device) {
@@ -240,15 +240,15 @@ impl HcaPort {
     /// Adds properties of the same port from another source. Known values do not change.
     fn merge(&mut self, other: &HcaPort, conflicts: &mut Vec<Conflict>) {
         let device = self.label();
-        join(
+        merge_value(
             &mut self.device,
             other.device.clone(),
             &device,
             "device",
             conflicts,
         );
-        join(&mut self.numa, other.numa, &device, "NUMA node", conflicts);
-        join(&mut self.pci, other.pci, &device, "PCI address", conflicts);
+        merge_value(&mut self.numa, other.numa, &device, "NUMA node", conflicts);
+        merge_value(&mut self.pci, other.pci, &device, "PCI address", conflicts);
         let guids = [
             (&mut self.node_guid, other.node_guid, "node GUID"),
             (
@@ -259,9 +259,9 @@ impl HcaPort {
             (&mut self.port_guid, other.port_guid, "port GUID"),
         ];
         for (mine, theirs, what) in guids {
-            join(mine, theirs, &device, what, conflicts);
+            merge_value(mine, theirs, &device, what, conflicts);
         }
-        join(
+        merge_value(
             &mut self.link_layer,
             other.link_layer,
             &device,
@@ -273,25 +273,25 @@ impl HcaPort {
             (&mut self.pcie_max, other.pcie_max, "widest PCIe link"),
         ];
         for (mine, theirs, what) in links {
-            join(mine, theirs, &device, what, conflicts);
+            merge_value(mine, theirs, &device, what, conflicts);
         }
         let (firmware, theirs) = (&mut self.firmware, other.firmware.clone());
-        join(firmware, theirs, &device, "firmware", conflicts);
-        join(
+        merge_value(firmware, theirs, &device, "firmware", conflicts);
+        merge_value(
             &mut self.gbps,
             other.gbps,
             &device,
             "rate in Gb/s",
             conflicts,
         );
-        join(
+        merge_value(
             &mut self.active,
             other.active,
             &device,
             "active state",
             conflicts,
         );
-        join(
+        merge_value(
             &mut self.gdr,
             other.gdr,
             &device,
@@ -303,9 +303,8 @@ impl HcaPort {
     }
 }
 
-/// Takes an unknown value from `theirs`, and records a conflict if both values are known and
-/// differ.
-fn join<T: PartialEq + ToString>(
+/// Sets `mine` to `theirs` if `mine` is unknown. Records a conflict if both are known and differ.
+fn merge_value<T: PartialEq + ToString>(
     mine: &mut Option<T>,
     theirs: Option<T>,
     device: &str,

@@ -157,7 +157,7 @@ pub struct HcaPort {
     /// Whether the port is in the state Active.
     pub active: Option<bool>,
     /// Whether GPUDirect RDMA uses a separate PCIe function (ConnectX-8 Data Direct), so that the
-    /// tier of this function says little.
+    /// tier of this function does not apply to GPUDirect RDMA.
     pub data_direct: bool,
     /// Whether the driver supports GPUDirect RDMA on this device.
     pub gdr: Option<bool>,

@@ -113,7 +113,7 @@ impl HostInventory {
     /// inventory lacks. Two GPUs with links to NVSwitches reach each other with the lower of both
     /// counts.
     ///
-    /// If `links` is empty, the source counts as one that does not list NVLinks.
+    /// An empty list means that the source does not list NVLinks.
     pub fn add_links(&mut self, links: &[GpuLinks]) {
         let place: BTreeMap<PciAddress, u16> = (0u16..)
             .zip(&self.gpus)

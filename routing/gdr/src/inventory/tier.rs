@@ -4,7 +4,7 @@ use std::str::FromStr;
 /// The distance between two PCIe functions of a host, by the bridges on the path between them;
 /// nearest first.
 ///
-/// The names are those of `nvidia-smi topo`. If a source does not state a distance, there is no
+/// `nvidia-smi topo` uses the same names. If a source does not state a distance, there is no
 /// tier.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Tier {

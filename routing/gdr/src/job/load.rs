@@ -62,14 +62,14 @@ pub(super) struct Meter<'a> {
 }
 
 impl<'a> Meter<'a> {
-    /// Creates a meter for the tables of a fabric; `None` if it has none.
+    /// Creates a meter for the tables of a fabric; `None` if the fabric has no tables.
     pub(super) fn new(fabric: &'a GpuFabric) -> Option<Meter<'a>> {
         let tables = fabric.tables.as_deref()?;
         Some(Meter { fabric, tables })
     }
 
     /// Measures the load of `ranks`: `each` ranks of the first host, then `each` ranks of the next
-    /// one. Flows go from the k-th rank of a host to the k-th rank of another.
+    /// host, and so on. Flows go from the k-th rank of a host to the k-th rank of another host.
     ///
     /// Every path from a leaf to a host is walked once, however many flows take it.
     pub(super) fn measure(
@@ -102,7 +102,7 @@ impl<'a> Meter<'a> {
                             one.is_none() || one != other
                         })
                         .collect();
-                    counter.begin();
+                    counter.begin_step();
                     let flows = lanes.iter().map(|lane| counter.count(lane, &pairs));
                     flows.fold(PatternLoad::default(), PatternLoad::and)
                 },
@@ -111,7 +111,7 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// The number of each host's NVLink domain; `None` for a host without one.
+/// The number of each host's NVLink domain; `None` for a host without a domain.
 fn domains<'a>(analysis: &Analysis, of_hosts: impl Iterator<Item = &'a Rank>) -> Vec<Option<u32>> {
     let mut numbers = BTreeMap::new();
     of_hosts
@@ -146,7 +146,7 @@ struct Counter {
     /// For each link, the last step that used it, counted from 1, and the number of flows in that
     /// step.
     count: Vec<(u32, u32)>,
-    /// The number of the present step, counted from 1; 0 before the first step.
+    /// The number of the current step, counted from 1; 0 before the first step.
     step: u32,
 }
 
@@ -159,7 +159,7 @@ impl Counter {
     }
 
     /// Begins the next step.
-    fn begin(&mut self) {
+    fn begin_step(&mut self) {
         self.step += 1;
     }
 
@@ -252,8 +252,8 @@ impl Lane {
         let lengths = starts().zip(&ends).map(|(start, end)| end - start);
         let longest = lengths.max().unwrap_or(0).max(1);
         let mut paths = vec![END; ends.len() * longest];
-        for ((start, &end), way) in starts().zip(&ends).zip(paths.chunks_exact_mut(longest)) {
-            way[..end - start].copy_from_slice(&links[start..end]);
+        for ((start, &end), path) in starts().zip(&ends).zip(paths.chunks_exact_mut(longest)) {
+            path[..end - start].copy_from_slice(&links[start..end]);
         }
         Lane {
             leaf,

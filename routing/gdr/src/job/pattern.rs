@@ -4,7 +4,7 @@ use std::str::FromStr;
 /// The pattern of a job's traffic, the same on every rail.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Pattern {
-    /// Each host sends to the next one.
+    /// Each host sends to the next host.
     Ring,
     /// A binary tree: children send up in one step, then parents send down.
     Tree,

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::RenderError;
 use super::cluster::subdomain;
 use super::groups::units;
-use super::ports::{by_rail, device, find, of_fabric, plane};
+use super::ports::{by_rail, device, find_host, of_fabric, plane};
 use crate::Analysis;
 use crate::fabric::GpuFabric;
 use crate::host::Host;
@@ -33,7 +33,7 @@ pub fn resource_slices(analysis: &Analysis, domain: &str) -> Result<String, Rend
     for unit in units(analysis)? {
         for name in &unit.hosts {
             subdomain(name)?;
-            let (place, host) = find(analysis, name)?;
+            let (place, host) = find_host(analysis, name)?;
             let _ = write!(
                 out,
                 "---\napiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata:\n  name: {name}-{domain}\nspec:\n  \

@@ -21,7 +21,7 @@ pub(super) struct Group<'a> {
     pub(super) what: String,
     /// The hosts, sorted by name.
     pub(super) hosts: Vec<&'a str>,
-    /// The names of the larger groups that contain this one, smallest first; the last is the
+    /// The names of the larger groups that contain this group, smallest first; the last is the
     /// connected part of the fabric.
     pub(super) within: Vec<String>,
 }
@@ -210,7 +210,7 @@ pub(super) fn units(analysis: &Analysis) -> Result<Vec<Group<'_>>, RenderError> 
     Ok(units.collect())
 }
 
-/// The NVLink domains across hosts, sorted by name; empty if no host has one.
+/// The NVLink domains across hosts, sorted by name; empty if no host has a domain.
 pub(super) fn domains(analysis: &Analysis) -> Vec<Group<'_>> {
     let mut by_name: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for host in &analysis.hosts {

@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 
 use super::RenderError;
-use super::ports::{find, of_fabric};
+use super::ports::{find_host, of_fabric};
 use crate::fabric::FabricPort;
 use crate::hints::walk;
 use crate::{Analysis, JoinError};
@@ -21,7 +21,7 @@ pub fn ibacm_paths(
     host: &str,
     rate_code: impl Fn(u16) -> Option<u8>,
 ) -> Result<String, RenderError> {
-    let (_, entry) = find(analysis, host)?;
+    let (_, entry) = find_host(analysis, host)?;
     let fabric = analysis.fabric.as_ref().ok_or(JoinError::NoFabric)?;
     let mut mine: Vec<&FabricPort> = (0..entry.joined.len())
         .filter_map(|port| of_fabric(analysis, entry, port))

@@ -30,7 +30,7 @@ pub struct JobFile {
 }
 
 impl JobFile {
-    /// The format with a name; `None` if there is none.
+    /// The format with a name; `None` if no format has this name.
     pub fn named(name: &str) -> Option<&'static JobFile> {
         JOB_FILES.iter().find(|file| file.name == name)
     }
@@ -116,7 +116,7 @@ fn rank_gpus(ranks: &[LaunchedRank]) -> String {
     for (gpus, hosts) in by_order {
         for host in hosts {
             // The kernel's name of a host may have a domain that the inventory's name lacks, or
-            // lack one.
+            // lack a domain that the inventory's name has.
             let short = label(host);
             match by_label.get(short) {
                 Some(1) => {

@@ -30,7 +30,8 @@ pub(super) fn left_out(
     out
 }
 
-/// The sentence about the compute ports of a host that are not in the fabric; `None` without any.
+/// The sentence about the compute ports of a host that are not in the fabric; `None` if all of them
+/// are.
 fn missing_ports(host: &Host) -> Option<String> {
     let is_missing = |port: &usize| match host.joined[*port] {
         Joined::Port { .. } => false,
@@ -59,8 +60,9 @@ fn missing_ports(host: &Host) -> Option<String> {
     Some(out)
 }
 
-/// The sentence about hosts with GPUs that have no compute port in the fabric; `None` without any.
-/// The file of one host leaves out that host itself, of which [`missing_ports`] speaks.
+/// The sentence about hosts with GPUs that have no compute port in the fabric; `None` if there
+/// are no such hosts. In the file of one host, that host is left out:
+/// [`missing_ports`] covers it.
 fn missing_hosts(analysis: &Analysis, of_host: bool, own: &str) -> Option<String> {
     let hosts = analysis.hosts.iter().zip(&analysis.rails.unit_of);
     let without = hosts.filter(|(host, unit)| unit.is_none() && !host.inventory.gpus.is_empty());

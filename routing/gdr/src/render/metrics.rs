@@ -52,7 +52,7 @@ fn gpus(analysis: &Analysis, out: &mut Exposition) {
 }
 
 /// Writes the share of compute ports that are cabled to the leaf of their rail, by unit, and the
-/// number of all others.
+/// number of all other compute ports.
 fn rails(analysis: &Analysis, out: &mut Exposition) {
     let Some(fabric) = &analysis.fabric else {
         return;

@@ -1,7 +1,8 @@
 //! Writes hints and plans as files and variables that other programs read.
 //!
 //! Hosts and switches choose their own names: every renderer writes only characters that its format
-//! permits, and refuses the others. A format is a file beside this one and a line of [`EXPORTERS`].
+//! permits, and refuses other characters. A format is a file beside this one and a line of
+//! [`EXPORTERS`].
 
 mod cluster;
 mod dra;
@@ -72,7 +73,7 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// The format with a name; `None` if there is none.
+    /// The format with a name; `None` if no format has this name.
     pub fn named(name: &str) -> Option<&'static Exporter> {
         EXPORTERS.iter().find(|exporter| exporter.name == name)
     }

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::RenderError;
-use super::ports::{by_gpu, device, find};
+use super::ports::{by_gpu, device, find_host};
 use super::process::{find_gpu, pattern};
 use crate::Analysis;
 
-/// The names of the preferred adapters, and those of the others.
+/// The names of the preferred adapters, and the names of the other adapters.
 type Adapters<'a> = [Vec<&'a str>; 2];
 
 /// A host's matrix: the adapters of each GPU, by position in the inventory, and of each NUMA node.
@@ -25,7 +25,7 @@ fn matrix(analysis: &Analysis, place: usize) -> Result<Matrix<'_>, RenderError> 
     let names = |ports: &[usize]| -> Result<Vec<&str>, RenderError> {
         ports.iter().map(|&port| name(port)).collect()
     };
-    let of_gpu = |gpu: &super::ports::Chosen<'_>| {
+    let of_gpu = |gpu: &super::ports::GpuWithPort<'_>| {
         let hint = gpu.hint;
         let adapters = [names(&hint.ports)?, names(&hint.fallbacks)?];
         Ok::<_, RenderError>((hint.gpu, adapters))
@@ -55,7 +55,7 @@ fn matrix(analysis: &Analysis, place: usize) -> Result<Matrix<'_>, RenderError> 
 /// # Errors
 /// A GPU has no port, or an adapter has no name.
 pub fn mooncake_json(analysis: &Analysis, host: &str) -> Result<String, RenderError> {
-    let (place, entry) = find(analysis, host)?;
+    let (place, entry) = find_host(analysis, host)?;
     let Matrix { gpus, nodes } = matrix(analysis, place)?;
     let gpus = gpus.into_iter().map(|(gpu, adapters)| {
         let index = entry.inventory.gpus[gpu].index;
@@ -76,7 +76,7 @@ pub fn mooncake_json(analysis: &Analysis, host: &str) -> Result<String, RenderEr
 /// # Errors
 /// A GPU has no port, or an adapter has no name.
 pub fn mooncake_script(analysis: &Analysis, host: &str) -> Result<String, RenderError> {
-    let (place, entry) = find(analysis, host)?;
+    let (place, entry) = find_host(analysis, host)?;
     let gpus = &entry.inventory.gpus;
     let Matrix { gpus: rows, nodes } = matrix(analysis, place)?;
     let mut out = find_gpu(gpus) + "rsm_mooncake() (\nunset MC_CUSTOM_TOPO_JSON\n";

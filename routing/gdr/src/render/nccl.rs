@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::RenderError;
-use super::ports::{by_rail, device, find, of_fabric, plane};
+use super::ports::{by_rail, device, find_host, of_fabric, plane};
 use crate::Analysis;
 use crate::host::Host;
 use crate::inventory::{PciAddress, Tier};
@@ -23,7 +23,7 @@ pub fn nccl_environment(
     host: &str,
     version: NcclVersion,
 ) -> Result<String, RenderError> {
-    let (place, entry) = find(analysis, host)?;
+    let (place, entry) = find_host(analysis, host)?;
     let ports = by_rail(analysis, place);
     if ports.is_empty() {
         return Err(RenderError::NotInFabric(host.to_owned()));
@@ -76,10 +76,10 @@ pub fn nccl_environment(
 }
 
 /// Whether every GPU host has two compute ports on one adapter. NCCL fuses such ports into one
-/// device, so that the other port continues the traffic of a failed one.
+/// device, so that the other port continues the traffic of a failed port.
 ///
 /// All hosts of a job need the same setting: with it, NCCL 2.30 sends a message's number instead of
-/// its size (`recvMatchingScheme`), and neither end asks which of the two it receives. A host
+/// its size (`recvMatchingScheme`), and neither end checks which of the two it receives. A host
 /// without such ports therefore turns the setting off for all. A port that is down counts, because
 /// the host will get it back.
 fn fleet_has_twin_ports(analysis: &Analysis) -> bool {
@@ -120,7 +120,7 @@ struct Branch {
 /// Writes the topology file for NCCL, for hosts that hide their own: addresses, PCIe switches as
 /// far as tiers imply them, and rail and plane of each port for versions that read them.
 ///
-/// NCCL finds the rest (processors, models) itself.
+/// NCCL finds everything else (processors, models) itself.
 ///
 /// # Errors
 /// A device has no address or no name.
@@ -129,7 +129,7 @@ pub fn nccl_topology(
     host: &str,
     version: NcclVersion,
 ) -> Result<String, RenderError> {
-    let (place, entry) = find(analysis, host)?;
+    let (place, entry) = find_host(analysis, host)?;
     let rails = by_rail(analysis, place);
     let compute: Vec<usize> = rails.iter().map(|&(port, _)| port).collect();
     let mut branches = branches(entry, &compute);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::RenderError;
-use super::ports::find;
+use super::ports::find_host;
 use crate::Analysis;
 use crate::hints::GpuHint;
 use crate::inventory::HcaPort;
@@ -17,15 +17,15 @@ use crate::inventory::HcaPort;
 /// 3. the port of the GPU here, in the form of `UCX_NET_DEVICES`;
 /// 4. the port of the GPU with the same index there;
 /// 5. `yes` if both ports are on one rail, `no` if not, `-` if a rail is unknown;
-/// 6. the index of the GPU there on this GPU's rail, `-` for none. The index differs from the first
-///    one if a host numbers its GPUs in another order.
+/// 6. the index of the GPU there on this GPU's rail, `-` for none. The index differs from the
+///    second field if a host numbers its GPUs in another order.
 ///
 /// A GPU without a working port at either end has no line.
 ///
 /// # Errors
 /// The host or the fabric is unknown, or a device has no name.
 pub fn peer_map(analysis: &Analysis, host: &str) -> Result<String, RenderError> {
-    let (here, _) = find(analysis, host)?;
+    let (here, _) = find_host(analysis, host)?;
     let others = (0..analysis.hosts.len()).filter(|&there| there != here);
     lines(analysis, here, others)
 }
@@ -35,8 +35,8 @@ pub fn peer_map(analysis: &Analysis, host: &str) -> Result<String, RenderError> 
 /// # Errors
 /// A host or the fabric is unknown, or a device has no name.
 pub fn host_pairs(analysis: &Analysis, host: &str, peer: &str) -> Result<String, RenderError> {
-    let (here, _) = find(analysis, host)?;
-    let (there, _) = find(analysis, peer)?;
+    let (here, _) = find_host(analysis, host)?;
+    let (there, _) = find_host(analysis, peer)?;
     lines(analysis, here, std::iter::once(there))
 }
 
@@ -74,7 +74,7 @@ fn lines(
 }
 
 /// The index of a GPU of a host whose port is on a rail: the GPU `preferred` if its port is, else
-/// the first one. `None` if no GPU has a port on the rail.
+/// the first such GPU. `None` if no GPU has a port on the rail.
 fn on_rail(
     analysis: &Analysis,
     host: usize,

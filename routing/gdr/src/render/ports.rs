@@ -9,7 +9,7 @@ use crate::inventory::HcaPort;
 use super::RenderError;
 
 /// A GPU of a host, with the port that it uses.
-pub(super) struct Chosen<'a> {
+pub(super) struct GpuWithPort<'a> {
     pub(super) hint: &'a GpuHint,
     pub(super) port: &'a HcaPort,
     /// The position of the port in the inventory.
@@ -18,7 +18,7 @@ pub(super) struct Chosen<'a> {
     pub(super) fabric: Option<&'a FabricPort>,
 }
 
-impl Chosen<'_> {
+impl GpuWithPort<'_> {
     /// The port's name in the form that libraries use, `mlx5_0:1`.
     pub(super) fn name(&self) -> Result<String, RenderError> {
         device(self.port).map(|device| format!("{device}:{}", self.port.port))
@@ -39,7 +39,7 @@ pub(super) fn device(port: &HcaPort) -> Result<&str, RenderError> {
 ///
 /// # Errors
 /// [`RenderError::UnknownHost`].
-pub(super) fn find<'a>(
+pub(super) fn find_host<'a>(
     analysis: &'a Analysis,
     host: &str,
 ) -> Result<(usize, &'a Host), RenderError> {
@@ -50,7 +50,10 @@ pub(super) fn find<'a>(
 }
 
 /// The GPUs of a host by index, each with its port.
-pub(super) fn by_gpu(analysis: &Analysis, place: usize) -> Result<Vec<Chosen<'_>>, RenderError> {
+pub(super) fn by_gpu(
+    analysis: &Analysis,
+    place: usize,
+) -> Result<Vec<GpuWithPort<'_>>, RenderError> {
     let host = &analysis.hosts[place];
     let chosen = |hint: &'_ GpuHint| -> Option<usize> { hint.port() };
     analysis.hints[place]
@@ -58,7 +61,7 @@ pub(super) fn by_gpu(analysis: &Analysis, place: usize) -> Result<Vec<Chosen<'_>
         .map(|hint| {
             let index = host.inventory.gpus[hint.gpu].index;
             let at = chosen(hint).ok_or(RenderError::NoPort(index))?;
-            Ok(Chosen {
+            Ok(GpuWithPort {
                 hint,
                 port: &host.inventory.hca_ports[at],
                 at,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::RenderError;
-use super::ports::{Chosen, by_gpu, device, find};
+use super::ports::{GpuWithPort, by_gpu, device, find_host};
 use crate::Analysis;
 use crate::host::Host;
 use crate::inventory::Gpu;
@@ -161,11 +161,12 @@ pub(super) fn pattern(gpu: &Gpu) -> String {
 const FIRST_WITH_TAGS: u32 = 16;
 
 /// Whether some compute ports of the hosts belong to adapters that match tags in hardware, and
-/// others do not.
+/// other compute ports do not.
 ///
 /// Hardware matching is off unless the environment asks for it (`UCX_RC_MLX5_TM_ENABLE`,
 /// `UCX_DC_MLX5_TM_ENABLE`), and an adapter without it ignores the request. RC and DC then do not
-/// connect such an adapter with one that matches in hardware (`uct_rc_mlx5_iface_is_reachable_v2`,
+/// connect such an adapter with an adapter that matches in hardware
+/// (`uct_rc_mlx5_iface_is_reachable_v2`,
 /// 1.20).
 fn differ_in_tag_matching(analysis: &Analysis) -> bool {
     let mut seen = [false; 2];
@@ -189,7 +190,7 @@ fn differ_in_tag_matching(analysis: &Analysis) -> bool {
 /// # Errors
 /// A GPU has no port, or an adapter has no name.
 pub fn ucx_script(analysis: &Analysis, host: &str) -> Result<String, RenderError> {
-    let (place, entry) = find(analysis, host)?;
+    let (place, entry) = find_host(analysis, host)?;
     let mut out = find_gpu(&entry.inventory.gpus) + CASES;
     for chosen in by_gpu(analysis, place)? {
         let mut devices = Vec::with_capacity(chosen.hint.ports.len());
@@ -235,7 +236,7 @@ pub fn ucx_script(analysis: &Analysis, host: &str) -> Result<String, RenderError
 /// # Errors
 /// A GPU has no port, or an adapter has no name.
 pub fn nvshmem_script(analysis: &Analysis, host: &str) -> Result<String, RenderError> {
-    let (place, entry) = find(analysis, host)?;
+    let (place, entry) = find_host(analysis, host)?;
     let chosen = by_gpu(analysis, place)?;
     let mut out = find_gpu(&entry.inventory.gpus) + CASES;
     for chosen in &chosen {
@@ -267,7 +268,7 @@ pub fn nvshmem_script(analysis: &Analysis, host: &str) -> Result<String, RenderE
 /// if the names of the devices share no prefix.
 fn several_ports(
     entry: &Host,
-    chosen: &[Chosen<'_>],
+    chosen: &[GpuWithPort<'_>],
 ) -> Result<Option<(String, String)>, RenderError> {
     let each = chosen.first().map_or(0, |chosen| chosen.hint.ports.len());
     if each < 2 || chosen.iter().any(|chosen| chosen.hint.ports.len() != each) {

@@ -89,9 +89,9 @@ pub fn slurm_yaml(analysis: &Analysis) -> Result<String, RenderError> {
     Ok(out)
 }
 
-/// The blocks, with near blocks next to each other, because Slurm joins each block with those that
-/// follow. A block is an NVLink domain, or the hosts of a unit that have GPUs but no domain; a host
-/// is in one block.
+/// The blocks, with near blocks next to each other, because Slurm joins each block with the blocks
+/// after it. A block is an NVLink domain, or the hosts of a unit that have GPUs but no domain; a
+/// host is in one block.
 fn blocks(analysis: &Analysis) -> Result<Vec<Group<'_>>, RenderError> {
     let domains = domains(analysis);
     let units = match units(analysis) {

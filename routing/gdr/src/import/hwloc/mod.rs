@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use rsm_ids::Guid;
 
 use super::error::ImportError;
-use super::pcie::{Found, Path, Switches};
+use super::pcie::{FoundDevices, Path, Switches};
 use super::xml::{self, Element};
 use crate::inventory::{Gpu, HcaPort, HostInventory, InventorySource, LinkLayer, PciAddress};
 
@@ -26,7 +26,7 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
     let elements = xml::read(text, "topology")?;
     let version = elements[0].get("version").unwrap_or("2.0");
     let bits = !version.starts_with(['1', '2']);
-    let mut found = Found::default();
+    let mut found = FoundDevices::default();
     let (mut counted, mut gpus) = (true, Vec::new());
     let mut machine = None;
     for (at, element) in elements.iter().enumerate() {
@@ -91,7 +91,7 @@ fn children(elements: &[Element], parent: usize) -> impl Iterator<Item = (usize,
         .filter(move |(_, element)| element.parent == Some(parent))
 }
 
-/// The value of the first entry `name` of an object; `None` if there is none.
+/// The value of the first entry `name` of an object; `None` if the object lacks such an entry.
 fn info<'a>(elements: &'a [Element], object: usize, name: &str) -> Option<&'a str> {
     children(elements, object)
         .filter(|(_, element)| element.name == "info")

@@ -127,8 +127,8 @@ struct Links {
     family: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     generation: Option<u8>,
-    /// Triples of the index of a GPU, the index of another, and the links between the two; absent
-    /// if unknown.
+    /// Triples of the index of a GPU, the index of another GPU, and the links between the two;
+    /// absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pairs: Option<Vec<(u16, u16, u8)>>,
     /// Whether the source listed no links and did not show whether it lists links at all.
@@ -136,7 +136,7 @@ struct Links {
     unclear: bool,
 }
 
-/// The maximum number of members in an error: the first ones explain it.
+/// The maximum number of members in an error: the first members explain it.
 const MAX_NAMES: usize = 4;
 
 /// The name of the link layer InfiniBand in the format.
@@ -174,47 +174,52 @@ fn parse<T: std::str::FromStr>(
 
 /// The paths of members and values that this version does not know.
 #[derive(Default)]
-struct Notes(BTreeSet<String>);
+struct UnknownMembers(BTreeSet<String>);
 
-impl Notes {
+impl UnknownMembers {
     /// Returns the object at `path`, and records its unknown members.
-    fn take<T>(&mut self, path: &str, object: Noted<T>) -> T {
+    fn record_members<T>(&mut self, path: &str, object: Noted<T>) -> T {
         let names = object.unknown.iter();
         self.0.extend(names.map(|name| format!("{path}.{name}")));
         object.value
     }
 
     /// Records an unknown word at `path`, from a set of words that may grow.
-    fn word(&mut self, path: &str, value: &str) {
+    fn record_word(&mut self, path: &str, value: &str) {
         self.0.insert(format!("{path}:{}", plain(value)));
     }
 }
 
 /// Converts the parsed file into an inventory.
 fn model(file: Noted<Host>) -> Result<HostInventory, ImportReason> {
-    let mut notes = Notes::default();
-    let file = notes.take("host", file);
+    let mut unknown = UnknownMembers::default();
+    let file = unknown.record_members("host", file);
     if file.version != VERSION {
         return Err(ImportReason::Version(file.version));
     }
     // A source that only later versions know becomes the source of this file.
     let source = file.source.as_deref().and_then(InventorySource::named);
     let mut host = HostInventory::empty(source.unwrap_or(InventorySource::Json));
-    notes.0.extend(file.unknown_members);
+    unknown.0.extend(file.unknown_members);
     host.machine = file.machine;
     host.domain = file.nvlink_domain.as_deref().map(domain).transpose()?;
     for entry in file.gpus {
-        host.gpus.push(gpu(notes.take("gpus", entry))?);
+        host.gpus.push(gpu(unknown.record_members("gpus", entry))?);
     }
     for entry in file.hca_ports {
-        let entry = notes.take("hca_ports", entry);
-        host.hca_ports.push(port(entry, &mut notes)?);
+        let entry = unknown.record_members("hca_ports", entry);
+        host.hca_ports.push(port(entry, &mut unknown)?);
     }
     let ports = host.hca_ports.len();
     if file.tiers.len() != host.gpus.len() || file.tiers.iter().any(|row| row.len() != ports) {
         let mut value = format!("{} rows", file.tiers.len());
-        if !notes.0.is_empty() {
-            let names: Vec<&str> = notes.0.iter().map(String::as_str).take(MAX_NAMES).collect();
+        if !unknown.0.is_empty() {
+            let names: Vec<&str> = unknown
+                .0
+                .iter()
+                .map(String::as_str)
+                .take(MAX_NAMES)
+                .collect();
             value += &format!(" beside {}, which is not known,", names.join(", "));
         }
         return Err(ImportReason::Value {
@@ -226,12 +231,16 @@ fn model(file: Noted<Host>) -> Result<HostInventory, ImportReason> {
         host.tiers.push(parse(tier.as_ref(), "a PCIe tier")?);
     }
     if let Some(entry) = file.links {
-        links(notes.take("links", entry), &mut host, &mut notes)?;
+        links(
+            unknown.record_members("links", entry),
+            &mut host,
+            &mut unknown,
+        )?;
     }
     if let Some(entry) = file.pcie_settings {
-        host.pcie_settings = settings(notes.take("pcie_settings", entry))?;
+        host.pcie_settings = settings(unknown.record_members("pcie_settings", entry))?;
     }
-    host.unknown_members = notes.0.into_iter().collect();
+    host.unknown_members = unknown.0.into_iter().collect();
     Ok(host)
 }
 
@@ -289,7 +298,7 @@ fn gpu(entry: GpuEntry) -> Result<Gpu, ImportReason> {
     })
 }
 
-fn port(entry: PortEntry, notes: &mut Notes) -> Result<HcaPort, ImportReason> {
+fn port(entry: PortEntry, unknown: &mut UnknownMembers) -> Result<HcaPort, ImportReason> {
     let guid = |text: &Option<String>| parse::<Guid>(text.as_ref(), "a GUID");
     Ok(HcaPort {
         port: entry.port,
@@ -306,7 +315,7 @@ fn port(entry: PortEntry, notes: &mut Notes) -> Result<HcaPort, ImportReason> {
             Some(INFINIBAND) => Some(LinkLayer::InfiniBand),
             Some(ETHERNET) => Some(LinkLayer::Ethernet),
             Some(other) => {
-                notes.word("hca_ports.link_layer", other);
+                unknown.record_word("hca_ports.link_layer", other);
                 None
             }
         },
@@ -320,14 +329,18 @@ fn port(entry: PortEntry, notes: &mut Notes) -> Result<HcaPort, ImportReason> {
 }
 
 /// Reads the links between the GPUs of a host; ignores links of an unknown family.
-fn links(entry: Links, host: &mut HostInventory, notes: &mut Notes) -> Result<(), ImportReason> {
+fn links(
+    entry: Links,
+    host: &mut HostInventory,
+    unknown: &mut UnknownMembers,
+) -> Result<(), ImportReason> {
     host.link_family = match entry.family.as_str() {
         NVLINK => LinkFamily::NvLink {
             generation: entry.generation,
         },
         XGMI => LinkFamily::Xgmi,
         other => {
-            notes.word("links.family", other);
+            unknown.record_word("links.family", other);
             return Ok(());
         }
     };

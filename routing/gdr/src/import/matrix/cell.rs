@@ -22,7 +22,7 @@ impl fmt::Display for Cell {
     }
 }
 
-/// The words for tiers; no word is the prefix of another.
+/// The words for tiers; no word is the prefix of another word.
 const TIERS: [&str; 6] = ["PIX", "PXB", "PHB", "NODE", "SYS", "SOC"];
 
 /// Splits a word (`PXBNODE` has two cells) into the cells at its start and the rest.

@@ -17,8 +17,8 @@ pub(super) struct Output {
 /// Finds the first matrix of a text.
 ///
 /// # Errors
-/// There is no header, the header has too many columns, or rows of another host are among those of
-/// the first.
+/// There is no header, the header has too many columns, or rows of another host are among the rows
+/// of the first host.
 pub(super) fn output(text: &str) -> Result<Output, ImportError> {
     let last = super::super::line_of(text.as_bytes());
     let mut lines = (1u32..).zip(text.lines().map(plain));

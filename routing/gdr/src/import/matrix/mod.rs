@@ -25,7 +25,7 @@ struct Header {
 
 /// The rows that are present, as `cells[row][column]`.
 struct Rows {
-    /// The line number of each row; a missing row has that of the last row.
+    /// The line number of each row; a missing row has the number of the last row.
     lines: Vec<u32>,
     /// The cells; `None` for a cell that the text does not have.
     cells: Vec<Vec<Option<Cell>>>,
@@ -88,7 +88,7 @@ fn rows(header: &Header, lines: &[(u32, String)], last: u32) -> Result<Rows, Imp
         }
         let (cells, tail) =
             row(label, columns, words).map_err(|reason| ImportError::new(at, reason))?;
-        // A row without all values does not show which one is missing.
+        // A row without all values does not show which value is missing.
         if header.tail >= 2 && tail.len() == header.tail {
             rows.numa[rows.cells.len()] = first_node(tail[1]);
         }
