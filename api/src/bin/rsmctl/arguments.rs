@@ -165,7 +165,7 @@ impl Color {
         match self {
             Color::Always => true,
             Color::Never => false,
-            // https://no-color.org: any value but an empty one.
+            // https://no-color.org: any value except an empty value.
             Color::Auto => {
                 std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
                     && std::io::IsTerminal::is_terminal(&std::io::stdout())

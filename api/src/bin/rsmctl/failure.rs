@@ -116,12 +116,12 @@ const HINTS: [(&str, &str); 13] = [
     ),
     (
         "NO_SUCH_PARTITION",
-        "`rsmctl partitions` lists those there are",
+        "`rsmctl partitions` lists the partitions",
     ),
-    ("NO_SUCH_GROUP", "`rsmctl multicast` lists those there are"),
+    ("NO_SUCH_GROUP", "`rsmctl multicast` lists the groups"),
     (
         "NO_SUCH_ENGINE",
-        "`rsmctl engine list` tells what each promises",
+        "`rsmctl engine list` lists the engines and their guarantees",
     ),
     (
         "NO_ROUTES",
@@ -133,10 +133,7 @@ const HINTS: [(&str, &str); 13] = [
         "NOT_WRITTEN",
         "`rsmctl findings` names what failed, and `rsmctl history` the next attempts",
     ),
-    (
-        "NO_SUCH_GPU_HOST",
-        "`rsmctl gpu hosts` lists those there are",
-    ),
+    ("NO_SUCH_GPU_HOST", "`rsmctl gpu hosts` lists the hosts"),
     ("GPU_HOST_KEPT", "`rsmctl gpu forget HOST` forgets a host"),
 ];
 

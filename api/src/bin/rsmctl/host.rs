@@ -32,7 +32,7 @@ async fn first_adapter(session: &mut Session, name: String) -> Result<String, Fa
         Some((first, adapters)) => {
             let others = count(adapters - 1, "other adapter", "other adapters");
             let description = &first.description;
-            let gone = gone(&name, &missing(session).await?);
+            let gone = missing_adapters(&name, &missing(session).await?);
             session.output.note(&format!(
                 "{name}: taken as {description}; the host has {others}{gone}"
             ))?;
@@ -55,7 +55,7 @@ async fn missing(session: &Session) -> Result<Vec<v1::Missing>, Failure> {
 
 /// The end of a sentence about a host, with its adapters that are gone: where each was, since when
 /// it is gone, and what is seen there; empty if none is gone.
-fn gone(host: &str, missing: &[v1::Missing]) -> String {
+fn missing_adapters(host: &str, missing: &[v1::Missing]) -> String {
     let own = missing.iter().filter(|one| {
         one.kind() == v1::MissingKind::Host && host_of_adapter(&one.name) == Some(host)
     });
@@ -106,12 +106,12 @@ mod tests {
             lost("host-2 mlx5_0", None),
         ];
         assert_eq!(
-            gone("host-29", &missing),
+            missing_adapters("host-29", &missing),
             "; host-29 mlx5_0 is gone since 1970-01-01T00:01Z, was at leaf-01:29: no signal"
         );
-        let early = gone("host-2", &missing);
+        let early = missing_adapters("host-2", &missing);
         assert!(early.contains("gone before rsm started, was at"), "{early}");
-        assert_eq!(gone("host-3", &missing), "");
+        assert_eq!(missing_adapters("host-3", &missing), "");
     }
 
     #[test]

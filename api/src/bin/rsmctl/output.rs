@@ -32,7 +32,7 @@ impl Tint {
 
 /// Breaks a line that is longer than `width` between words. A coloured line stays unchanged,
 /// because it has been laid out for the terminal before.
-fn fitted(line: &str, width: Option<usize>) -> Vec<String> {
+fn wrapped_line(line: &str, width: Option<usize>) -> Vec<String> {
     match width.filter(|&width| line.chars().count() > width && !line.contains('\x1b')) {
         Some(width) => wrapped(line, width, 2),
         None => vec![line.to_owned()],
@@ -47,7 +47,7 @@ pub(crate) fn note(message: &str) {
 /// Writes text to standard error, in lines that fit the terminal.
 pub(crate) fn progress(text: &str) {
     let width = table::terminal_width().filter(|_| io::stderr().is_terminal());
-    for line in text.lines().flat_map(|line| fitted(line, width)) {
+    for line in text.lines().flat_map(|line| wrapped_line(line, width)) {
         // A command does its work, and ends with its exit code, even if standard error is closed.
         let _ = writeln!(io::stderr(), "{line}");
     }
@@ -66,12 +66,12 @@ pub(crate) struct Output {
     /// Whether lines have colours.
     is_coloured: bool,
     /// The command of the pager that starts once the output is long; `None` if no pager may start,
-    /// or one has.
-    pages_with: Option<OsString>,
+    /// or a pager has started.
+    pager_command: Option<OsString>,
     pager: Option<Pager>,
     /// Whether `--sort` or `--limit` has not been applied to a table yet.
     waits_for_list: bool,
-    /// The reason why the last list was not sorted; `None` if all were.
+    /// The reason why the last list was not sorted; `None` if every list was sorted.
     unsorted: Option<String>,
 }
 
@@ -85,7 +85,7 @@ impl Output {
             layout: Layout::default(),
             wraps_at: None,
             is_coloured: false,
-            pages_with: None,
+            pager_command: None,
             pager: None,
             waits_for_list: false,
             unsorted: None,
@@ -113,7 +113,7 @@ impl Output {
                 .filter(|_| io::stdout().is_terminal()),
             layout,
             is_coloured: global.format == Format::Text && global.color.is_on(),
-            pages_with: (!global.no_pager && global.format == Format::Text)
+            pager_command: (!global.no_pager && global.format == Format::Text)
                 .then(|| pager::command(std::env::var_os("PAGER"), pager::is_installed))
                 .flatten()
                 .filter(|_| io::stdout().is_terminal()),
@@ -131,11 +131,11 @@ impl Output {
     }
 
     /// Records that the server has limited the list by `--limit`.
-    pub(crate) fn takes_limit(&mut self) {
+    pub(crate) fn limited_by_server(&mut self) {
         self.waits_for_list = false;
     }
 
-    /// The columns that lines may take.
+    /// The maximum number of columns of a line.
     pub(crate) fn width(&self) -> usize {
         self.layout.width
     }
@@ -163,8 +163,8 @@ impl Output {
 
     /// Prints a line. On a terminal, breaks a line that is too long for it.
     pub(crate) fn line(&mut self, line: &str) -> Result<(), Failure> {
-        for line in fitted(line, self.wraps_at) {
-            match self.pages_with {
+        for line in wrapped_line(line, self.wraps_at) {
+            match self.pager_command {
                 Some(_) => writeln!(self.held, "{line}")?,
                 None => writeln!(self.writer, "{line}")?,
             }
@@ -236,7 +236,7 @@ impl Output {
         self.only_table(rows)
     }
 
-    /// Shortens a list that is a part of what is printed to the requested number.
+    /// Limits a list that is part of the output to the requested number.
     pub(crate) fn shorten<T>(&mut self, items: &mut Vec<T>) {
         self.waits_for_list = false;
         items.truncate(self.layout.limit.unwrap_or(usize::MAX));
@@ -274,7 +274,7 @@ impl Output {
         if pager::fits(&self.held) {
             return Ok(());
         }
-        let Some(command) = self.pages_with.take() else {
+        let Some(command) = self.pager_command.take() else {
             return Ok(());
         };
         self.writer.flush()?;
@@ -286,7 +286,7 @@ impl Output {
 
     /// Ensures that no pager starts any more, and flushes the output so far.
     pub(crate) fn stream(&mut self) -> Result<(), Failure> {
-        self.pages_with = None;
+        self.pager_command = None;
         self.flush()
     }
 
@@ -337,10 +337,10 @@ mod tests {
     #[test]
     fn lines_longer_than_the_terminal_are_broken_between_words() {
         let text = "one two three";
-        assert_eq!(fitted(text, Some(8)), ["one two", "  three"]);
-        assert_eq!(fitted(text, Some(13)), [text]);
-        assert_eq!(fitted(text, None), [text]);
-        assert_eq!(fitted("\x1b[31mone two\x1b[0m", Some(8)).len(), 1);
+        assert_eq!(wrapped_line(text, Some(8)), ["one two", "  three"]);
+        assert_eq!(wrapped_line(text, Some(13)), [text]);
+        assert_eq!(wrapped_line(text, None), [text]);
+        assert_eq!(wrapped_line("\x1b[31mone two\x1b[0m", Some(8)).len(), 1);
     }
 
     #[tokio::test]
@@ -351,7 +351,7 @@ mod tests {
         pager.push(&file);
         let mut output = Output {
             writer: Box::new(io::sink()),
-            pages_with: Some(pager),
+            pager_command: Some(pager),
             ..Output::new(Format::Text)
         };
         output.line("3 links went down").unwrap();

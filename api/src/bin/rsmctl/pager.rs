@@ -11,11 +11,11 @@ use tokio::signal::unix::{SignalKind, signal};
 pub(crate) const PAGE: usize = 24;
 
 /// The pager if the variable PAGER is not set and this one is installed.
-const USUAL: &str = "less";
+const DEFAULT_PAGER: &str = "less";
 
 /// The options of `less` unless the variable LESS gives others: it ends if everything fits on the
 /// screen, and leaves the text there.
-const LESS: &str = "FRX";
+const LESS_OPTIONS: &str = "FRX";
 
 /// The exit code of a shell that finds no such command.
 const NOT_FOUND: i32 = 127;
@@ -29,7 +29,7 @@ pub(crate) fn command(
     match pager {
         Some(pager) if pager.is_empty() || pager == "cat" => None,
         Some(pager) => Some(pager),
-        None => is_installed(USUAL).then(|| USUAL.into()),
+        None => is_installed(DEFAULT_PAGER).then(|| DEFAULT_PAGER.into()),
     }
 }
 
@@ -57,7 +57,7 @@ impl Pager {
         let mut shell = Command::new("/bin/sh");
         shell.arg("-c").arg(command).stdin(Stdio::piped());
         if env::var_os("LESS").is_none() {
-            shell.env("LESS", LESS);
+            shell.env("LESS", LESS_OPTIONS);
         }
         let mut child = shell.spawn()?;
         let input = child.stdin.take();

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 /// The words, each with its command; the long help lists them.
-const WORDS: [(&str, &[&str]); 3] = [
+const SHORTHANDS: [(&str, &[&str]); 3] = [
     ("errors", &["top", "--errors"]),
     ("hosts", &["nodes", "--kind", "ca"]),
     ("switches", &["nodes", "--kind", "switch"]),
@@ -15,7 +15,7 @@ pub(crate) fn spelled_out(line: impl IntoIterator<Item = OsString>) -> Vec<OsStr
     let mut line: Vec<OsString> = line.into_iter().collect();
     for at in 1..line.len() {
         let word = line[at].to_string_lossy();
-        if let Some((_, command)) = WORDS.iter().find(|(short, _)| *short == word) {
+        if let Some((_, command)) = SHORTHANDS.iter().find(|(short, _)| *short == word) {
             line.splice(at..=at, command.iter().map(OsString::from));
             return line;
         }

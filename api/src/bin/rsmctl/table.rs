@@ -256,7 +256,13 @@ impl Rows {
             shares = least(&|_| false);
         }
         while total(&shares) > width {
-            let heading = |at: usize| self.columns[at].heading.chars().count().max(LEAST);
+            let heading = |at: usize| {
+                self.columns[at]
+                    .heading
+                    .chars()
+                    .count()
+                    .max(MIN_BROKEN_WIDTH)
+            };
             let texts = (0..widths.len()).filter(|&at| !self.columns[at].is_number);
             let texts = texts.filter(|&at| shares[at] > heading(at));
             let Some(at) = texts.max_by_key(|&at| shares[at]) else {
@@ -276,7 +282,7 @@ impl Rows {
             for (cell, &share) in row.iter_mut().zip(&shares) {
                 if cell.chars().count() > share {
                     let lines = wrapped(cell, share, 0);
-                    let lines = lines.iter().flat_map(|line| broken(line, share));
+                    let lines = lines.iter().flat_map(|line| broken_words(line, share));
                     *cell = lines.collect::<Vec<_>>().join("\n");
                 }
             }
@@ -307,11 +313,11 @@ impl Rows {
 }
 
 /// The minimum width of a column whose words are broken, in columns of the terminal.
-const LEAST: usize = 8;
+const MIN_BROKEN_WIDTH: usize = 8;
 
 /// The parts of a line with one word that is longer than `width`: broken behind the last sign of
 /// punctuation that fits, otherwise at the width. A line that fits stays whole.
-fn broken(line: &str, width: usize) -> Vec<String> {
+fn broken_words(line: &str, width: usize) -> Vec<String> {
     let mut parts = Vec::new();
     let mut rest: Vec<char> = line.chars().collect();
     while rest.len() > width {
@@ -467,9 +473,9 @@ mod tests {
             .map(|line| line.get(from..to.min(line.len())).unwrap_or("").trim())
             .collect();
         assert_eq!(part.replace(' ', ""), cells[2].replace(' ', ""));
-        assert_eq!(broken("leaf-05:21", 8), ["leaf-05:", "21"]);
-        assert_eq!(broken("0123456789", 8), ["01234567", "89"]);
-        assert_eq!(broken("short", 8), ["short"]);
+        assert_eq!(broken_words("leaf-05:21", 8), ["leaf-05:", "21"]);
+        assert_eq!(broken_words("0123456789", 8), ["01234567", "89"]);
+        assert_eq!(broken_words("short", 8), ["short"]);
     }
 
     #[test]

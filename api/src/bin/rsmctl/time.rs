@@ -71,8 +71,8 @@ pub(crate) const FORMS: &str = "22:00, yesterday, today, now, 2h (ago; also s, m
 /// The text is not a time, or means a time before 1970.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let now = Timestamp::now().to_zoned(zone());
-    let meant =
-        meant(text.trim(), &now).ok_or_else(|| format!("`{text}` is no time: expected {FORMS}"))?;
+    let meant = time_of(text.trim(), &now)
+        .ok_or_else(|| format!("`{text}` is no time: expected {FORMS}"))?;
     u64::try_from(meant.as_millisecond()).map_err(|_| format!("`{text}` is before 1970"))
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn parse_optional(text: Option<&str>) -> Result<u64, Failure> {
 }
 
 /// The time that `text` means at `now`; `None` if it is not a time.
-fn meant(text: &str, now: &Zoned) -> Option<Timestamp> {
+fn time_of(text: &str, now: &Zoned) -> Option<Timestamp> {
     let zone = now.time_zone();
     let start = |date: Date| Some(date.to_zoned(zone.clone()).ok()?.timestamp());
     match text {
@@ -159,7 +159,7 @@ mod tests {
 
     fn at(text: &str) -> Option<String> {
         let now: Zoned = "2026-11-24T05:30:00+01:00[+01:00]".parse().unwrap();
-        meant(text, &now).map(|at| at.to_string())
+        time_of(text, &now).map(|at| at.to_string())
     }
 
     #[test]

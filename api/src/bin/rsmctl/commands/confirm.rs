@@ -26,7 +26,7 @@ pub(crate) struct Confirmation {
 /// accepts that ports are cut off; at first, it is the answer on the command line. If the server
 /// refuses the request and names ports that it would cut off, the operator is asked, and after a
 /// yes, the request is sent again.
-pub(super) async fn accepted<T>(
+pub(super) async fn send_confirmed<T>(
     session: &Session,
     confirmation: Confirmation,
     mut send: impl AsyncFnMut(bool) -> Result<Response<T>, Status>,
@@ -52,7 +52,7 @@ pub(super) async fn accepted<T>(
 ///
 /// # Errors
 /// The operator declines, or there is no terminal to ask at.
-pub(super) fn by_operator(effect: &str) -> Result<(), Failure> {
+pub(super) fn ask_operator(effect: &str) -> Result<(), Failure> {
     if has_terminal() {
         return match is_confirmed(effect)? {
             true => Ok(()),

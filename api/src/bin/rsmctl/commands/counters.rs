@@ -65,7 +65,7 @@ pub(crate) async fn run(
         |port| {
             [
                 port_of(&port.description, port.port.as_ref()),
-                read(&port),
+                reading_time(&port),
                 total(port.xmit_bytes),
                 total(port.rcv_bytes),
                 per_second(port.xmit_bytes_per_s),
@@ -80,7 +80,7 @@ pub(crate) async fn run(
 }
 
 /// The time of the reading, followed by `?` if it is stale.
-fn read(port: &v1::PortCounters) -> String {
+fn reading_time(port: &v1::PortCounters) -> String {
     let stale = if port.stale { "?" } else { "" };
     timestamp(port.read_unix_ms) + stale
 }

@@ -134,14 +134,14 @@ fn sentence(one: &v1::DesignMove) -> String {
     format!("{:>4}  {what}{makes}", one.number)
 }
 
-/// Prints the design file of the present cables. A node is named by its description, or by its GUID
+/// Prints the design file of the current cables. A node is named by its description, or by its GUID
 /// if the description is not unique or would be read as something else.
 async fn export(session: &mut Session) -> Result<(), Failure> {
     let links = all_pages(v1::ListLinksRequest::default(), async |request| {
         session.fabric().list_links(request).await
     })
     .await?;
-    session.output.takes_limit();
+    session.output.limited_by_server();
     session.output.file(&design_file(&links))
 }
 

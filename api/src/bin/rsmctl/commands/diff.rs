@@ -106,7 +106,7 @@ impl Row {
         }
     }
 
-    /// The time of the change, or of the first and the last one; empty if it is not known.
+    /// The time of the change, or of the first and the last change; empty if it is not known.
     fn when(&self) -> String {
         let (first, last) = match self.span {
             (0, 0) => return String::new(),
@@ -155,28 +155,28 @@ fn went_down(times: u64) -> String {
 
 /// The numbers of differences that are folded into the row of a node.
 #[derive(Default)]
-struct Taken {
+struct FoldedParts {
     cables: u64,
     /// The adapters that vanished with the node, because all their cables led to vanished switches.
     adapters: u64,
 }
 
 /// The kinds of changes of nodes, each with the kind of change of links that follows from it.
-const MOVED: [(Kind, Kind); 2] = [
+const APPEARED_OR_VANISHED: [(Kind, Kind); 2] = [
     (Kind::NodeAppeared, Kind::LinkAppeared),
     (Kind::NodeVanished, Kind::LinkVanished),
 ];
 
-/// The rows of differences. A difference that follows from another one is folded into its row:
-/// cables that appeared or vanished with a node, hosts that vanished with a switch, adapters of one
-/// host, and findings of one kind.
+/// The rows of differences. A difference that follows from another difference is folded into its
+/// row: cables that appeared or vanished with a node, hosts that vanished with a switch, adapters
+/// of one host, and findings of one kind.
 fn folded(differences: &[v1::Difference]) -> Vec<Row> {
     let of_kind = |kind: Kind| {
         let own = differences.iter().filter(move |one| one.kind() == kind);
         own.map(|one| one.subject.as_str())
             .collect::<HashSet<&str>>()
     };
-    let nodes: HashMap<Kind, HashSet<&str>> = MOVED
+    let nodes: HashMap<Kind, HashSet<&str>> = APPEARED_OR_VANISHED
         .iter()
         .map(|&(node, link)| (link, of_kind(node)))
         .collect();
@@ -185,7 +185,7 @@ fn folded(differences: &[v1::Difference]) -> Vec<Row> {
         .filter(|one| one.kind() == Kind::NodeVanished && one.before.starts_with("switch"))
         .map(|one| one.subject.as_str())
         .collect();
-    let mut taken: HashMap<(Kind, &str), Taken> = HashMap::new();
+    let mut folded_parts: HashMap<(Kind, &str), FoldedParts> = HashMap::new();
     let (flapped, of_nodes) = flapped_together(differences);
     let mut flapped = flapped.into_iter().map(|row| (row, 1));
     let mut rows: Vec<(Row, u64)> = Vec::new();
@@ -204,12 +204,12 @@ fn folded(differences: &[v1::Difference]) -> Vec<Row> {
             let owner = ends.iter().copied().find(|end| is_switch(end));
             let owner = owner.or_else(|| ends.into_iter().find(|end| nodes.contains(end)));
             if let Some(node) = owner {
-                taken.entry((kind, node)).or_default().cables += 1;
+                folded_parts.entry((kind, node)).or_default().cables += 1;
                 continue;
             }
         }
-        if let Some(switch) = behind(difference, &switches) {
-            taken
+        if let Some(switch) = vanished_switch_of(difference, &switches) {
+            folded_parts
                 .entry((Kind::LinkVanished, switch))
                 .or_default()
                 .adapters += 1;
@@ -234,18 +234,24 @@ fn folded(differences: &[v1::Difference]) -> Vec<Row> {
             }
         }
     }
-    finished(rows, &taken)
+    with_folded_parts(rows, &folded_parts)
 }
 
 /// Adds to each row the parts that are folded into it, and the number of differences that it stands
 /// for.
-fn finished(mut rows: Vec<(Row, u64)>, taken: &HashMap<(Kind, &str), Taken>) -> Vec<Row> {
+fn with_folded_parts(
+    mut rows: Vec<(Row, u64)>,
+    folded_parts: &HashMap<(Kind, &str), FoldedParts>,
+) -> Vec<Row> {
     for (row, number) in &mut rows {
-        let link = MOVED.iter().find(|(node, _)| *node == row.kind);
-        let taken = link.and_then(|&(_, link)| taken.get(&(link, row.part.as_str())));
+        let link = APPEARED_OR_VANISHED
+            .iter()
+            .find(|(node, _)| *node == row.kind);
+        let folded_parts = link.and_then(|&(_, link)| folded_parts.get(&(link, row.part.as_str())));
         // A single cable is not stated: the place of a host shows it.
-        let taken = taken.filter(|taken| taken.cables + taken.adapters > 1);
-        if let Some(text) = taken.map(with) {
+        let folded_parts =
+            folded_parts.filter(|folded_parts| folded_parts.cables + folded_parts.adapters > 1);
+        if let Some(text) = folded_parts.map(folded_parts_text) {
             *row.value() += &text;
         }
         if *number > 1 {
@@ -326,7 +332,10 @@ fn ends(subject: &str) -> Vec<&str> {
 
 /// The switch with which an adapter vanished: the first switch of the adapter, if all its cables
 /// led to vanished switches; `None` otherwise.
-fn behind<'a>(difference: &v1::Difference, switches: &HashSet<&'a str>) -> Option<&'a str> {
+fn vanished_switch_of<'a>(
+    difference: &v1::Difference,
+    switches: &HashSet<&'a str>,
+) -> Option<&'a str> {
     let places = difference.before.strip_prefix("CA at ");
     let places = places
         .filter(|places| difference.kind() == Kind::NodeVanished && !places.contains(" more"))?;
@@ -338,10 +347,10 @@ fn behind<'a>(difference: &v1::Difference, switches: &HashSet<&'a str>) -> Optio
 
 /// The text ` (with 64 cables and 32 adapters)`. Adapters are counted rather than hosts, because a
 /// host may have other adapters that are present.
-fn with(taken: &Taken) -> String {
+fn folded_parts_text(parts: &FoldedParts) -> String {
     let parts = [
-        (taken.cables, "cable", "cables"),
-        (taken.adapters, "adapter", "adapters"),
+        (parts.cables, "cable", "cables"),
+        (parts.adapters, "adapter", "adapters"),
     ];
     let parts = parts.into_iter().filter(|part| part.0 > 0);
     let parts: Vec<String> = parts

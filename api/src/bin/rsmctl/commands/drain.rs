@@ -48,7 +48,7 @@ pub(crate) async fn run(arguments: DrainArguments, session: &mut Session) -> Res
         .note(&effect(session, &request.parts).await)?;
     let before = drained_parts(session).await?;
     let mut client = session.maintenance();
-    let answer = confirm::accepted(session, confirmation, async |accept_cut_off| {
+    let answer = confirm::send_confirmed(session, confirmation, async |accept_cut_off| {
         request.force = accept_cut_off;
         client.drain(request.clone()).await
     });
@@ -60,7 +60,7 @@ pub(crate) async fn run(arguments: DrainArguments, session: &mut Session) -> Res
         for part in &drained {
             rows.add([
                 part.name.clone(),
-                verdict(part) + &by_another(part, &request.by),
+                verdict(part) + &earlier_drain(part, &request.by),
             ]);
         }
         session.output.table(rows)?;
@@ -87,7 +87,7 @@ pub(super) async fn drained_parts(session: &Session) -> Result<Vec<v1::DrainedPa
 }
 
 /// Operator, time and note of an earlier drain of a part; empty if `operator` made it.
-pub(super) fn by_another(part: &v1::DrainedPart, operator: &str) -> String {
+pub(super) fn earlier_drain(part: &v1::DrainedPart, operator: &str) -> String {
     let named = |name: &str| match name {
         "" => "an operator".to_owned(),
         name => name.to_owned(),
@@ -122,7 +122,7 @@ fn no_longer_safe(before: &[v1::DrainedPart], now: &[v1::DrainedPart]) -> Vec<St
         format!(
             "{} is NO LONGER safe to unplug{}",
             part.name,
-            by_another(part, "")
+            earlier_drain(part, "")
         )
     };
     lost.map(line).collect()
@@ -139,7 +139,7 @@ async fn effect(session: &Session, parts: &[String]) -> String {
     let found = answer.map(|answer| answer.into_inner().consequence.unwrap_or_default());
     let found = found.ok().filter(|found| !found.drain_effect.is_empty());
     found
-        .and_then(|found| whatif::drained(&found))
+        .and_then(|found| whatif::load_while_drained(&found))
         .unwrap_or_default()
 }
 

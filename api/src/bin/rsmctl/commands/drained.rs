@@ -47,8 +47,8 @@ pub(crate) async fn run(_: DrainedArguments, session: &mut Session) -> Result<()
     safe
 }
 
-/// The state of a part. A part with a disabled port is shown as such rather than as away: its cable
-/// is present, although no node answers.
+/// The state of a part. A part with a disabled port is shown as disabled rather than as away: its
+/// cable is present, although no node answers.
 fn state(part: &v1::DrainedPart) -> String {
     match part.state() {
         v1::DrainState::Away if part.disabled => "disabled".to_owned(),

@@ -24,7 +24,7 @@ pub(crate) enum EngineCommand {
 
 impl EngineCommand {
     /// Whether the command changes something.
-    pub(super) fn acts(&self) -> bool {
+    pub(super) fn makes_changes(&self) -> bool {
         matches!(self, EngineCommand::Set(_))
     }
 }
@@ -87,7 +87,7 @@ async fn show(session: &mut Session) -> Result<(), Failure> {
 
 async fn set(arguments: SetArguments, session: &mut Session) -> Result<(), Failure> {
     let mut client = session.routing();
-    let answer = confirm::accepted(session, arguments.confirmation, async |accept_cut_off| {
+    let answer = confirm::send_confirmed(session, arguments.confirmation, async |accept_cut_off| {
         let engine = arguments.engine.clone();
         let request = v1::SetEngineRequest {
             engine,

@@ -19,10 +19,10 @@ use crate::time;
     after_help = "With --format json, one object a line.\n\nExamples:\n  rsmctl events --since 22:00 --kind finding\n  rsmctl events --newest 20\n  rsmctl events --follow"
 )]
 pub(crate) struct EventsArguments {
-    /// Only the newest N; all kept ones if not given
+    /// Only the newest N; all kept events if not given
     #[arg(short, long, value_name = "N")]
     newest: Option<usize>,
-    /// Only events after the one with this sequence number
+    /// Only events after the event with this sequence number
     #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
     after: u64,
     /// Continue with new events, until interrupted

@@ -38,19 +38,19 @@ pub(crate) struct ExpectArguments {
 
 impl ExpectArguments {
     /// Whether the command changes something.
-    pub(super) fn acts(&self) -> bool {
+    pub(super) fn makes_changes(&self) -> bool {
         self.accept_all || self.accept_exchanged || self.accept.is_some()
     }
 }
 
 pub(crate) async fn run(arguments: ExpectArguments, session: &mut Session) -> Result<(), Failure> {
-    if arguments.acts() {
+    if arguments.makes_changes() {
         return accept(arguments, session).await;
     }
     let missing = missing(arguments.all, session).await?;
     let status = status(session).await?;
     let state = status.state();
-    let known = known(state, missing.is_empty());
+    let known = check_known(state, missing.is_empty());
     if session.output.is_json() {
         session.output.json_list(missing)?;
         return known;
@@ -74,7 +74,7 @@ pub(crate) async fn run(arguments: ExpectArguments, session: &mut Session) -> Re
     }
     match rows.is_empty() {
         // There is nothing to sort or to limit.
-        true => session.output.takes_limit(),
+        true => session.output.limited_by_server(),
         false => session.output.only_table(table(&rows, &hosts))?,
     }
     if known.is_ok() && state == v1::SubnetState::Converging {
@@ -90,7 +90,7 @@ pub(crate) async fn run(arguments: ExpectArguments, session: &mut Session) -> Re
 ///
 /// # Errors
 /// The manager has not read the subnet yet, or lists nothing while it converges.
-fn known(state: v1::SubnetState, is_empty: bool) -> Result<(), Failure> {
+fn check_known(state: v1::SubnetState, is_empty: bool) -> Result<(), Failure> {
     let reason = match state {
         v1::SubnetState::Discovering => "rsm reads it for the first time",
         v1::SubnetState::Converging if is_empty => "rsm is converging",
@@ -102,8 +102,8 @@ fn known(state: v1::SubnetState, is_empty: bool) -> Result<(), Failure> {
     )))
 }
 
-/// The names of the hosts that were at each missing or present switch, by the switch's name, of
-/// parts that are listed each by itself.
+/// The names of the hosts that were at each missing or present switch, by the switch's name.
+/// `each` lists every missing part by itself.
 fn hosts_at(each: &[v1::Missing]) -> HashMap<String, HashSet<String>> {
     let mut hosts: HashMap<String, HashSet<String>> = HashMap::new();
     let adapters = each.iter();
@@ -183,7 +183,7 @@ async fn ask(is_exchanged: bool, session: &mut Session) -> Result<(), Failure> {
         session.output.only_table(table(&folded(missing), &hosts))?;
         session.output.flush()?;
     }
-    confirm::by_operator(&format!("{} {effect}", parts.listed()))
+    confirm::ask_operator(&format!("{} {effect}", parts.listed()))
 }
 
 /// Missing parts as rows, in the order of an operator's interest: switches, exchanged cables,
@@ -210,7 +210,7 @@ fn folded(missing: Vec<v1::Missing>) -> Vec<Vec<v1::Missing>> {
     rows
 }
 
-/// Whether two adapters disappeared within a minute, or both at times that are not known.
+/// Whether two adapters disappeared within a minute, or both at unknown times.
 fn lost_together(one: &v1::Missing, other: &v1::Missing) -> bool {
     match (one.lost_unix_ms, other.lost_unix_ms) {
         (Some(one), Some(other)) => one.abs_diff(other) < 60_000,
@@ -271,7 +271,7 @@ fn table(rows: &[Vec<v1::Missing>], hosts: &HashMap<String, HashSet<String>>) ->
             since(first),
             label::<v1::MissingKind>(first.kind),
             name,
-            short(&first.place) + &more,
+            short_place(&first.place) + &more,
             or_none(&seen.join("; ")),
             sum(|one| one.cables).to_string(),
             or_none(&first.left),
@@ -284,7 +284,7 @@ fn table(rows: &[Vec<v1::Missing>], hosts: &HashMap<String, HashSet<String>>) ->
 }
 
 /// Shortens a place: `spine-01:51 +31` for `spine-01:51 and 31 more`.
-fn short(place: &str) -> String {
+fn short_place(place: &str) -> String {
     let parts = place
         .strip_suffix(" more")
         .and_then(|place| place.rsplit_once(" and "));
@@ -342,7 +342,7 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(laid_out.left_out.iter().any(|heading| heading == "LEFT"));
-        assert_eq!(short("spine-01:51 and 31 more"), "spine-01:51 +31");
+        assert_eq!(short_place("spine-01:51 and 31 more"), "spine-01:51 +31");
     }
 
     #[test]
@@ -383,14 +383,14 @@ mod tests {
             (State::Converging, true),
             (State::NotActive, true),
         ] {
-            let Err(Failure::Refused(text)) = known(state, is_empty) else {
+            let Err(Failure::Refused(text)) = check_known(state, is_empty) else {
                 panic!("{state:?} is no failure");
             };
             assert!(text.contains("not known yet"), "{text}");
         }
         for state in [State::Up, State::Degraded, State::Standby] {
-            assert!(known(state, true).is_ok(), "{state:?}");
+            assert!(check_known(state, true).is_ok(), "{state:?}");
         }
-        assert!(known(State::Converging, false).is_ok());
+        assert!(check_known(State::Converging, false).is_ok());
     }
 }

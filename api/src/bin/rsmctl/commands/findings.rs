@@ -55,15 +55,15 @@ pub(crate) async fn run(
         return session.output.json_list(findings);
     }
     let total = totals(&findings);
-    let mut causes = match arguments.all {
+    let mut groups = match arguments.all {
         true => findings.into_iter().map(|one| vec![one]).collect(),
         false => folded(findings),
     };
     if let Some(limit) = session.output.limit() {
-        session.output.takes_limit();
-        causes.truncate(limit);
+        session.output.limited_by_server();
+        groups.truncate(limit);
     }
-    print(&causes, &total, arguments.all, &mut session.output)
+    print(&groups, &total, arguments.all, &mut session.output)
 }
 
 /// The line `27 findings: 3 errors, 20 warnings, 4 infos`.
@@ -84,29 +84,29 @@ fn totals(findings: &[v1::Finding]) -> String {
 /// Groups findings by severity and kind, in the order of the first finding of each group. Groups
 /// are not empty.
 fn folded(findings: Vec<v1::Finding>) -> Vec<Vec<v1::Finding>> {
-    let mut causes: Vec<Vec<v1::Finding>> = Vec::new();
+    let mut groups: Vec<Vec<v1::Finding>> = Vec::new();
     for finding in findings {
-        let is_alike = |cause: &&mut Vec<v1::Finding>| {
-            cause[0].severity == finding.severity && cause[0].kind == finding.kind
+        let is_alike = |group: &&mut Vec<v1::Finding>| {
+            group[0].severity == finding.severity && group[0].kind == finding.kind
         };
-        match causes.iter_mut().find(is_alike) {
-            Some(cause) => cause.push(finding),
-            None => causes.push(vec![finding]),
+        match groups.iter_mut().find(is_alike) {
+            Some(group) => group.push(finding),
+            None => groups.push(vec![finding]),
         }
     }
-    causes
+    groups
 }
 
 /// Prints the line of totals, and a block for each group of findings. Unless `all` is set, the
 /// blocks are cut if they do not fit a screen.
 fn print(
-    causes: &[Vec<v1::Finding>],
+    groups: &[Vec<v1::Finding>],
     total: &str,
     all: bool,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let width = output.width();
-    let mut blocks: Vec<Block> = causes.iter().map(|cause| Block::of(cause, width)).collect();
+    let mut blocks: Vec<Block> = groups.iter().map(|group| Block::of(group, width)).collect();
     if !all && blocks.iter().map(Block::lines).sum::<usize>() > LINES {
         // Each block has two lines if all of them fit, otherwise only its head.
         let text = usize::from(2 * blocks.len() <= LINES);
@@ -136,8 +136,8 @@ struct Block {
 }
 
 impl Block {
-    fn of(cause: &[v1::Finding], width: usize) -> Block {
-        let first = &cause[0];
+    fn of(group: &[v1::Finding], width: usize) -> Block {
+        let first = &group[0];
         let (severity, tint) = match first.severity() {
             Severity::Error => ("ERROR".to_owned(), Tint::Error),
             Severity::Warning => (label::<Severity>(first.severity), Tint::Warning),
@@ -145,16 +145,16 @@ impl Block {
         };
         let raised = time::minute(first.raised_unix_ms);
         let mut head = format!("{severity:<8}{raised}  {}", first.kind);
-        if cause.len() > 1 {
-            head += &format!(" ×{}", cause.len());
+        if group.len() > 1 {
+            head += &format!(" ×{}", group.len());
         }
         let plain = |text: &str| plain_names(&printable(text));
-        let names = cause.iter().map(|one| plain(&one.name));
+        let names = group.iter().map(|one| plain(&one.name));
         let names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
         if !names.is_empty() {
             head += &format!(": {}", names.join(", "));
         }
-        let messages: Vec<String> = cause.iter().map(|one| plain(&one.message)).collect();
+        let messages: Vec<String> = group.iter().map(|one| plain(&one.message)).collect();
         let text = format!("{:INDENT$}{}", "", common_end(&messages));
         Block {
             tint,
@@ -181,7 +181,7 @@ fn common_end(messages: &[String]) -> &str {
     common.unwrap_or(first)
 }
 
-/// Removes all but `most` lines, and marks the last one if a line was removed.
+/// Removes all but `most` lines, and marks the last line if a line was removed.
 fn cut(lines: &mut Vec<String>, most: usize, width: usize) {
     if lines.len() <= most {
         return;
@@ -221,14 +221,14 @@ mod tests {
             "set-failed",
             "no answer: nothing passes",
         );
-        let causes = folded(vec![other, missing(2), missing(1)]);
-        assert_eq!(causes.len(), 2);
-        let block = Block::of(&causes[1], 200);
+        let groups = folded(vec![other, missing(2), missing(1)]);
+        assert_eq!(groups.len(), 2);
+        let block = Block::of(&groups[1], 200);
         let head = "warning 1970-01-01T00:00Z  cable-missing ×2: leaf-2:7 - spine-1:2, leaf-1:7 - spine-1:1";
         assert_eq!(block.head, [head]);
         let text = format!("{:INDENT$}routes go around it; plug it in", "");
         assert_eq!(block.text, [text]);
-        let block = Block::of(&causes[0], 200);
+        let block = Block::of(&groups[0], 200);
         assert!(block.text[0].ends_with("no answer: nothing passes"));
     }
 

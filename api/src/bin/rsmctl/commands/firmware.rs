@@ -8,7 +8,7 @@ use crate::table::Rows;
 use crate::text::{count, or_none};
 
 /// The maximum number of node names in a row; `--all` prints all nodes.
-const SHOWN: usize = 4;
+const MAX_NAMES: usize = 4;
 
 /// Which firmware is where, by type of device, and which nodes differ from most of their type
 #[derive(Debug, Args)]
@@ -68,9 +68,9 @@ fn remark(group: &FirmwareGroup<'_>) -> String {
 fn of_types(groups: &[FirmwareGroup<'_>]) -> Rows {
     let mut rows = Rows::new(&["TYPE", "VERSION", ">NODES", "STATE", "WHICH", "+PSID"]);
     for group in groups {
-        let names = group.nodes.iter().take(SHOWN);
+        let names = group.nodes.iter().take(MAX_NAMES);
         let mut names: Vec<String> = names.map(|node| node.description.clone()).collect();
-        if let Some(more @ 1..) = group.nodes.len().checked_sub(SHOWN) {
+        if let Some(more @ 1..) = group.nodes.len().checked_sub(MAX_NAMES) {
             names.push(format!("and {more} more"));
         }
         rows.add([

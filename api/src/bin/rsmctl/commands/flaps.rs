@@ -46,8 +46,8 @@ struct Flaps {
     link: v1::Link,
     /// The number of times that the link went down or trained anew, by events.
     times: u64,
-    /// The number of losses by the LinkDownedCounter of the link's ports, whichever counted more;
-    /// `None` if neither counted any, or if they are not read.
+    /// The number of losses by the LinkDownedCounter of the link's ports, the higher number of the
+    /// two; `None` if neither port counted a loss, or if the counters are not read.
     counted: Option<u64>,
     first_unix_ms: u64,
     last_unix_ms: u64,
@@ -59,7 +59,7 @@ struct Flaps {
 struct Losses {
     /// Number of losses by node GUID and port number; ports without a loss are left out.
     by_port: HashMap<(String, u32), u64>,
-    /// A line about ports whose counters are not known; `None` if all are.
+    /// A line about ports whose counters are not known; `None` if all are known.
     doubt: Option<String>,
 }
 
@@ -78,7 +78,7 @@ struct Together {
 /// Losses of links that are counted for a node or host rather than for each link.
 #[derive(Default)]
 struct Folded {
-    /// The nodes and hosts, the one with the latest loss first.
+    /// The nodes and hosts, sorted by their latest losses, latest first.
     nodes: Vec<Together>,
     /// The indices of the events of these losses.
     events: HashSet<usize>,
@@ -143,7 +143,7 @@ pub(crate) async fn run(arguments: FlapsArguments, session: &mut Session) -> Res
     };
     let span = format!("{} to {until}", minute(since_unix_ms));
     if flaps.is_empty() && nodes.is_empty() {
-        session.output.takes_limit();
+        session.output.limited_by_server();
         session
             .output
             .line(&format!("No link went down, {span}."))?;
@@ -223,10 +223,10 @@ impl Losses {
     }
 }
 
-/// A line about ports whose counter grew although no event is about their link; `None` if there are
-/// none.
+/// A line about ports whose counter grew although no event is about their link; `None` if there
+/// are no such ports.
 fn unseen(events: &[v1::Event], counters: &HashMap<(String, u32), u64>) -> Option<String> {
-    let seen = events.iter().filter_map(seen);
+    let seen = events.iter().filter_map(link_change);
     let seen: HashSet<(String, u32)> = seen.flat_map(|(link, ..)| ends(link)).flatten().collect();
     let unseen = counters.keys().filter(|port| !seen.contains(port)).count();
     (unseen > 0).then(|| {
@@ -313,7 +313,7 @@ fn ends(link: &v1::Link) -> Ends {
 
 /// The link of an event, and whether it went down or trained anew; `None` for an event that is not
 /// about a link.
-fn seen(event: &v1::Event) -> Option<(&v1::Link, bool)> {
+fn link_change(event: &v1::Event) -> Option<(&v1::Link, bool)> {
     match event.change.as_ref()? {
         Change::LinkVanished(link) => Some((link, true)),
         Change::LinkAppeared(link) => Some((link, false)),
@@ -333,7 +333,7 @@ impl Folded {
     /// Finds the losses of links that went down together with a node or a host.
     fn of(events: &[v1::Event]) -> Folded {
         let losses = events.iter().enumerate().filter_map(|(place, event)| {
-            let (link, went_down) = seen(event)?;
+            let (link, went_down) = link_change(event)?;
             went_down.then_some((place, event.at_unix_ms, link))
         });
         let losses: Vec<Loss<'_>> = losses.collect();
@@ -437,7 +437,7 @@ fn name(link: &v1::Link, guid: &str) -> String {
 }
 
 /// The links that went down at least once, without the losses in events at the indices `of_nodes`.
-/// Links with the most losses come first, then the latest ones. `counters` are from
+/// Links with the most losses come first, then links with the latest losses. `counters` are from
 /// [`losses_by_port`].
 fn counted(
     events: &[v1::Event],
@@ -448,7 +448,7 @@ fn counted(
     let mut found: BTreeMap<Ends, Flaps> = BTreeMap::new();
     for (place, event) in events.iter().enumerate() {
         let at = event.at_unix_ms;
-        let Some((link, went_down)) = seen(event) else {
+        let Some((link, went_down)) = link_change(event) else {
             continue;
         };
         let known = found.entry(ends(link)).or_insert_with(|| Flaps {
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_is_that_of_now_if_no_event_said_that_a_link_is_back() {
+    fn the_state_is_current_even_if_no_event_reported_that_a_link_is_back() {
         let events: Vec<v1::Event> = ["l1", "l2", "l3", "l4", "l5"]
             .map(|leaf| event(7, Change::LinkVanished(cable(leaf, "spine"))))
             .into();
@@ -586,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_whose_counters_are_not_known_are_said() {
+    fn a_line_states_ports_whose_counters_are_not_known() {
         let port = |number| v1::CountedPort {
             port: Some(v1::PortKey {
                 node_guid: "leaf".to_owned(),

@@ -14,19 +14,20 @@ use crate::time;
     after_help = "The newest is last. Times are in milliseconds; LFT and MFT are blocks of\nforwarding tables that were written.\n\nExample: rsmctl history --newest 1 --format json"
 )]
 pub(crate) struct HistoryArguments {
-    /// Only the newest N, at most 1000; all kept ones if not given
+    /// Only the newest N, at most 1000; all kept convergences if not given
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     newest: Option<u32>,
-    /// Only those since this time: 22:00, yesterday, 2h, 2026-11-24, '2026-11-24 22:00', RFC 3339
+    /// Only convergences since this time: 22:00, yesterday, 2h, 2026-11-24, '2026-11-24 22:00', RFC
+    /// 3339
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Only those before this time
+    /// Only convergences before this time
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// Only those with this node's description or GUID, or a part of it, in their cause
+    /// Only convergences with this node's description or GUID, or a part of it, in their cause
     #[arg(long, value_name = "NODE", add = of_nodes())]
     node: Option<String>,
-    /// Only those with this text in their cause
+    /// Only convergences with this text in their cause
     #[arg(long, value_name = "TEXT")]
     cause: Option<String>,
 }

@@ -26,7 +26,7 @@ pub(crate) struct LinkArguments {
 
 /// The JSON output of the command.
 #[derive(Serialize)]
-struct Found {
+struct LinkReport {
     cable: v1::CableUse,
     hosts: Vec<v1::CableHost>,
 }
@@ -47,9 +47,9 @@ pub(crate) async fn run(arguments: LinkArguments, session: &mut Session) -> Resu
     .await?;
     if session.output.is_json() {
         session.output.shorten(&mut hosts);
-        return session.output.json(&Found { cable, hosts });
+        return session.output.json(&LinkReport { cable, hosts });
     }
-    let users = users(&hosts);
+    let users = paths_by_host(&hosts);
     let summary = summary(&cable, &arguments.port, users.len() as u64);
     session.output.table(summary)?;
     session.output.line("")?;
@@ -70,7 +70,7 @@ pub(crate) async fn run(arguments: LinkArguments, session: &mut Session) -> Resu
 }
 
 /// A host whose paths cross the cable.
-struct User<'a> {
+struct HostPaths<'a> {
     name: &'a str,
     /// The number of adapters whose paths cross the cable.
     adapters: u64,
@@ -81,13 +81,13 @@ struct User<'a> {
 }
 
 /// The hosts of adapters. Hosts with the most paths come first; ties stay in the server's order.
-fn users(adapters: &[v1::CableHost]) -> Vec<User<'_>> {
-    let mut users: Vec<User<'_>> = Vec::new();
+fn paths_by_host(adapters: &[v1::CableHost]) -> Vec<HostPaths<'_>> {
+    let mut users: Vec<HostPaths<'_>> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
     for adapter in adapters {
         let name = host_name(&adapter.description);
         let at = *places.entry(name).or_insert_with(|| {
-            users.push(User {
+            users.push(HostPaths {
                 name,
                 adapters: 0,
                 paths_from: 0,
@@ -104,7 +104,7 @@ fn users(adapters: &[v1::CableHost]) -> Vec<User<'_>> {
     users
 }
 
-fn by_host(users: Vec<User<'_>>) -> Rows {
+fn by_host(users: Vec<HostPaths<'_>>) -> Rows {
     let mut rows = Rows::new(&["HOST", ">ADAPTERS", ">PATHS FROM IT", ">PATHS TO IT"]);
     for user in users {
         rows.add([
@@ -136,7 +136,7 @@ fn summary(cable: &v1::CableUse, asked: &str, hosts: u64) -> Rows {
     ];
     state.extend(Some(remarks).filter(|remarks| !remarks.is_empty()));
     row("State", state.join(", "));
-    row("May be unplugged", unplug(cable, asked));
+    row("May be unplugged", unplug_verdict(cable, asked));
     row(
         "Paths",
         format!(
@@ -168,7 +168,7 @@ fn host_of(cable: &v1::CableUse) -> String {
 }
 
 /// Whether the cable may be unplugged, and the next step if not.
-fn unplug(cable: &v1::CableUse, asked: &str) -> String {
+fn unplug_verdict(cable: &v1::CableUse, asked: &str) -> String {
     let lids = || count(cable.lids_over, "LID", "LIDs");
     match cable.unplug() {
         v1::Unplug::Safe if cable.paths_from_a + cable.paths_from_b > 0 => {
@@ -211,7 +211,7 @@ mod tests {
             adapter("host-1 mlx5_1", 10, 20),
             adapter("storage", 5, 5),
         ];
-        let users = users(&adapters);
+        let users = paths_by_host(&adapters);
         let shown = users.iter();
         let shown: Vec<_> = shown
             .map(|user| (user.name, user.adapters, user.paths_from, user.paths_to))

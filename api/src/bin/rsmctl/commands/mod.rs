@@ -202,7 +202,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 impl Question {
     /// Whether the command changes something. Options of lists are then refused before the change,
     /// not after it.
-    fn acts(&self) -> bool {
+    fn makes_changes(&self) -> bool {
         match self {
             Question::Drain(_)
             | Question::Undrain(_)
@@ -210,16 +210,16 @@ impl Question {
             | Question::RotateMKeys(_)
             | Question::Sweep(_)
             | Question::Sim(_) => true,
-            Question::Partition(command) => command.acts(),
-            Question::Engine(command) => command.acts(),
-            Question::Expect(arguments) => arguments.acts(),
+            Question::Partition(command) => command.makes_changes(),
+            Question::Engine(command) => command.makes_changes(),
+            Question::Expect(arguments) => arguments.makes_changes(),
             _ => false,
         }
     }
 }
 
 async fn ask(question: Question, global: Global) -> Result<(), Failure> {
-    if question.acts() {
+    if question.makes_changes() {
         global.refuse_list_options()?;
     }
     let mut session = Session::open(global).await?;

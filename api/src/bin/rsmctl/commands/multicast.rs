@@ -30,12 +30,12 @@ pub(crate) async fn run(
     session: &mut Session,
 ) -> Result<(), Failure> {
     match arguments.group {
-        Some(group) => one(&group.to_string(), session).await,
-        None => all(arguments, session).await,
+        Some(group) => show_group(&group.to_string(), session).await,
+        None => list_groups(arguments, session).await,
     }
 }
 
-async fn all(arguments: MulticastArguments, session: &mut Session) -> Result<(), Failure> {
+async fn list_groups(arguments: MulticastArguments, session: &mut Session) -> Result<(), Failure> {
     let groups = all_pages(
         v1::ListMulticastGroupsRequest {
             p_key: arguments.pkey.unwrap_or_default().into(),
@@ -78,20 +78,20 @@ async fn all(arguments: MulticastArguments, session: &mut Session) -> Result<(),
 
 /// A group with its members and switches.
 #[derive(Serialize)]
-struct Whole {
+struct GroupDetails {
     group: v1::MulticastGroup,
     members: Vec<v1::MulticastMember>,
     switches: Vec<v1::MulticastSwitch>,
 }
 
-async fn one(name: &str, session: &mut Session) -> Result<(), Failure> {
+async fn show_group(name: &str, session: &mut Session) -> Result<(), Failure> {
     let request = v1::GetMulticastGroupRequest {
         group: name.to_owned(),
     };
     let answer = session.multicast().get_multicast_group(request).await?;
     let group = answer.into_inner().group.unwrap_or_default();
     // Members and switches are fetched by MGID: another group may get the multicast LID meanwhile.
-    let whole = Whole {
+    let whole = GroupDetails {
         members: members(&group.mgid, session).await?,
         switches: switches(&group.mgid, session).await?,
         group,

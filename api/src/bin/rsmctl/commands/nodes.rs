@@ -29,8 +29,8 @@ pub(crate) struct NodesArguments {
 
 pub(crate) async fn run(arguments: NodesArguments, session: &mut Session) -> Result<(), Failure> {
     let nodes = match &arguments.node {
-        Some(name) => one(session, name).await?,
-        None => all(session, &arguments).await?,
+        Some(name) => node_of_name(session, name).await?,
+        None => filtered_nodes(session, &arguments).await?,
     };
     if let (true, Some(text)) = (nodes.is_empty(), &arguments.description) {
         return refuse_without_nodes(session, text).await;
@@ -110,7 +110,7 @@ fn capabilities(held: Option<Box<v1::DeviceCapabilities>>) -> String {
     }
 }
 
-async fn one(session: &Session, name: &str) -> Result<Vec<v1::Node>, Failure> {
+async fn node_of_name(session: &Session, name: &str) -> Result<Vec<v1::Node>, Failure> {
     let request = v1::GetNodeRequest {
         node: name.to_owned(),
     };
@@ -132,7 +132,10 @@ async fn refuse_without_nodes(session: &Session, text: &str) -> Result<(), Failu
     }
 }
 
-async fn all(session: &Session, arguments: &NodesArguments) -> Result<Vec<v1::Node>, Failure> {
+async fn filtered_nodes(
+    session: &Session,
+    arguments: &NodesArguments,
+) -> Result<Vec<v1::Node>, Failure> {
     all_pages(
         v1::ListNodesRequest {
             kind: arguments.kind.unwrap_or_default(),

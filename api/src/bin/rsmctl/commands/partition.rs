@@ -28,7 +28,7 @@ pub(crate) enum PartitionCommand {
     Remove(NamesArguments),
     /// Makes these ports the members, and no others
     Set(SetArguments),
-    /// Gives a partition other settings; those that are not named stay as they are
+    /// Gives a partition other settings; settings that are not named stay as they are
     Configure(ConfigureArguments),
     /// Gives a partition names of its own: what is not named is taken back
     Protect(ProtectArguments),
@@ -53,14 +53,18 @@ pub(crate) struct NewKeyArguments {
 }
 
 impl KeyArguments {
-    /// The P_Key; asks the server for that of a name.
+    /// The P_Key; for a name, asks the server.
     ///
     /// # Errors
     /// The text is no P_Key and the name of no partition, or of several.
     async fn p_key(&self, session: &Session) -> Result<u16, Failure> {
         match p_key(&self.partition) {
             Ok(p_key) => Ok(p_key),
-            Err(expected) => named(&self.partition, &partitions::all(session).await?, &expected),
+            Err(expected) => key_of_name(
+                &self.partition,
+                &partitions::all_partitions(session).await?,
+                &expected,
+            ),
         }
     }
 }
@@ -69,7 +73,7 @@ impl KeyArguments {
 ///
 /// # Errors
 /// No partition has the name, or several have it.
-fn named(name: &str, partitions: &[v1::Partition], expected: &str) -> Result<u16, Failure> {
+fn key_of_name(name: &str, partitions: &[v1::Partition], expected: &str) -> Result<u16, Failure> {
     let found = partitions.iter().filter(|one| one.name == name);
     let found: Vec<u32> = found.map(|one| one.p_key).collect();
     match found[..] {
@@ -246,7 +250,7 @@ enum DefaultMembership {
 }
 
 impl SettingsArguments {
-    /// The settings that are given, and the settings of `before` for the others. Always `Some`.
+    /// The settings that are given; other settings stay as in `before`. Always `Some`.
     fn message(self, before: v1::PartitionSettings) -> Option<v1::PartitionSettings> {
         Some(v1::PartitionSettings {
             name: self.name.unwrap_or(before.name),
@@ -259,7 +263,7 @@ impl SettingsArguments {
 }
 
 /// The settings of a new partition for which no settings are given.
-const NEW: v1::PartitionSettings = v1::PartitionSettings {
+const DEFAULT_SETTINGS: v1::PartitionSettings = v1::PartitionSettings {
     name: String::new(),
     ipoib: false,
     service_level: 0,
@@ -267,24 +271,26 @@ const NEW: v1::PartitionSettings = v1::PartitionSettings {
     rate_gbps: 10.0,
 };
 
-/// The present settings of a partition; [`NEW`] if it does not exist: the server then refuses to
-/// configure it.
+/// The current settings of a partition; [`DEFAULT_SETTINGS`] if it does not exist: the server then
+/// refuses to configure it.
 async fn settings(p_key: u16, session: &Session) -> Result<v1::PartitionSettings, Failure> {
-    let partitions = partitions::all(session).await?;
+    let partitions = partitions::all_partitions(session).await?;
     let found = partitions
         .into_iter()
         .find(|partition| partition.p_key == u32::from(p_key & 0x7fff));
-    Ok(found.map_or(NEW, |partition| v1::PartitionSettings {
-        // A partition without a name is shown with its P_Key, and its name stays empty.
-        name: match partition.name == hex(partition.p_key) {
-            true => String::new(),
-            false => partition.name,
-        },
-        ipoib: partition.ipoib,
-        service_level: partition.service_level,
-        mtu_bytes: partition.mtu_bytes,
-        rate_gbps: partition.rate_gbps,
-    }))
+    Ok(
+        found.map_or(DEFAULT_SETTINGS, |partition| v1::PartitionSettings {
+            // A partition without a name is shown with its P_Key, and its name stays empty.
+            name: match partition.name == hex(partition.p_key) {
+                true => String::new(),
+                false => partition.name,
+            },
+            ipoib: partition.ipoib,
+            service_level: partition.service_level,
+            mtu_bytes: partition.mtu_bytes,
+            rate_gbps: partition.rate_gbps,
+        }),
+    )
 }
 
 impl MembershipArguments {
@@ -305,7 +311,7 @@ impl MembershipArguments {
 
 impl PartitionCommand {
     /// Whether the command changes something.
-    pub(super) fn acts(&self) -> bool {
+    pub(super) fn makes_changes(&self) -> bool {
         !matches!(self, PartitionCommand::List | PartitionCommand::Show(_))
     }
 }
@@ -367,12 +373,12 @@ async fn create(arguments: CreateArguments, session: &Session) -> Result<Report,
     let p_key = arguments.key.p_key;
     let mut request = v1::CreatePartitionRequest {
         p_key: p_key.into(),
-        settings: arguments.settings.message(NEW),
+        settings: arguments.settings.message(DEFAULT_SETTINGS),
         members: arguments.membership.wanted(arguments.members),
         accept_cut_off: false,
     };
     let mut client = session.partitions();
-    let answer = confirm::accepted(session, arguments.confirmation, async |accept_cut_off| {
+    let answer = confirm::send_confirmed(session, arguments.confirmation, async |accept_cut_off| {
         request.accept_cut_off = accept_cut_off;
         client.create_partition(request.clone()).await
     });
@@ -388,7 +394,7 @@ async fn add(arguments: MembersArguments, session: &Session) -> Result<Report, F
         accept_cut_off: false,
     };
     let mut client = session.partitions();
-    let answer = confirm::accepted(session, arguments.confirmation, async |accept_cut_off| {
+    let answer = confirm::send_confirmed(session, arguments.confirmation, async |accept_cut_off| {
         request.accept_cut_off = accept_cut_off;
         client.add_partition_members(request.clone()).await
     });
@@ -404,7 +410,7 @@ async fn remove(arguments: NamesArguments, session: &Session) -> Result<Report, 
         accept_cut_off: false,
     };
     let mut client = session.partitions();
-    let answer = confirm::accepted(session, arguments.confirmation, async |accept_cut_off| {
+    let answer = confirm::send_confirmed(session, arguments.confirmation, async |accept_cut_off| {
         request.accept_cut_off = accept_cut_off;
         client.remove_partition_members(request.clone()).await
     });
@@ -420,7 +426,7 @@ async fn set(arguments: SetArguments, session: &Session) -> Result<Report, Failu
         accept_cut_off: false,
     };
     let mut client = session.partitions();
-    let answer = confirm::accepted(session, arguments.confirmation, async |accept_cut_off| {
+    let answer = confirm::send_confirmed(session, arguments.confirmation, async |accept_cut_off| {
         request.accept_cut_off = accept_cut_off;
         client.set_partition_members(request.clone()).await
     });
@@ -435,7 +441,7 @@ async fn delete(arguments: DeleteArguments, session: &Session) -> Result<Report,
         accept_cut_off: false,
     };
     let mut client = session.partitions();
-    let answer = confirm::accepted(session, arguments.confirmation, async |accept_cut_off| {
+    let answer = confirm::send_confirmed(session, arguments.confirmation, async |accept_cut_off| {
         request.accept_cut_off = accept_cut_off;
         client.delete_partition(request).await
     });
@@ -445,7 +451,7 @@ async fn delete(arguments: DeleteArguments, session: &Session) -> Result<Report,
 
 async fn default(arguments: DefaultArguments, session: &Session) -> Result<Report, Failure> {
     let mut client = session.partitions();
-    let answer = confirm::accepted(session, arguments.confirmation, async |accept_cut_off| {
+    let answer = confirm::send_confirmed(session, arguments.confirmation, async |accept_cut_off| {
         let request = v1::SetDefaultMembershipRequest {
             limited: matches!(arguments.membership, DefaultMembership::Limited),
             accept_cut_off,
@@ -466,7 +472,7 @@ struct Report {
     p_key: u16,
     /// The number of memberships that have changed.
     changed: u64,
-    /// The ports that the change cut off; `None` if there are none.
+    /// The ports that the change cut off; `None` if it cut off no port.
     #[serde(skip_serializing_if = "Option::is_none")]
     cut_off: Option<v1::PartitionCutOff>,
 }
@@ -542,12 +548,12 @@ mod tests {
             partition(0x20, "twin"),
             partition(0x30, "twin"),
         ];
-        assert_eq!(named("jobA", &all, "").unwrap(), 0x10);
+        assert_eq!(key_of_name("jobA", &all, "").unwrap(), 0x10);
         for (name, part) in [
             ("twin", "0x0020, 0x0030"),
             ("joba", "no partition is named"),
         ] {
-            let text = named(name, &all, "").unwrap_err().message().unwrap();
+            let text = key_of_name(name, &all, "").unwrap_err().message().unwrap();
             assert!(text.contains(part), "{text}");
         }
     }

@@ -25,7 +25,7 @@ pub(crate) async fn run(
 }
 
 /// All partitions.
-pub(super) async fn all(session: &Session) -> Result<Vec<v1::Partition>, Failure> {
+pub(super) async fn all_partitions(session: &Session) -> Result<Vec<v1::Partition>, Failure> {
     let request = v1::ListPartitionsRequest::default();
     let all = all_pages(request, async |request| {
         session.partitions().list_partitions(request).await
@@ -34,7 +34,7 @@ pub(super) async fn all(session: &Session) -> Result<Vec<v1::Partition>, Failure
 }
 
 pub(super) async fn partitions(session: &mut Session) -> Result<(), Failure> {
-    let partitions = all(session).await?;
+    let partitions = all_partitions(session).await?;
     session.output.list(
         partitions,
         [

@@ -91,7 +91,7 @@ fn summary(path: &v1::Path) -> Rows {
     );
     row("Why this SL", printable(&path.service_level_reason));
     row("Adaptive", adaptive(path));
-    if let Some([nccl, ucx]) = settings(path) {
+    if let Some([nccl, ucx]) = library_settings(path) {
         row("For NCCL", nccl);
         row("For UCX", ucx);
     }
@@ -124,8 +124,9 @@ fn adaptive(path: &v1::Path) -> String {
 }
 
 /// The settings with which NCCL and UCX send on a service level with adaptive routing: the path's
-/// level if it is one, otherwise the lowest such level. `None` without adaptive routing.
-fn settings(path: &v1::Path) -> Option<[String; 2]> {
+/// level if it has adaptive routing, otherwise the lowest such level. `None` without adaptive
+/// routing.
+fn library_settings(path: &v1::Path) -> Option<[String; 2]> {
     let levels = path.adaptive_service_levels & 0xFFFF;
     let own = path.service_level & 0xF;
     let level = match levels {
@@ -181,9 +182,9 @@ mod tests {
             adaptive_service_levels,
             ..v1::Path::default()
         };
-        assert_eq!(settings(&path(1, 0)), None);
+        assert_eq!(library_settings(&path(1, 0)), None);
         for (own, levels, level) in [(1, 0xFFFF, 1), (1, 0b1100, 2), (15, 0x8000, 15)] {
-            let [nccl, ucx] = settings(&path(own, levels)).unwrap();
+            let [nccl, ucx] = library_settings(&path(own, levels)).unwrap();
             assert_eq!(
                 nccl,
                 format!("NCCL_IB_SL={level} NCCL_IB_ADAPTIVE_ROUTING=1")

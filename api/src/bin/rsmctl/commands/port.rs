@@ -77,7 +77,7 @@ pub(crate) async fn run(command: PortSubcommand, session: &mut Session) -> Resul
         reason: arguments.reason,
     };
     let mut client = session.maintenance();
-    let answer = confirm::accepted(session, arguments.confirmation, async |accept_cut_off| {
+    let answer = confirm::send_confirmed(session, arguments.confirmation, async |accept_cut_off| {
         request.accept_cut_off = accept_cut_off;
         client.operate_port(request.clone()).await
     });
@@ -85,11 +85,11 @@ pub(crate) async fn run(command: PortSubcommand, session: &mut Session) -> Resul
     if session.output.is_json() {
         return session.output.json(&answer);
     }
-    session.output.line(&done(action, &answer))
+    session.output.line(&outcome(action, &answer))
 }
 
 /// The outcome in a sentence, which begins with the port that the operator named.
-fn done(action: PortAction, answer: &v1::OperatePortResponse) -> String {
+fn outcome(action: PortAction, answer: &v1::OperatePortResponse) -> String {
     let plain = |description: &str, port: Option<&v1::PortKey>| {
         plain_names(&printable(&port_of(description, port)))
     };
@@ -131,7 +131,7 @@ mod tests {
             ..v1::OperatePortResponse::default()
         };
         assert_eq!(
-            done(PortAction::Disable, &answer),
+            outcome(PortAction::Disable, &answer),
             "host-1 mlx5_0:3 is disabled at the other end of its cable, spine-a:2: its link stays down \
              until `rsmctl port enable 'host-1 mlx5_0:3'`"
         );
@@ -140,7 +140,7 @@ mod tests {
             ..answer
         };
         assert_eq!(
-            done(PortAction::Reset, &same),
+            outcome(PortAction::Reset, &same),
             "spine-a:2 is reset: its link trains again"
         );
     }

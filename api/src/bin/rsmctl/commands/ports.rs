@@ -33,8 +33,8 @@ pub(crate) struct PortsArguments {
 
 pub(crate) async fn run(arguments: PortsArguments, session: &mut Session) -> Result<(), Failure> {
     let ports = match &arguments.port {
-        Some(name) => one(session, name).await?,
-        None => all(session, &arguments).await?,
+        Some(name) => port_of_name(session, name).await?,
+        None => filtered_ports(session, &arguments).await?,
     };
     session.output.list(
         ports,
@@ -73,7 +73,7 @@ pub(crate) async fn run(arguments: PortsArguments, session: &mut Session) -> Res
     )
 }
 
-/// The port at the other end of the cable, or the former one if the cable is gone or its port is
+/// The port at the other end of the cable, or the former port if the cable is gone or its port is
 /// disabled.
 fn peer(peer: Option<v1::Peer>, gone: Option<v1::GoneCable>) -> String {
     match (peer, gone) {
@@ -91,7 +91,7 @@ fn peer(peer: Option<v1::Peer>, gone: Option<v1::GoneCable>) -> String {
     }
 }
 
-async fn one(session: &Session, name: &str) -> Result<Vec<v1::Port>, Failure> {
+async fn port_of_name(session: &Session, name: &str) -> Result<Vec<v1::Port>, Failure> {
     let request = v1::GetPortRequest {
         port: name.to_owned(),
     };
@@ -99,7 +99,10 @@ async fn one(session: &Session, name: &str) -> Result<Vec<v1::Port>, Failure> {
     Ok(answer.into_inner().port.into_iter().collect())
 }
 
-async fn all(session: &Session, arguments: &PortsArguments) -> Result<Vec<v1::Port>, Failure> {
+async fn filtered_ports(
+    session: &Session,
+    arguments: &PortsArguments,
+) -> Result<Vec<v1::Port>, Failure> {
     all_pages(
         v1::ListPortsRequest {
             node: arguments.node.clone().unwrap_or_default(),

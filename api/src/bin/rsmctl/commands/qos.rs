@@ -87,7 +87,7 @@ fn levels(levels: &[v1::QosLevel]) -> Rows {
     for level in levels {
         rows.add([
             printable(&level.name),
-            line(level.line),
+            line_number(level.line),
             printable(&level.limits),
             printable(&level.description),
         ]);
@@ -100,7 +100,7 @@ fn port_groups(groups: &[v1::QosPortGroup]) -> Rows {
     for group in groups {
         rows.add([
             printable(&group.name),
-            line(group.line),
+            line_number(group.line),
             group.ports.to_string(),
             printable(&group.description),
         ]);
@@ -113,7 +113,7 @@ fn rules(rules: &[v1::QosRule]) -> Rows {
     for (number, rule) in (1..).zip(rules) {
         rows.add([
             i32::to_string(&number),
-            line(rule.line),
+            line_number(rule.line),
             printable(&rule.criteria),
             printable(&rule.level),
             rule.service_level.to_string(),
@@ -124,7 +124,7 @@ fn rules(rules: &[v1::QosRule]) -> Rows {
 }
 
 /// A line number in a file; 0 means none.
-fn line(number: u32) -> String {
+fn line_number(number: u32) -> String {
     match number {
         0 => "-".to_owned(),
         number => number.to_string(),

@@ -28,7 +28,7 @@ pub(crate) async fn run(
     let keys = answer.key_status.unwrap_or_default();
     if session.output.is_json() {
         session.output.json(&answer)?;
-        return held_by_all(&keys);
+        return check_held_by_all(&keys);
     }
     let mut rows = Rows::new(&[">GENERATION", ">PORTS", ">BEHIND"]);
     rows.add([
@@ -37,11 +37,11 @@ pub(crate) async fn run(
         keys.ports_behind.to_string(),
     ]);
     session.output.table(rows)?;
-    held_by_all(&keys)
+    check_held_by_all(&keys)
 }
 
 /// A failure while ports hold their former key, so that a script learns of them.
-fn held_by_all(keys: &v1::ManagementKeys) -> Result<(), Failure> {
+fn check_held_by_all(keys: &v1::ManagementKeys) -> Result<(), Failure> {
     match keys.ports_behind {
         0 => Ok(()),
         _ => Err(Failure::Checked { fails: false }),

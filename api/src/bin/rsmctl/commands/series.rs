@@ -12,7 +12,7 @@ use crate::time::minute;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The minimum number of columns of a chart, even if the terminal is too narrow.
-const NARROWEST: usize = 10;
+const MIN_CHART_WIDTH: usize = 10;
 
 /// A rate of traffic, per second.
 type Rate = fn(&v1::CountedTraffic) -> f64;
@@ -47,7 +47,7 @@ pub(super) async fn run(
         timestamp(series.until_unix_ms),
         duration(u64::from(series.step_seconds) * 1000),
     ))?;
-    begins_late(series.began_unix_ms, series.since_unix_ms, session)?;
+    print_if_past_begins_later(series.began_unix_ms, series.since_unix_ms, session)?;
     if series.steps.is_empty() {
         return session.output.line("Nothing was read in this span.");
     }
@@ -59,7 +59,11 @@ pub(super) async fn run(
 
 /// Prints when the past begins, if the span begins earlier. Times are in milliseconds since the
 /// Unix epoch.
-fn begins_late(began: u64, since: u64, session: &mut Session) -> Result<(), Failure> {
+fn print_if_past_begins_later(
+    began: u64,
+    since: u64,
+    session: &mut Session,
+) -> Result<(), Failure> {
     match began > since {
         true => session.output.line(&format!(
             "The past of the counters begins at {}.",
@@ -79,8 +83,8 @@ struct Row {
     values: Vec<Option<f64>>,
 }
 
-/// The table, at most `width` wide if charts then have [`NARROWEST`] columns. A chart has at most a
-/// column for each step.
+/// The table, at most `width` wide if charts then have [`MIN_CHART_WIDTH`] columns. A chart has at
+/// most a column for each step.
 fn lines(series: &v1::GetCounterSeriesResponse, width: usize) -> Vec<String> {
     let rows = rows(series);
     let widest = |heading: &str, cell: fn(&Row) -> &String| {
@@ -93,7 +97,7 @@ fn lines(series: &v1::GetCounterSeriesResponse, width: usize) -> Vec<String> {
     let highest = widest("HIGHEST", |row| &row.highest);
     let chart = width
         .saturating_sub(name + per_s + total + highest + 8)
-        .max(NARROWEST);
+        .max(MIN_CHART_WIDTH);
     let line = |cells: [&str; 4], chart: &str| {
         let [counter, mean, sum, most] = cells;
         let line =
@@ -169,8 +173,8 @@ fn rows(series: &v1::GetCounterSeriesResponse) -> Vec<Row> {
     rows
 }
 
-/// A chart of at most `width` columns. A column shows the highest of its steps; a time without
-/// readings is a blank.
+/// A chart of at most `width` columns. A column shows the highest value of its steps; a time
+/// without readings is a blank.
 fn bars(values: &[Option<f64>], width: usize) -> String {
     let highest = values.iter().copied().flatten().fold(0.0, f64::max);
     let together = values.len().div_ceil(width.max(1)).max(1);
@@ -195,10 +199,10 @@ pub(super) async fn top(
     let answer = session.counters().get_top_ports_since(request).await?;
     let top = answer.into_inner();
     if session.output.is_json() {
-        session.output.takes_limit();
+        session.output.limited_by_server();
         return session.output.json(&top);
     }
-    begins_late(top.began_unix_ms, top.since_unix_ms, session)?;
+    print_if_past_begins_later(top.began_unix_ms, top.since_unix_ms, session)?;
     let shown = top.ports.len();
     let mut rows = Rows::new(&match is_of_errors {
         true => [

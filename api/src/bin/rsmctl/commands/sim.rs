@@ -171,7 +171,7 @@ fn attribute_id(text: &str) -> Result<u32, String> {
 /// The completed action; also the JSON output of the command.
 #[derive(Serialize)]
 #[serde(tag = "done", rename_all = "kebab-case")]
-enum Done {
+enum CompletedAction {
     Unlink {
         #[serde(flatten)]
         port: PortWords,
@@ -208,12 +208,16 @@ enum Done {
     },
 }
 
-impl Done {
+impl CompletedAction {
     fn sentence(&self) -> String {
         match self {
-            Done::Unlink { port } => format!("The cable at {} is unplugged.", port.shown()),
-            Done::Relink { port } => format!("The cable at {} is plugged in.", port.shown()),
-            Done::Swap {
+            CompletedAction::Unlink { port } => {
+                format!("The cable at {} is unplugged.", port.shown())
+            }
+            CompletedAction::Relink { port } => {
+                format!("The cable at {} is plugged in.", port.shown())
+            }
+            CompletedAction::Swap {
                 port,
                 other_node,
                 other_port,
@@ -225,10 +229,10 @@ impl Done {
                 let (one, other) = (port.shown(), other.shown());
                 format!("The cables at {one} and {other} are exchanged.")
             }
-            Done::Reboot { node } => format!("{node} restarts."),
-            Done::PowerOff { node } => format!("{node} is off."),
-            Done::PowerOn { node } => format!("{node} is on."),
-            Done::Loss { rate, attribute_id } => {
+            CompletedAction::Reboot { node } => format!("{node} restarts."),
+            CompletedAction::PowerOff { node } => format!("{node} is off."),
+            CompletedAction::PowerOn { node } => format!("{node} is on."),
+            CompletedAction::Loss { rate, attribute_id } => {
                 let which = attribute_id.map_or_else(
                     || "subnet management packets".to_owned(),
                     |id| format!("packets of attribute {id:#06x}"),
@@ -237,7 +241,7 @@ impl Done {
                 let percent = (rate * 1e6).round() / 1e4;
                 format!("{percent} % of {which} are lost.")
             }
-            Done::Errors {
+            CompletedAction::Errors {
                 port,
                 counter,
                 per_second,
@@ -250,14 +254,14 @@ impl Done {
 }
 
 pub(crate) async fn run(command: SimCommand, session: &mut Session) -> Result<(), Failure> {
-    let done = act(command, session).await?;
+    let done = perform(command, session).await?;
     if session.output.is_json() {
         return session.output.json(&done);
     }
     session.output.line(&printable(&done.sentence()))
 }
 
-async fn act(command: SimCommand, session: &Session) -> Result<Done, Failure> {
+async fn perform(command: SimCommand, session: &Session) -> Result<CompletedAction, Failure> {
     let mut simulation = session.simulation();
     Ok(match command {
         SimCommand::Unlink(arguments) => {
@@ -267,7 +271,7 @@ async fn act(command: SimCommand, session: &Session) -> Result<Done, Failure> {
                 port: port.port,
             };
             simulation.unlink(request).await?;
-            Done::Unlink { port }
+            CompletedAction::Unlink { port }
         }
         SimCommand::Relink(arguments) => {
             let port = PortWords::of(&arguments.port)?;
@@ -276,26 +280,26 @@ async fn act(command: SimCommand, session: &Session) -> Result<Done, Failure> {
                 port: port.port,
             };
             simulation.relink(request).await?;
-            Done::Relink { port }
+            CompletedAction::Relink { port }
         }
         SimCommand::Swap(arguments) => swap(two_ports(&arguments.ports)?, session).await?,
         SimCommand::Reboot(NodeArguments { node }) => {
             simulation
                 .reboot(v1::RebootRequest { node: node.clone() })
                 .await?;
-            Done::Reboot { node }
+            CompletedAction::Reboot { node }
         }
         SimCommand::PowerOff(NodeArguments { node }) => {
             simulation
                 .power_off(v1::PowerOffRequest { node: node.clone() })
                 .await?;
-            Done::PowerOff { node }
+            CompletedAction::PowerOff { node }
         }
         SimCommand::PowerOn(NodeArguments { node }) => {
             simulation
                 .power_on(v1::PowerOnRequest { node: node.clone() })
                 .await?;
-            Done::PowerOn { node }
+            CompletedAction::PowerOn { node }
         }
         SimCommand::Loss(LossArguments { rate, attribute }) => {
             let request = v1::SetLossRequest {
@@ -303,20 +307,23 @@ async fn act(command: SimCommand, session: &Session) -> Result<Done, Failure> {
                 attribute_id: attribute,
             };
             simulation.set_loss(request).await?;
-            Done::Loss {
+            CompletedAction::Loss {
                 rate,
                 attribute_id: attribute,
             }
         }
         SimCommand::Errors(arguments) => {
-            let (port, counter, rate) = errors(&arguments.words)?;
+            let (port, counter, rate) = parse_errors(&arguments.words)?;
             set_errors(port, counter, rate, session).await?
         }
     })
 }
 
 /// Exchanges the cables in two ports.
-async fn swap([port, other]: [PortWords; 2], session: &Session) -> Result<Done, Failure> {
+async fn swap(
+    [port, other]: [PortWords; 2],
+    session: &Session,
+) -> Result<CompletedAction, Failure> {
     let request = v1::SwapCablesRequest {
         node: port.node.clone(),
         port: port.port,
@@ -324,7 +331,7 @@ async fn swap([port, other]: [PortWords; 2], session: &Session) -> Result<Done, 
         other_port: other.port,
     };
     session.simulation().swap_cables(request).await?;
-    Ok(Done::Swap {
+    Ok(CompletedAction::Swap {
         port,
         other_node: other.node,
         other_port: other.port,
@@ -337,7 +344,7 @@ async fn set_errors(
     counter: String,
     per_second: f64,
     session: &Session,
-) -> Result<Done, Failure> {
+) -> Result<CompletedAction, Failure> {
     let request = v1::SetErrorsRequest {
         node: port.node.clone(),
         port: port.port,
@@ -345,7 +352,7 @@ async fn set_errors(
         per_second,
     };
     session.simulation().set_errors(request).await?;
-    Ok(Done::Errors {
+    Ok(CompletedAction::Errors {
         port,
         counter,
         per_second,
@@ -353,7 +360,7 @@ async fn set_errors(
 }
 
 /// Parses the words of `sim errors`: port, counter and rate.
-fn errors(words: &[String]) -> Result<(PortWords, String, f64), Failure> {
+fn parse_errors(words: &[String]) -> Result<(PortWords, String, f64), Failure> {
     let [port @ .., counter, rate] = words else {
         return Err(usage("expected NODE:PORT, COUNTER and RATE"));
     };
@@ -395,13 +402,13 @@ mod tests {
 
     #[test]
     fn errors_take_a_port_in_one_word_or_two() {
-        let (port, counter, rate) = errors(&words("leaf-1:7 PortRcvErrors 0.5")).unwrap();
+        let (port, counter, rate) = parse_errors(&words("leaf-1:7 PortRcvErrors 0.5")).unwrap();
         assert_eq!((port.node.as_str(), port.port), ("leaf-1:7", 0));
         assert_eq!((counter.as_str(), rate), ("PortRcvErrors", 0.5));
-        let (port, ..) = errors(&words("leaf-1 7 PortRcvErrors 0.5")).unwrap();
+        let (port, ..) = parse_errors(&words("leaf-1 7 PortRcvErrors 0.5")).unwrap();
         assert_eq!((port.node.as_str(), port.port), ("leaf-1", 7));
         for refused in ["leaf-1 7 PortRcvErrors -1", "leaf-1 x PortRcvErrors 1"] {
-            assert!(errors(&words(refused)).is_err(), "{refused}");
+            assert!(parse_errors(&words(refused)).is_err(), "{refused}");
         }
     }
 }

@@ -9,13 +9,13 @@ use crate::text::{count, nanoseconds, port_of, rate, timestamp};
 
 /// The share of time above which waiting data is listed: data waits at times even on a merely full
 /// link.
-const WAITING: f64 = 0.01;
+const MIN_WAIT_SHARE: f64 = 0.01;
 
 /// The maximum number of ports that are listed for waiting data.
 const MAX_WAITING: usize = 10;
 
 /// The maximum number of ports that the server ranks in an answer.
-const MOST_PORTS: u32 = 1000;
+const MAX_PORTS: u32 = 1000;
 
 /// The number of latest convergences among which the slowest is searched.
 const CONVERGENCES: u32 = 100;
@@ -49,7 +49,7 @@ pub(crate) async fn run(_: SlowArguments, session: &mut Session) -> Result<(), F
     let answer = session.fabric().get_status(v1::GetStatusRequest {}).await?;
     let status = answer.into_inner().status.unwrap_or_default();
     let mut found = slow_links(&links, status.links);
-    found.extend(waiting(session).await?);
+    found.extend(waiting_ports(session).await?);
     let newest = v1::ListConvergencesRequest {
         newest: CONVERGENCES,
         ..v1::ListConvergencesRequest::default()
@@ -67,7 +67,7 @@ pub(crate) async fn run(_: SlowArguments, session: &mut Session) -> Result<(), F
         })
 }
 
-/// The links that carry less than they should, or the statement that there are none; `all` is the
+/// The links that carry less than they should, or the statement that no link is slow; `all` is the
 /// number of links in the fabric.
 fn slow_links(slow: &[v1::Link], all: u64) -> Vec<Slow> {
     let end = |end: &Option<v1::LinkEnd>| {
@@ -80,24 +80,24 @@ fn slow_links(slow: &[v1::Link], all: u64) -> Vec<Slow> {
         text: format!(
             "{}, while {}: cable, optics or port settings",
             rate(link.width, link.speed),
-            wanted(&link.slow.unwrap_or_default())
+            better_rates(&link.slow.unwrap_or_default())
         ),
     };
     match all {
         _ if !slow.is_empty() => slow.iter().map(one).collect(),
-        0 => vec![nothing("link", "there is no link".to_owned())],
+        0 => vec![statement("link", "there is no link".to_owned())],
         all => {
             let links = count(all, "link", "links");
             let text = format!(
                 "none of {links} is below the best rate of its ends, or below most of its siblings"
             );
-            vec![nothing("link", text)]
+            vec![statement("link", text)]
         }
     }
 }
 
 /// The better rates in words: the rate of most siblings, and the best rate of both ends.
-fn wanted(slow: &v1::SlowLink) -> String {
+fn better_rates(slow: &v1::SlowLink) -> String {
     let siblings = (slow.siblings_mbps > 0).then(|| {
         let gbps = f64::from(slow.siblings_mbps) / 1000.0;
         format!("most of its siblings carry {gbps} Gb/s")
@@ -109,7 +109,7 @@ fn wanted(slow: &v1::SlowLink) -> String {
 }
 
 /// A statement about a kind, without a location.
-fn nothing(kind: &'static str, text: String) -> Slow {
+fn statement(kind: &'static str, text: String) -> Slow {
     Slow {
         kind,
         place: String::new(),
@@ -118,27 +118,32 @@ fn nothing(kind: &'static str, text: String) -> Slow {
 }
 
 /// The ports where data waits longest.
-async fn waiting(session: &Session) -> Result<Vec<Slow>, Failure> {
+async fn waiting_ports(session: &Session) -> Result<Vec<Slow>, Failure> {
     let request = v1::GetTopPortsRequest {
         order: v1::PortOrder::Wait.into(),
-        limit: MOST_PORTS,
+        limit: MAX_PORTS,
         part: String::new(),
     };
     let top = session.counters().get_top_ports(request).await;
     let top = match top.map_err(Failure::from) {
         Ok(top) => top.into_inner(),
         // No counters have been read yet, or the operator has disabled reading them.
-        Err(Failure::Refused(reason)) => return Ok(vec![nothing("wait", reason)]),
+        Err(Failure::Refused(reason)) => return Ok(vec![statement("wait", reason)]),
         Err(failure) => return Err(failure),
     };
     let waiting: Vec<(f64, &v1::PortCounters)> = top
         .ports
         .iter()
-        .filter_map(|port| Some((port.wait_share.filter(|&share| share >= WAITING)?, port)))
+        .filter_map(|port| {
+            Some((
+                port.wait_share.filter(|&share| share >= MIN_WAIT_SHARE)?,
+                port,
+            ))
+        })
         .collect();
     let more = waiting.len().saturating_sub(MAX_WAITING);
     // Ports beyond the answer have less waiting data, so their number is unknown.
-    let at_least = if waiting.len() == MOST_PORTS as usize {
+    let at_least = if waiting.len() == MAX_PORTS as usize {
         "at least "
     } else {
         ""
@@ -156,7 +161,7 @@ async fn waiting(session: &Session) -> Result<Vec<Slow>, Failure> {
         })
         .collect();
     if more > 0 {
-        found.push(nothing(
+        found.push(statement(
             "wait",
             format!("and {at_least}{more} more ports: `rsmctl top --by wait`"),
         ));
@@ -169,13 +174,13 @@ async fn waiting(session: &Session) -> Result<Vec<Slow>, Failure> {
 
 /// The statement that data waits long at no port; `ports` is the number of ports that count waits.
 fn no_wait(ports: u64) -> Slow {
-    nothing(
+    statement(
         "wait",
         match ports {
             0 => "not known: no port has counted yet how long data waits".to_owned(),
             ports => format!(
                 "data waits less than {:.0} % of the time at each of {}",
-                WAITING * 100.0,
+                MIN_WAIT_SHARE * 100.0,
                 count(ports, "port that counts it", "ports that count it")
             ),
         },
@@ -189,7 +194,7 @@ fn slowest_stage(convergences: &[v1::Convergence]) -> Slow {
         .iter()
         .max_by(|one, other| total(one).total_cmp(&total(other)));
     let Some(slowest) = slowest else {
-        return nothing("stage", "no convergence has finished yet".to_owned());
+        return statement("stage", "no convergence has finished yet".to_owned());
     };
     let timing = slowest.timing_ms.unwrap_or_default();
     let stages = [
@@ -234,7 +239,7 @@ async fn slowest_answers(session: &Session) -> Result<Slow, Failure> {
         ),
         None => "more than 1 % of the answers took longer than is told apart".to_owned(),
     };
-    Ok(nothing("sa", text))
+    Ok(statement("sa", text))
 }
 
 #[cfg(test)]

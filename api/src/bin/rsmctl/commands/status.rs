@@ -98,7 +98,7 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
     rows
 }
 
-/// The state, with its reason if it has one, and missing parts.
+/// The state, with its reason if there is one, and missing parts.
 fn state(status: &v1::SubnetStatus) -> String {
     let state = label::<v1::SubnetState>(status.state);
     match status.state_reason.as_str() {

@@ -55,7 +55,7 @@ pub(crate) struct RevokeArguments {
 
 /// The JSON output about a new token.
 #[derive(Serialize)]
-struct New {
+struct NewToken {
     name: String,
     token: String,
     ends: String,
@@ -63,20 +63,20 @@ struct New {
 
 pub(crate) fn run(command: TokenCommand, format: Format) -> Result<(), Failure> {
     match command {
-        TokenCommand::New(arguments) => new(arguments, format),
+        TokenCommand::New(arguments) => create_token(arguments, format),
         TokenCommand::Revoke(arguments) => revoke(&arguments, format),
     }
 }
 
-fn new(arguments: NewArguments, format: Format) -> Result<(), Failure> {
+fn create_token(arguments: NewArguments, format: Format) -> Result<(), Failure> {
     let NewArguments {
         name,
         roles,
         days,
         file,
     } = arguments;
-    let text = read(&file, true)?;
-    let token = random().map_err(|error| failed(Path::new("/dev/urandom"), error))?;
+    let text = read_file(&file, true)?;
+    let token = random_token().map_err(|error| failed(Path::new("/dev/urandom"), error))?;
     let now = SystemTime::UNIX_EPOCH
         .elapsed()
         .unwrap_or_default()
@@ -89,9 +89,9 @@ fn new(arguments: NewArguments, format: Format) -> Result<(), Failure> {
         "\n"
     };
     let text = format!("{text}{gap}{line}\n");
-    check(&file, &text)?;
-    write(&file, &text)?;
-    let new = New {
+    check_file(&file, &text)?;
+    replace_file(&file, &text)?;
+    let new = NewToken {
         name,
         token,
         ends: timestamp(ends * 1000),
@@ -106,7 +106,7 @@ fn new(arguments: NewArguments, format: Format) -> Result<(), Failure> {
 }
 
 fn revoke(arguments: &RevokeArguments, format: Format) -> Result<(), Failure> {
-    let text = read(&arguments.file, false)?;
+    let text = read_file(&arguments.file, false)?;
     let others = text
         .lines()
         .filter(|line| ApiTokens::name_on(line) != Some(&arguments.name));
@@ -116,7 +116,7 @@ fn revoke(arguments: &RevokeArguments, format: Format) -> Result<(), Failure> {
         let text = format!("no token in {place} has the name {}", arguments.name);
         return Err(Failure::Usage(text));
     }
-    write(&arguments.file, &others)?;
+    replace_file(&arguments.file, &others)?;
     let mut output = Output::new(format);
     let text = format!(
         "removed {} from {}; rsm accepts the token until it reads the file: systemctl reload rsm",
@@ -128,7 +128,7 @@ fn revoke(arguments: &RevokeArguments, format: Format) -> Result<(), Failure> {
 }
 
 /// A token of [`TOKEN_BYTES`] random bytes in hexadecimal.
-fn random() -> std::io::Result<String> {
+fn random_token() -> std::io::Result<String> {
     let mut bytes = [0; TOKEN_BYTES];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -138,7 +138,7 @@ fn failed(path: &Path, reason: impl std::fmt::Display) -> Failure {
     Failure::File(format!("{}: {reason}", path.display()))
 }
 
-fn read(path: &Path, may_be_missing: bool) -> Result<String, Failure> {
+fn read_file(path: &Path, may_be_missing: bool) -> Result<String, Failure> {
     let mut text = String::new();
     match File::open(path) {
         Ok(file) => {
@@ -150,12 +150,12 @@ fn read(path: &Path, may_be_missing: bool) -> Result<String, Failure> {
         Err(error) if may_be_missing && error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(failed(path, error)),
     }
-    check(path, &text)?;
+    check_file(path, &text)?;
     Ok(text)
 }
 
 /// Refuses to change a file that rsm would refuse.
-fn check(path: &Path, text: &str) -> Result<(), Failure> {
+fn check_file(path: &Path, text: &str) -> Result<(), Failure> {
     if text.len() > MAX_API_TOKENS_BYTES {
         let reason = format!("it is longer than {MAX_API_TOKENS_BYTES} bytes");
         return Err(failed(path, reason));
@@ -167,7 +167,7 @@ fn check(path: &Path, text: &str) -> Result<(), Failure> {
 
 /// Replaces the file in one step. An existing file keeps its owner, group and mode; a new file is
 /// private to its owner.
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
+fn replace_file(path: &Path, text: &str) -> Result<(), Failure> {
     // Behind a symbolic link, the file itself is replaced and the link stays.
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let path = real.as_path();

@@ -14,7 +14,7 @@ use crate::text::{NONE, count, label_parser, per_second, port_of};
 use crate::time::{self, timestamp};
 
 /// The number of ports in a table without `--limit`: a screenful.
-const LINES: u32 = 20;
+const DEFAULT_ROWS: u32 = 20;
 
 /// The busiest ports now, or those with the most errors
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ pub(crate) async fn run(arguments: TopArguments, session: &mut Session) -> Resul
         true => Some(v1::PortOrder::Errors.into()),
         false => arguments.by,
     };
-    let limit = session.output.limit().map_or(LINES, |limit| {
+    let limit = session.output.limit().map_or(DEFAULT_ROWS, |limit| {
         // The server has a limit of its own, far below this one.
         u32::try_from(limit).unwrap_or(u32::MAX).max(1)
     });
@@ -125,7 +125,7 @@ async fn follow(
     while let Some(message) = next_message(&mut stream).await? {
         let top = message.top.unwrap_or_default();
         if session.output.is_json() {
-            session.output.takes_limit();
+            session.output.limited_by_server();
             session.output.json_line(&top)?;
         } else {
             session.output.picture()?;
@@ -143,7 +143,7 @@ fn show(
     options: TableOptions,
 ) -> Result<(), Failure> {
     if session.output.is_json() {
-        session.output.takes_limit();
+        session.output.limited_by_server();
         return session.output.json(&top);
     }
     let mut ports: Vec<Offender> = match options.folds {

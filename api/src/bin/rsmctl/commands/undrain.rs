@@ -1,7 +1,7 @@
 use clap::Args;
 use rsm_proto::v1;
 
-use super::drain::{by_another, drained_parts, operator};
+use super::drain::{drained_parts, earlier_drain, operator};
 use super::waiting;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
@@ -28,8 +28,8 @@ pub(crate) async fn run(arguments: UndrainArguments, session: &mut Session) -> R
     let now = drained_parts(session)
         .await
         .unwrap_or_else(|_| before.clone());
-    for part in ended(&before, &now) {
-        let by = by_another(part, &operator());
+    for part in ended_drains(&before, &now) {
+        let by = earlier_drain(part, &operator());
         if !by.is_empty() {
             session.output.note(&format!("{}{by}", part.name))?;
         }
@@ -43,7 +43,7 @@ pub(crate) async fn run(arguments: UndrainArguments, session: &mut Session) -> R
 }
 
 /// The parts that were drained `before` and are not `now`.
-fn ended<'a>(
+fn ended_drains<'a>(
     before: &'a [v1::DrainedPart],
     now: &[v1::DrainedPart],
 ) -> impl Iterator<Item = &'a v1::DrainedPart> {

@@ -11,10 +11,10 @@ use crate::session::Session;
 use crate::text::printable;
 
 /// The time that an answer may take before the first line of progress.
-const SILENT_FOR: Duration = Duration::from_millis(500);
+const SILENT_TIME: Duration = Duration::from_millis(500);
 
 /// The interval between two calls of GetActivity.
-const EVERY: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Waits for `answer`. Meanwhile, standard error gets a line for each change of the activity.
 /// Ctrl-C cancels the request, because the connection closes with the process.
@@ -23,14 +23,14 @@ pub(super) async fn for_answer<T>(
     answer: impl Future<Output = Result<Response<T>, Status>>,
 ) -> Result<Response<T>, Status> {
     tokio::pin!(answer);
-    let mut pause = SILENT_FOR;
+    let mut pause = SILENT_TIME;
     let mut printed = String::new();
     loop {
         tokio::select! {
             answer = &mut answer => return answer,
             () = tokio::time::sleep(pause) => {}
         }
-        pause = EVERY;
+        pause = POLL_INTERVAL;
         let mut client = session.convergence();
         let request = v1::GetActivityRequest {};
         let activity = tokio::select! {
@@ -44,7 +44,7 @@ pub(super) async fn for_answer<T>(
         else {
             continue;
         };
-        let line = line(&activity);
+        let line = progress_line(&activity);
         if line != printed {
             progress(&printable(&line));
             printed = line;
@@ -53,7 +53,7 @@ pub(super) async fn for_answer<T>(
 }
 
 /// The text `waiting: computing and proving routes (light sweep); then: requested`.
-fn line(activity: &v1::Activity) -> String {
+fn progress_line(activity: &v1::Activity) -> String {
     let mut line = format!("waiting: {}", under_way(activity));
     if !activity.next.is_empty() {
         line.push_str(&format!("; then: {}", activity.next));
@@ -112,15 +112,15 @@ mod tests {
         };
         let expected = "waiting: sweeping, 312 nodes found, 900 of 1000 questions answered so far, \
                         14 requests under way (light sweep); then: requested";
-        assert_eq!(line(&activity), expected);
+        assert_eq!(progress_line(&activity), expected);
         activity.stage = Stage::Pushing.into();
         activity.sets_acknowledged = 40;
         activity.sets_expected = 399;
         activity.next.clear();
         let expected = "waiting: writing, 40 of about 399 Sets acknowledged (10 %), 14 unanswered \
                         (light sweep)";
-        assert_eq!(line(&activity), expected);
+        assert_eq!(progress_line(&activity), expected);
         let nothing = v1::Activity::default();
-        assert_eq!(line(&nothing), "waiting: nothing under way");
+        assert_eq!(progress_line(&nothing), "waiting: nothing under way");
     }
 }

@@ -10,7 +10,7 @@ use crate::table::Rows;
 use crate::text::{HostTally, count, port_of};
 
 /// The maximum number of names of a list in the text output; `--format json` has all.
-const SHOWN: usize = 8;
+const MAX_NAMES: usize = 8;
 
 /// The consequence of losing a cable or a node, or of draining it; sends nothing to the fabric
 #[derive(Debug, Args)]
@@ -55,9 +55,9 @@ pub(crate) async fn run(arguments: WhatifArguments, session: &mut Session) -> Re
     session.output.table(rows(&found, &arguments.losses))
 }
 
-/// The first [`SHOWN`] names, and the number of the others.
+/// The first [`MAX_NAMES`] names, and the number of the remaining names.
 fn list(names: Vec<String>) -> String {
-    let more = names.len().saturating_sub(SHOWN);
+    let more = names.len().saturating_sub(MAX_NAMES);
     let mut text = names[..names.len() - more].join(", ");
     if more > 0 {
         text += &format!(" and {more} more");
@@ -88,10 +88,10 @@ fn rows(found: &v1::Consequence, asked: &[String]) -> Rows {
     let number = count(found.cables.len() as u64, "cable", "cables");
     row("Goes", format!("{number}: {}", list(cables.collect())));
     if found.refused.is_empty() {
-        row("Then", then(found));
+        row("Then", new_routes(found));
         row("Engine", format!("{} ({})", found.engine, found.reason));
     }
-    if let Some(drained) = drained(found) {
+    if let Some(drained) = load_while_drained(found) {
         row("If drained", drained);
     }
     rows
@@ -167,7 +167,7 @@ fn to_do(found: &v1::Consequence, asked: &[String]) -> String {
 }
 
 /// The load while the parts are drained and still in use by their hosts; `None` if it is not known.
-pub(super) fn drained(found: &v1::Consequence) -> Option<String> {
+pub(super) fn load_while_drained(found: &v1::Consequence) -> Option<String> {
     let load = match found.max_paths_drained {
         0 => return None,
         paths => format!(
@@ -182,7 +182,7 @@ pub(super) fn drained(found: &v1::Consequence) -> Option<String> {
 }
 
 /// The load of the new routes, and the writes that put them into force.
-fn then(found: &v1::Consequence) -> String {
+fn new_routes(found: &v1::Consequence) -> String {
     format!(
         "{} paths on the fullest link (now {}); {} in {} to write: {} and {} before them, {}",
         found.max_paths_then,

@@ -150,7 +150,7 @@ fn lines(judgement: &v1::Judgement, width: usize) -> Vec<(Tint, String)> {
 
 /// A piece of evidence on one line: kind, place, text, start, and the number of the job's ports to
 /// which packets pass the place.
-fn sentence(one: &v1::BlameEvidence) -> String {
+fn sentence(evidence: &v1::BlameEvidence) -> String {
     let place = match one.place.as_str() {
         "" => String::new(),
         place => format!("{place}: "),
