@@ -24,7 +24,7 @@ const FABRIC: &str = "fat-tree:k=4,levels=3";
 const TO_LIGHT_SWEEP: Duration = Duration::from_secs(11);
 
 /// The lengths of pauses that operators have seen, in milliseconds.
-const SHORT: [u64; 3] = [300, 350, 400];
+const PAUSES_MS: [u64; 3] = [300, 350, 400];
 
 /// The maximum time from the end of a silence of the whole fabric until the last connected pair of
 /// hosts is served, if a switch died when the silence began: its neighbours' traps were lost.
@@ -97,7 +97,7 @@ fn assert_no_alarm(mut world: World, sets: u64, situation: &str) {
 #[test]
 fn fabric_silent_for_a_moment_causes_no_finding_and_no_set() {
     for (cause, gets) in moments() {
-        for silence in SHORT {
+        for silence in PAUSES_MS {
             let mut world = in_sweep(cause, gets);
             let sets = world.manager().sets();
             world.sim.set_loss(1.0).unwrap();
@@ -113,7 +113,7 @@ fn fabric_silent_for_a_moment_causes_no_finding_and_no_set() {
 fn stalled_manager_shows_no_finding_and_sends_no_set() {
     for (cause, gets) in moments() {
         for order in [AfterStall::PacketsFirst, AfterStall::DeadlinesFirst] {
-            for stall in SHORT.into_iter().chain([1000, 5000]) {
+            for stall in PAUSES_MS.into_iter().chain([1000, 5000]) {
                 let mut world = in_sweep(cause, gets);
                 let sets = world.manager().sets();
                 world.stall_for(0, Duration::from_millis(stall), order);
@@ -161,7 +161,7 @@ fn served_after(dead: Guid, gets: u64, pause: impl Fn(&mut World)) -> Duration {
     served
 }
 
-/// All switches except that of the manager's host.
+/// All switches except the leaf of the manager's host.
 fn other_switches() -> Vec<Guid> {
     let world = World::brought_up(FABRIC, Settings::default());
     let local = world.manager().local(&world.sim).unwrap();

@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A time longer than a switch takes to notice that a link is down, and far shorter than a repair.
-const MOMENT: Duration = Duration::from_millis(1);
+const NOTICE_TIME: Duration = Duration::from_millis(1);
 
 const FABRICS: [&str; 5] = [
     "fat-tree:k=4,levels=2,speed=ndr",
@@ -39,7 +39,8 @@ struct Failure {
 }
 
 impl Failure {
-    /// Two links between switches, or one link and a switch other than that of the manager's host.
+    /// Two links between switches, or one link and a switch other than the leaf of the manager's
+    /// host.
     fn random(world: &World, topology: &Topology, dice: &mut Dice) -> Failure {
         let links: Vec<(Guid, PortNum)> = topology.cables().iter().map(|cable| cable.a).collect();
         let first = dice.pick(&links);
@@ -161,10 +162,10 @@ fn assert_delivers_as_proved(
     assert_eq!(delivered, reachable, "{failure:?}: {promised:?}");
 }
 
-/// Two uplinks of a leaf with four fail: packets going up use the other two at once. Without fast
-/// recovery some are lost.
+/// Two of the four uplinks of a leaf fail: packets going up use the other two uplinks at once.
+/// Without fast recovery some packets are lost.
 #[test]
-fn leaf_that_loses_two_uplinks_sends_by_the_others_before_any_repair() {
+fn leaf_that_loses_two_uplinks_sends_by_the_other_uplinks_before_any_repair() {
     for (mode, keeps_all) in [
         (AdaptiveRouting::FastRecovery, true),
         (AdaptiveRouting::On, false),
@@ -180,7 +181,7 @@ fn leaf_that_loses_two_uplinks_sends_by_the_others_before_any_repair() {
         let proof = keeps_all.then(|| prove_recovery(&world, &failure));
         world.kill(0);
         failure.begin(&mut world);
-        world.run_for(MOMENT);
+        world.run_for(NOTICE_TIME);
         if let Some(proof) = &proof {
             assert_delivers_as_proved(&world, &ends, &failure, proof);
         }
@@ -215,9 +216,9 @@ fn run(seed: u64) {
         false => world.pause_for(0, pause),
     }
     failure.begin(&mut world);
-    world.run_for(MOMENT);
+    world.run_for(NOTICE_TIME);
     assert_delivers_as_proved(&world, &ends, &failure, &proof);
-    world.run_for(pause - 2 * MOMENT);
+    world.run_for(pause - 2 * NOTICE_TIME);
     assert_delivers_as_proved(&world, &ends, &failure, &proof);
     if is_killed {
         let memory = dice.pick(&[Memory::Kept, Memory::Lost]);

@@ -66,8 +66,8 @@ fn trunks(world: &World) -> Vec<(Guid, PortNum)> {
 }
 
 /// The observations of a run: the plans of both managers, and Sets that a manager sent without the
-/// epoch while another one held it.
-struct Seen {
+/// epoch while another manager held it.
+struct Observations {
     plans: RefCell<BTreeMap<(usize, u64), Arc<Plan>>>,
     sets: [Cell<u64>; 2],
     epoch: Cell<u64>,
@@ -75,10 +75,10 @@ struct Seen {
     claimed: Cell<(Time, [bool; 2])>,
 }
 
-impl Seen {
-    /// Begins to observe `world`, with the present plans and numbers of Sets.
-    fn start(world: &World) -> Seen {
-        let seen = Seen {
+impl Observations {
+    /// Begins to observe `world`, with the current plans and numbers of Sets.
+    fn start(world: &World) -> Observations {
+        let seen = Observations {
             plans: RefCell::default(),
             sets: [0, 1].map(|index| Cell::new(world.managers()[index].sets())),
             epoch: Cell::new(0),
@@ -88,7 +88,7 @@ impl Seen {
         seen
     }
 
-    /// Records the present plans and numbers of Sets. Returns whether a manager has sent Sets since
+    /// Records the current plans and numbers of Sets. Returns whether a manager has sent Sets since
     /// the last call although the other manager held the epoch.
     ///
     /// A standby that no cable connects with a running master also claims the epoch. The master may
@@ -149,8 +149,8 @@ impl Seen {
     }
 }
 
-/// Runs for `duration`, and fails if a manager sends Sets while the other holds the epoch.
-fn run_watched(world: &mut World, seen: &Seen, duration: Duration, round: u64) {
+/// Runs for `duration`, and fails if a manager sends Sets while the other manager holds the epoch.
+fn run_watched(world: &mut World, seen: &Observations, duration: Duration, round: u64) {
     let until = world.now() + duration;
     let violated = world.run(until, |world| seen.observe(world));
     assert!(
@@ -182,7 +182,7 @@ fn stop_and_continue(floating_lid: bool, seeds: std::ops::Range<u64>) {
             panic!("round {round}: {:?}", masters(&world));
         };
         let number = world.epoch().map(|epoch| epoch.number);
-        let seen = Seen::start(&world);
+        let seen = Observations::start(&world);
         world.keep_writes();
         let pause = dice.duration(NOTICED, Duration::from_secs(10));
         let begin = dice.duration(Duration::from_micros(10), Duration::from_secs(1));
@@ -338,7 +338,7 @@ fn a_claimant_resumed_after_its_epoch_has_ended_sets_nothing() {
             panic!("round {round}: {:?}", masters(&world));
         };
         let number = world.epoch().map(|epoch| epoch.number);
-        let seen = Seen::start(&world);
+        let seen = Observations::start(&world);
         let pause = dice.duration(Duration::from_millis(450), Duration::from_secs(8));
         let stop = dice.duration(Duration::from_millis(300), Duration::from_millis(600));
         let other_pause = dice.duration(NOTICED, Duration::from_secs(8));

@@ -17,11 +17,11 @@ const MULTICAST: Lid = Lid(0xC000);
 
 /// The minimum number of Gets for reading the whole subnet: PortInfo of each port of a switch, and
 /// NodeInfo through each cable.
-const WHOLE: u64 = 20 * 5 + 48;
+const GETS_OF_FULL_READING: u64 = 20 * 5 + 48;
 
 /// A fabric with its master at the first host, and a standby at the last host that has read the
 /// fabric and has prepared a plan.
-fn ready() -> World {
+fn with_ready_standby() -> World {
     let mut world = World::shared(TREE, true, LIMIT);
     catch_up(&mut world);
     world
@@ -140,7 +140,7 @@ fn gets_after(world: &mut World, happen: impl FnOnce(&mut World)) -> u64 {
 
 #[test]
 fn following_one_change_costs_the_standby_less_than_half_of_a_full_reading() {
-    let mut world = ready();
+    let mut world = with_ready_standby();
     assert_followed(&world);
     let hosts = world.nodes(NodeKind::Ca);
     let host = hosts[hosts.len() / 2];
@@ -163,7 +163,10 @@ fn following_one_change_costs_the_standby_less_than_half_of_a_full_reading() {
         ("off", off),
         ("on", on),
     ] {
-        assert!(gets > 0 && gets < WHOLE / 2, "{what}: {gets} Gets");
+        assert!(
+            gets > 0 && gets < GETS_OF_FULL_READING / 2,
+            "{what}: {gets} Gets"
+        );
     }
     world.kill(0);
     world.settle(LIMIT);
@@ -179,7 +182,7 @@ fn following_one_change_costs_the_standby_less_than_half_of_a_full_reading() {
 
 #[test]
 fn a_rebooted_switch_swapped_cables_and_new_members_are_followed() {
-    let mut world = ready();
+    let mut world = with_ready_standby();
     let hosts = world.nodes(NodeKind::Ca);
     let ((switch, _), _) = trunk(&world, 0).expect("all are there");
     gets_after(&mut world, |world| {
@@ -211,7 +214,7 @@ fn a_rebooted_switch_swapped_cables_and_new_members_are_followed() {
 
 #[test]
 fn a_standby_that_missed_footprints_reads_the_whole_subnet() {
-    let mut world = ready();
+    let mut world = with_ready_standby();
     let gets = gets_after(&mut world, |world| {
         // The restarted master has no footprints that begin at the plan that the standby read.
         world.kill(0);
@@ -219,16 +222,16 @@ fn a_standby_that_missed_footprints_reads_the_whole_subnet() {
         let ((near, port), _) = trunk(world, 1).expect("all are there");
         world.sim.unlink(near, port).expect("it is cabled");
     });
-    assert!(gets >= WHOLE, "{gets} Gets");
+    assert!(gets >= GETS_OF_FULL_READING, "{gets} Gets");
 }
 
 /// Makes eight random changes for each of `count` seeds. Some changes follow each other so fast
-/// that the standby still reads one while the next happens.
+/// that the standby still reads one change while the next change happens.
 fn follow_changes(count: u64) {
     let test = "--test system sim_following::a_standby_follows";
     seeds::run(test, count, |seed| {
         let mut dice = Dice::new(seed);
-        let mut world = ready();
+        let mut world = with_ready_standby();
         let hosts = world.nodes(NodeKind::Ca);
         let inner = &hosts[1..hosts.len() - 1];
         let mut down: Vec<(Guid, PortNum)> = Vec::new();

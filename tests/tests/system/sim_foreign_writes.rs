@@ -1,5 +1,5 @@
-//! Sets from others: switches without M_Keys accept them from any host, and light sweeps find and
-//! repair what they changed.
+//! Sets from other senders: switches without M_Keys accept them from any host, and light sweeps
+//! find and repair the changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::sim_multicast::{assert_delivered, hosts, join};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The time between two light sweeps.
-const LIGHT: Duration = Duration::from_secs(10);
+const LIGHT_SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 const TREE: &str = "fat-tree:k=4,levels=3";
 
@@ -68,7 +68,7 @@ fn with_quality_of_service() -> Arc<Policy> {
 
 /// Runs through light sweeps, which begin shortly before the end of each interval.
 fn light_sweeps(world: &mut World, count: u32) {
-    world.run_for(LIGHT * count + Duration::from_millis(500));
+    world.run_for(LIGHT_SWEEP_INTERVAL * count + Duration::from_millis(500));
 }
 
 fn all_findings(world: &World) -> Vec<Finding> {
@@ -371,7 +371,7 @@ fn repeated_forged_sets_are_repaired_at_a_limited_rate() {
     let sets = world.sim.sets_at(switch).unwrap() - before - 600;
     assert!((8..=30).contains(&sets), "{sets} Sets answer 600");
     let said = finding(&world).text;
-    // The rest of the subnet is served, and the switch as well once the attacker stops.
+    // Other nodes are served, and the switch as well once the attacker stops.
     world.run_for(Duration::from_secs(75));
     expect::assert_up(&world);
     let sets = world.manager().sets();

@@ -42,7 +42,7 @@ fn assign(world: &mut World, at: (Guid, PortNum), aliases: &[(u8, u64)]) {
 }
 
 /// The alias GUIDs that a port holds at the indices 1 to 7; 0 where it holds none.
-fn held(world: &World, at: (Guid, PortNum)) -> Vec<u64> {
+fn held_aliases(world: &World, at: (Guid, PortNum)) -> Vec<u64> {
     let guids = world.sim.guids(at.0, at.1).expect("it is there");
     guids[1..].iter().map(|guid| guid.0).collect()
 }
@@ -53,12 +53,12 @@ fn changed_alias_guids_are_written_once_also_after_restart_and_reboot() {
     let host = hosts(&world)[2];
     assert_eq!(sets(&world), 0);
     assign(&mut world, host, &[(1, 0x11), (7, 0x77)]);
-    assert_eq!(held(&world, host), [0x11, 0, 0, 0, 0, 0, 0x77]);
+    assert_eq!(held_aliases(&world, host), [0x11, 0, 0, 0, 0, 0, 0x77]);
     assert_eq!(sets(&world), 1);
     assign(&mut world, host, &[(1, 0x11), (7, 0x77)]);
     assert_eq!(sets(&world), 1, "that is what it has");
     assign(&mut world, host, &[(2, 0x22), (7, 0x77)]);
-    assert_eq!(held(&world, host), [0, 0x22, 0, 0, 0, 0, 0x77]);
+    assert_eq!(held_aliases(&world, host), [0, 0x22, 0, 0, 0, 0, 0x77]);
     assert_eq!(sets(&world), 2);
 
     // After a restart the core reads GUIDInfo, and has nothing to write.
@@ -73,10 +73,10 @@ fn changed_alias_guids_are_written_once_also_after_restart_and_reboot() {
     world.sim.reboot(host.0).expect("it is there");
     world.run_for(20 * SECOND);
     world.settle(LIMIT);
-    assert_eq!(held(&world, host), [0, 0x22, 0, 0, 0, 0, 0x77]);
+    assert_eq!(held_aliases(&world, host), [0, 0x22, 0, 0, 0, 0, 0x77]);
     assert_eq!(sets(&world), 3);
 
     assign(&mut world, host, &[]);
-    assert_eq!(held(&world, host), [0; 7]);
+    assert_eq!(held_aliases(&world, host), [0; 7]);
     assert_eq!(sets(&world), 4);
 }

@@ -148,7 +148,7 @@ fn errors_at_all_cables_take_only_some_of_them_out_of_the_routes() {
 }
 
 /// Lets a port send `count` traps, each followed by a pause. A port that is cut off sends none.
-fn report(world: &mut World, port: PortKey, trap: Trap, count: usize, pause: Duration) {
+fn send_traps(world: &mut World, port: PortKey, trap: Trap, count: usize, pause: Duration) {
     for _ in 0..count {
         let injected = world.sim.inject_threshold(port.node, port.port, trap);
         injected.expect("there is such a port");
@@ -158,16 +158,16 @@ fn report(world: &mut World, port: PortKey, trap: Trap, count: usize, pause: Dur
 }
 
 /// Lets a port send 400 traps in 40 seconds.
-fn babble(world: &mut World, port: PortKey) {
+fn send_many_traps(world: &mut World, port: PortKey) {
     let pause = Duration::from_millis(100);
-    report(world, port, Trap::LINK_INTEGRITY, 400, pause);
+    send_traps(world, port, Trap::LINK_INTEGRITY, 400, pause);
 }
 
 #[test]
 fn reports_of_a_port_take_its_cable_out_of_the_routes() {
     let mut world = World::brought_up(TREE, settings(Isolate::On));
     let cable = cables(&world)[0];
-    report(
+    send_traps(
         &mut world,
         cable,
         Trap::BUFFER_OVERRUN,
@@ -188,7 +188,7 @@ fn reports_of_a_port_take_its_cable_out_of_the_routes() {
 fn port_that_sends_traps_without_end_is_a_finding_until_it_is_quiet() {
     let mut world = World::brought_up(TREE, settings(Isolate::Suggest));
     let cable = cables(&world)[0];
-    babble(&mut world, cable);
+    send_many_traps(&mut world, cable);
     assert_eq!(codes(&world), ["babbling-port", "link-errors"]);
     world.run_for(Duration::from_secs(310));
     world.settle(LIMIT);
@@ -240,7 +240,7 @@ fn link_of_a_host_that_sends_traps_without_end_is_disabled_if_configured() {
     let host = host_port(&world);
     let across = world.sim.peer(host.node, host.port).unwrap();
     let (switch, port) = across.expect("it is cabled");
-    babble(&mut world, host);
+    send_many_traps(&mut world, host);
     let physical = |world: &World| {
         let info = world
             .sim
@@ -270,7 +270,7 @@ fn babbling_links_between_switches_and_of_the_manager_are_not_disabled() {
     let own = world.manager().local(&world.sim).expect("it has a port");
     let cable = cables(&world)[0];
     for port in [cable, PortKey::new(own.0, own.1)] {
-        babble(&mut world, port);
+        send_many_traps(&mut world, port);
         expect::assert_up(&world);
         assert!(codes(&world).contains(&"babbling-port"));
     }

@@ -18,7 +18,7 @@ use rsm_tests::virtual_time::{ForeignManager, Settings, World};
 const FABRIC: &str = "pgft:2;4,2;1,2;1,1";
 
 const LIMIT: Duration = Duration::from_secs(60);
-const ONE: PortNum = PortNum(1);
+const PORT_1: PortNum = PortNum(1);
 
 struct Site {
     world: World,
@@ -76,7 +76,7 @@ impl Site {
 }
 
 fn port(node: Guid) -> PortKey {
-    PortKey::new(node, ONE)
+    PortKey::new(node, PORT_1)
 }
 
 /// A report of the port at `reporter` that the port at `culprit` has sent a Set with a wrong M_Key.
@@ -91,8 +91,8 @@ fn bad_m_key(reporter: Lid, culprit: Lid) -> Notice {
 fn host_that_forges_traps_is_hostile_and_the_host_that_it_names_is_not() {
     let mut site = Site::up();
     let (forger, victim) = (site.hosts[0], site.hosts[1]);
-    let program = site.world.listen(forger, ONE);
-    let victims = site.lid(victim, ONE);
+    let program = site.world.listen(forger, PORT_1);
+    let victims = site.lid(victim, PORT_1);
     let details = GidChange::default();
     let (kind, producer) = (NoticeType::Security, ProducerType::CA);
     let gone = Notice::generic(kind, producer, Trap::GID_OUT_OF_SERVICE, victims, &details);
@@ -117,11 +117,11 @@ fn host_that_forges_traps_is_hostile_and_the_host_that_it_names_is_not() {
 #[test]
 fn wrong_m_keys_make_a_host_hostile_if_a_switch_reports_them_and_not_if_hosts_do() {
     let mut site = Site::up();
-    let culprit = site.lid(site.hosts[0], ONE);
+    let culprit = site.lid(site.hosts[0], PORT_1);
     // Two other hosts report the host.
     for accuser in [site.hosts[1], site.hosts[2]] {
-        let program = site.world.listen(accuser, ONE);
-        let own = site.lid(accuser, ONE);
+        let program = site.world.listen(accuser, PORT_1);
+        let own = site.lid(accuser, PORT_1);
         for _ in 0..20 {
             site.trap(program, &bad_m_key(own, culprit));
         }
@@ -141,7 +141,7 @@ fn wrong_m_keys_make_a_host_hostile_if_a_switch_reports_them_and_not_if_hosts_do
 }
 
 #[test]
-fn managers_with_another_sm_key_are_hostile_and_others_are_not() {
+fn managers_with_another_sm_key_are_hostile_and_other_managers_are_not() {
     let mut site = Site::up();
     let with_key = |site: &Site, host: usize, sm_key| ForeignManager {
         sm_key,
@@ -150,8 +150,8 @@ fn managers_with_another_sm_key_are_hostile_and_others_are_not() {
     let own_key = Settings::default().core.mastership.identity.sm_key;
     let known = with_key(&site, 0, own_key);
     let stranger = with_key(&site, 1, 5);
-    site.world.add_foreign(site.hosts[0], ONE, known);
-    let attach = site.world.add_foreign(site.hosts[1], ONE, stranger);
+    site.world.add_foreign(site.hosts[0], PORT_1, known);
+    let attach = site.world.add_foreign(site.hosts[1], PORT_1, stranger);
     site.world.run_for(Duration::from_secs(30));
     site.world.settle(LIMIT);
     let expected = BTreeMap::from([(port(site.hosts[1]), Hostility::Manages)]);
@@ -168,7 +168,7 @@ fn switches_and_the_managers_own_host_are_never_hostile() {
     let mut site = Site::up();
     let switch = site.world.nodes(NodeKind::Switch)[0];
     let agent = site.world.listen(switch, PortNum::ZERO);
-    let foreign = site.lid(site.hosts[0], ONE);
+    let foreign = site.lid(site.hosts[0], PORT_1);
     let details = GidChange::default();
     let (kind, producer) = (NoticeType::Security, ProducerType::CA);
     let gone = Notice::generic(kind, producer, Trap::GID_OUT_OF_SERVICE, foreign, &details);

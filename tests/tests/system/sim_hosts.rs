@@ -79,19 +79,19 @@ fn status(message: &Message) -> Status {
 /// The next request of a starting host: it joins the broadcast group, then queries a path, then all
 /// nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Wants {
+enum NextRequest {
     Group,
     Path,
     Nodes,
     Nothing,
 }
 
-/// Sends the request of a host for `wants`.
-fn ask(subnet: &mut Hosts, host: usize, wants: Wants) {
+/// Sends the request of a host for `next`.
+fn ask(subnet: &mut Hosts, host: usize, next: NextRequest) {
     let (guid, lid) = subnet.places()[host];
     let (_, other) = subnet.places()[(host + 1) % HOSTS];
-    match wants {
-        Wants::Group => {
+    match next {
+        NextRequest::Group => {
             let mut record = McMemberRecord::default();
             record
                 .set_mgid(BROADCAST)
@@ -104,10 +104,10 @@ fn ask(subnet: &mut Hosts, host: usize, wants: Wants) {
                 | McMemberRecord::JOIN_STATE;
             subnet.ask(host, Method::SET, mask, &record);
         }
-        Wants::Path => {
+        NextRequest::Path => {
             subnet.ask(host, Method::GET, PAIR, &path(lid, other));
         }
-        Wants::Nodes => {
+        NextRequest::Nodes => {
             subnet.ask(
                 host,
                 Method::GET_TABLE,
@@ -115,69 +115,69 @@ fn ask(subnet: &mut Hosts, host: usize, wants: Wants) {
                 &NodeRecord::default(),
             );
         }
-        Wants::Nothing => {}
+        NextRequest::Nothing => {}
     }
 }
 
-/// Checks the answer to `wants`.
-fn check(subnet: &Hosts, host: usize, wants: Wants, message: &Message) {
+/// Checks the answer to `next`.
+fn check(subnet: &Hosts, host: usize, next: NextRequest, message: &Message) {
     assert_eq!(status(message), Status::OK);
-    match wants {
-        Wants::Group => {
+    match next {
+        NextRequest::Group => {
             let record = McMemberRecord::from_prefix(message.data()).unwrap();
             assert_eq!(record.port_gid().guid(), subnet.places()[host].0);
         }
-        Wants::Path => {
+        NextRequest::Path => {
             let record = PathRecord::from_prefix(message.data()).unwrap();
             let (_, lid) = subnet.places()[host];
             let (_, other) = subnet.places()[(host + 1) % HOSTS];
             assert_eq!((record.slid(), record.dlid()), (lid, other));
         }
-        Wants::Nodes => {
+        NextRequest::Nodes => {
             let records = message.data().chunks_exact(NodeRecord::LEN);
             let guids = records.map(|record| NodeRecord::from_prefix(record).unwrap().lid());
             assert_eq!(guids.collect::<BTreeSet<_>>().len(), NODES);
         }
-        Wants::Nothing => {}
+        NextRequest::Nothing => {}
     }
 }
 
 /// Starts all hosts at once. Returns the number of repeated requests.
 fn start_all(subnet: &mut Hosts, limit: Duration) -> usize {
-    let mut wants = [Wants::Group; HOSTS];
-    for (host, &wants) in wants.iter().enumerate() {
-        ask(subnet, host, wants);
+    let mut next = [NextRequest::Group; HOSTS];
+    for (host, &next) in next.iter().enumerate() {
+        ask(subnet, host, next);
     }
     let until = subnet.now() + limit;
     let mut repeated = 0;
-    while wants.iter().any(|&wants| wants != Wants::Nothing) {
+    while next.iter().any(|&next| next != NextRequest::Nothing) {
         let Some((host, delivery)) = subnet.next(until) else {
-            panic!("after {limit:?} somebody is still waiting: {wants:?}");
+            panic!("after {limit:?} somebody is still waiting: {next:?}");
         };
         match delivery {
             Delivery::Message(message) => {
                 let attribute = message.header().unwrap().attribute();
-                let wanted = match wants[host] {
-                    Wants::Group => McMemberRecord::ID,
-                    Wants::Path => PathRecord::ID,
-                    Wants::Nodes => NodeRecord::ID,
-                    Wants::Nothing => continue,
+                let wanted = match next[host] {
+                    NextRequest::Group => McMemberRecord::ID,
+                    NextRequest::Path => PathRecord::ID,
+                    NextRequest::Nodes => NodeRecord::ID,
+                    NextRequest::Nothing => continue,
                 };
                 // A duplicate answer is ignored.
                 if attribute != wanted {
                     continue;
                 }
-                check(subnet, host, wants[host], &message);
-                wants[host] = match wants[host] {
-                    Wants::Group => Wants::Path,
-                    Wants::Path => Wants::Nodes,
-                    _ => Wants::Nothing,
+                check(subnet, host, next[host], &message);
+                next[host] = match next[host] {
+                    NextRequest::Group => NextRequest::Path,
+                    NextRequest::Path => NextRequest::Nodes,
+                    _ => NextRequest::Nothing,
                 };
             }
             Delivery::Unanswered { .. } => repeated += 1,
             Delivery::TooLong { .. } => panic!("hosts send nothing long"),
         }
-        ask(subnet, host, wants[host]);
+        ask(subnet, host, next[host]);
     }
     repeated
 }
@@ -344,8 +344,8 @@ fn endless_fragments_are_refused_at_the_limits() {
     assert_eq!(subnet.stats().transactions, 0);
     let failed = subnet.stats().failed;
     assert!(failed >= 1);
-    // For many messages without a second segment there is room for some, and the SA refuses the
-    // rest.
+    // For many messages without a second segment there is room for some of them, and the SA
+    // refuses the others.
     for tid in 100..1_100 {
         subnet.send(0, &fragment(tid, 1));
     }
@@ -385,7 +385,7 @@ fn port_counters_count_the_joins_of_all_hosts_and_their_answers() {
     let mut subnet = subnet(FaultPlan::default());
     let before = packets(&mut subnet);
     for host in 0..HOSTS {
-        ask(&mut subnet, host, Wants::Group);
+        ask(&mut subnet, host, NextRequest::Group);
     }
     let mut joined = 0;
     subnet.run_for(Duration::from_secs(1), |_, delivery| {

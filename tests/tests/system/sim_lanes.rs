@@ -35,7 +35,7 @@ fn plan(world: &World) -> Arc<Plan> {
 }
 
 /// The manager's findings with their causes.
-fn complaints(world: &World) -> Vec<String> {
+fn finding_texts(world: &World) -> Vec<String> {
     let snapshot = world.manager().snapshot().expect("it was published");
     let findings = snapshot.findings.iter();
     findings
@@ -74,7 +74,7 @@ fn assert_mapped(world: &World) {
     }
 }
 
-/// A switch other than the one next to the manager's host.
+/// A switch other than the switch next to the manager's host.
 fn other_switch(world: &World) -> Guid {
     let local = world.manager().local(&world.sim).unwrap().0;
     let own = world.sim.peer(local, PortNum(1)).unwrap().unwrap().0;
@@ -88,7 +88,8 @@ fn mappings_set(world: &World) -> u64 {
     sets.get(&AttrId::SL_TO_VL_MAPPING).copied().unwrap_or(0)
 }
 
-/// The service level of every ordered pair of the switches `of`; `None` where any is permitted.
+/// The service level of every ordered pair of the switches `of`; `None` where any service level is
+/// permitted.
 fn levels(plan: &Plan, of: &[Guid]) -> Vec<Option<u8>> {
     let index = |guid: &Guid| plan.topology.switch_by_guid(*guid).expect("it is there");
     of.iter()
@@ -152,7 +153,7 @@ fn a_switch_that_fails_and_returns_changes_no_service_level() {
     assert_mapped(&world);
     world.sim.power_on(failed).unwrap();
     world.run_for(Duration::from_secs(20));
-    assert_eq!(complaints(&world), [""; 0]);
+    assert_eq!(finding_texts(&world), [""; 0]);
     world.settle(LIMIT);
     let after = plan(&world);
     assert_eq!(after.routing.tables, before.routing.tables);
@@ -215,7 +216,7 @@ fn links_with_too_few_vls_are_a_finding_before_any_mapping_is_set() {
     let mut world = World::generated("torus:5x5,hosts=1", settings);
     world.run_for(Duration::from_secs(5));
     let needs = "torus needs 2 virtual lanes on this fabric, and its links have 1; auto,";
-    let said = complaints(&world);
+    let said = finding_texts(&world);
     assert!(said.iter().any(|text| text.contains(needs)), "{said:?}");
     assert_eq!(mappings_set(&world), 0);
 }

@@ -100,7 +100,7 @@ fn when_two_fabrics_with_equal_lids_merge_one_holder_of_each_lid_keeps_it() {
 }
 
 /// Connects the two stars with a cable.
-fn join(world: &mut World) {
+fn join_stars(world: &mut World) {
     let ends = [(Guid(0x100), PortNum(6)), (Guid(0x1100), PortNum(6))];
     let (width, speed) = (LinkWidth::X4, LinkSpeed::Hdr);
     world.sim.add_cable(ends[0], ends[1], width, speed).unwrap();
@@ -133,44 +133,45 @@ fn brought_up_from_the_second_star(priority: u8) -> World {
     };
     world.add_manager_with(Guid(0x1001), PortNum(1), master);
     world.run_for(LIMIT);
-    join(&mut world);
+    join_stars(&mut world);
     world.run_for(LIMIT);
     world
 }
 
 #[test]
 fn reassigned_lids_are_those_of_a_fresh_fabric_and_move_once() {
-    // The expected order is: switches, then the first host of each, then the second, and so on.
-    let mut wanted = BTreeMap::new();
+    // The expected order is: switches, then the first host of each switch, then the second host,
+    // and so on.
+    let mut expected = BTreeMap::new();
     for side in 0..2u16 {
         let guid = |number: u16| Guid(u64::from(number) + u64::from(side) * 0x1000);
-        wanted.insert((guid(0x100), PortNum::ZERO), 1 + side);
+        expected.insert((guid(0x100), PortNum::ZERO), 1 + side);
         let hosts = (1..=5).map(|host| ((guid(host), PortNum(1)), 1 + 2 * host + side));
-        wanted.extend(hosts);
+        expected.extend(hosts);
     }
 
     let mut world = brought_up_from_the_second_star(0);
-    assert_ne!(lids(&world.sim), wanted);
+    assert_ne!(lids(&world.sim), expected);
     world.kill(1);
     world.start(0, Memory::Lost);
     world.settle(LIMIT);
     expect::assert_up(&world);
-    assert_eq!(lids(&world.sim), wanted);
+    assert_eq!(lids(&world.sim), expected);
     // A later plan moves no LID, and the next start finds the same LIDs.
     world.kill(0);
     world.start(0, Memory::Kept);
     world.settle(LIMIT);
-    assert_eq!(lids(&world.sim), wanted);
+    assert_eq!(lids(&world.sim), expected);
     world.sim.unlink(Guid(3), PortNum(1)).unwrap();
     world.settle(LIMIT);
     world.sim.relink(Guid(3), PortNum(1)).unwrap();
     world.settle(LIMIT);
     expect::assert_up(&world);
-    assert_eq!(lids(&world.sim), wanted);
+    assert_eq!(lids(&world.sim), expected);
 }
 
 #[test]
-fn a_standby_configured_to_reassign_lids_takes_over_without_moving_any() {
+fn a_standby_configured_to_reassign_lids_takes_over_without_moving_a_lid() {
     let mut world = brought_up_from_the_second_star(3);
     let before = lids(&world.sim);
     world.start(0, Memory::Lost);
@@ -211,7 +212,7 @@ fn when_two_subnets_are_joined_the_manager_with_the_higher_guid_yields() {
 }
 
 #[test]
-fn ports_without_a_free_lid_are_one_finding_and_the_others_work() {
+fn ports_without_a_free_lid_are_one_finding_and_other_ports_work() {
     let netlist = generate("ring:4,hosts=4").unwrap();
     let mut settings = Settings::default();
     // There are 4 switches and 16 hosts, and the LIDs 1 to 15.

@@ -1,5 +1,5 @@
 //! A wrong or forgotten M_Key becomes a finding within seconds, at every protection level, and the
-//! rest of the subnet works.
+//! other ports work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -133,9 +133,9 @@ fn assert_key_named(world: &World) {
     assert!(is_named, "{codes:?}");
 }
 
-/// One host keeps a forgotten M_Key; all others come up, and the host stays unchanged.
+/// One host keeps a forgotten M_Key; all other nodes come up, and the host stays unchanged.
 #[test]
-fn a_host_with_a_forgotten_m_key_is_a_finding_and_delays_no_other() {
+fn a_host_with_a_forgotten_m_key_is_a_finding_and_delays_no_other_host() {
     for protection in [0, 1] {
         let mut world = World::generated(SPEC, Settings::default());
         let host = world.nodes(NodeKind::Ca)[9];

@@ -1,4 +1,4 @@
-//! M_Keys of ports, each with its own: assigned, read back, rotated, and kept secret.
+//! M_Keys of ports, each port with its own key: assigned, read back, rotated, and kept secret.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -345,7 +345,7 @@ fn a_reload_changes_ports_from_a_common_key_to_their_own_and_back() {
 }
 
 #[test]
-fn a_new_secret_replaces_one_that_is_still_configured() {
+fn a_new_secret_replaces_a_secret_that_is_still_configured() {
     for protection in LEVELS {
         let mut world = World::brought_up(TREE, per_port(protection));
         world.settle(LIMIT);

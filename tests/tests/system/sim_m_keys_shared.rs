@@ -98,7 +98,7 @@ fn is_ready(world: &World) -> bool {
     !stored.is_pushing && read == Some(stored.generation)
 }
 
-/// The findings of a manager, except the one that it is not the only manager.
+/// The findings of a manager, except the finding that it is not the only manager.
 fn faults(world: &World, index: usize) -> Vec<&'static str> {
     let findings = world.managers()[index].findings().into_iter();
     let codes = findings.map(|(code, _)| code);
@@ -111,7 +111,7 @@ fn violations(world: &World) -> u64 {
 }
 
 /// The ports that have counted wrong keys.
-fn counted(world: &World) -> Vec<((Guid, PortNum), u16)> {
+fn ports_with_violations(world: &World) -> Vec<((Guid, PortNum), u16)> {
     let ports = world.sim.end_ports();
     let counts = ports.map(|(node, port)| {
         let info = world.sim.port_info(node, port).expect("it is there");
@@ -263,7 +263,7 @@ fn a_standby_takes_over_after_and_during_rotations_at_every_level() {
                 // The port of the dead master is queried to find out whether the master still
                 // answers.
                 None => {
-                    let counted = counted(&world);
+                    let counted = ports_with_violations(&world);
                     let asked = world.managers()[0].local(&world.sim);
                     assert!(
                         counted.iter().all(|(port, _)| Some(*port) == asked),
@@ -350,7 +350,7 @@ fn a_device_that_refuses_its_new_key_stays_managed_by_the_successor() {
         assert_eq!(codes, ["set-failed", "m-key-behind"], "level {protection}");
         let reach = expect::Reach::of(&world.sim, (last_host(&world), PortNum(1)), &[]);
         assert_eq!(expect::inactive(&world.sim, &reach), [""; 0]);
-        // Once the host accepts keys, it gets the present one.
+        // Once the host accepts keys, it gets the current key.
         let polite = Personality::POLITE;
         world.sim.set_personality(host, polite).unwrap();
         world.run_for(Duration::from_secs(90));
@@ -428,7 +428,7 @@ fn rotations_amid_faults_survive_takeovers_at_any_moment() {
 /// The standby has only the secret from before a change, so it cannot read guarded ports, and does
 /// not become master. With the master's secrets it follows the master.
 #[test]
-fn a_standby_with_an_older_secret_waits_until_it_has_the_new_one() {
+fn a_standby_with_an_older_secret_waits_until_it_has_the_new_secret() {
     for protection in GUARDED {
         let mut world = alone(with_secrets(protection, &[8, 7]));
         assert_eq!(others_than(&world, 8, generation(0)), []);
@@ -567,7 +567,7 @@ fn switches_refuse_the_sets_of_a_replaced_master_at_every_level() {
             let after = *world.sim.port_info(node, PortNum::ZERO).unwrap();
             assert!(after.m_key_violations() > info.m_key_violations(), "{node}");
         }
-        // A Set with the present key changes the table.
+        // A Set with the current key changes the table.
         let last = *switches.last().expect("there are switches");
         let key = held(&world, (last, PortNum::ZERO));
         assert!(

@@ -36,7 +36,8 @@ fn last_host(world: &World) -> Guid {
     hosts.last().expect("there are hosts").0
 }
 
-/// A subnet at rest with two managers: the one with the first of `priorities` is at the first host.
+/// A subnet at rest with two managers: the manager with the first of `priorities` is at the first
+/// host.
 fn two_managers(priorities: [u8; 2]) -> World {
     let settings = Settings {
         core: config(priorities[0]),
@@ -94,7 +95,7 @@ fn toggle(world: &mut World, (node, port): (Guid, PortNum), delay: Duration) {
     });
 }
 
-/// Runs for `duration`. Fails if `deposed` sends a Set while the other one is master.
+/// Runs for `duration`. Fails if `deposed` sends a Set while the other manager is master.
 fn run_watched(world: &mut World, deposed: usize, duration: Duration) {
     let other = 1 - deposed;
     let seen = Cell::new(world.managers()[deposed].sets());

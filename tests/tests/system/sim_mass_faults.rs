@@ -19,7 +19,7 @@ const SUPERPOD: &str = "superpod";
 const THREE_LEVELS: &str = "fat-tree:k=8,levels=3";
 
 /// The maximum time until the last connected pair of hosts is served.
-const SERVED: Duration = Duration::from_millis(150);
+const SERVED_LIMIT: Duration = Duration::from_millis(150);
 
 /// The findings that are correct about parts without power or cables.
 const TRUE_FINDINGS: [&str; 4] = [
@@ -52,13 +52,13 @@ fn is_switch(world: &World, node: Guid) -> bool {
 }
 
 /// The switch of the subnet manager's host.
-fn own_leaf(world: &World) -> Guid {
+fn manager_leaf(world: &World) -> Guid {
     let local = world.manager().local(&world.sim).unwrap();
     world.sim.peer(local.0, local.1).unwrap().unwrap().0
 }
 
 /// The switches whose names contain one of `names`, each of which must match a switch.
-fn named(world: &World, names: &[&str]) -> Vec<Guid> {
+fn switches_named(world: &World, names: &[&str]) -> Vec<Guid> {
     let inventory = world.manager().core().inventory();
     let mut found = BTreeSet::new();
     for name in names {
@@ -88,7 +88,7 @@ fn trunks(world: &World) -> Vec<Cable> {
 }
 
 /// A random choice of `count` of `all`.
-fn some<T>(mut all: Vec<T>, count: usize, dice: &mut Dice) -> Vec<T> {
+fn random_choice<T>(mut all: Vec<T>, count: usize, dice: &mut Dice) -> Vec<T> {
     let mut chosen = Vec::new();
     for _ in 0..count {
         chosen.push(all.swap_remove(dice.below(all.len())));
@@ -98,11 +98,11 @@ fn some<T>(mut all: Vec<T>, count: usize, dice: &mut Dice) -> Vec<T> {
 
 /// Random switches, other than the manager's own.
 fn random_switches(world: &World, count: usize, seed: u64) -> Failure {
-    let own = own_leaf(world);
+    let own = manager_leaf(world);
     let mut switches = world.nodes(NodeKind::Switch);
     switches.retain(|&guid| guid != own);
     Failure {
-        switches: some(switches, count, &mut Dice::new(seed)),
+        switches: random_choice(switches, count, &mut Dice::new(seed)),
         ..Failure::default()
     }
 }
@@ -110,7 +110,7 @@ fn random_switches(world: &World, count: usize, seed: u64) -> Failure {
 /// Random cables between switches.
 fn random_cables(world: &World, count: usize, seed: u64) -> Failure {
     Failure {
-        cables: some(trunks(world), count, &mut Dice::new(seed)),
+        cables: random_choice(trunks(world), count, &mut Dice::new(seed)),
         ..Failure::default()
     }
 }
@@ -118,7 +118,7 @@ fn random_cables(world: &World, count: usize, seed: u64) -> Failure {
 /// The failure of all switches whose names contain one of `names`.
 fn switches(world: &World, names: &[&str]) -> Failure {
     Failure {
-        switches: named(world, names),
+        switches: switches_named(world, names),
         ..Failure::default()
     }
 }
@@ -184,7 +184,7 @@ fn assert_true_at_rest(world: &mut World) {
     assert_eq!(walker(world).count_pairs(&world.sim).lost, 0);
 }
 
-/// Asserts that all connected pairs are served within [`SERVED`] after the chosen parts have
+/// Asserts that all connected pairs are served within [`SERVED_LIMIT`] after the chosen parts have
 /// failed, and that only true findings are left.
 fn serves_in_time(spec: &str, choose: impl Fn(&World) -> Failure) {
     let mut world = World::generated(spec, Settings::default());
@@ -192,7 +192,7 @@ fn serves_in_time(spec: &str, choose: impl Fn(&World) -> Failure) {
     expect::assert_no_findings(&world);
     let chosen = choose(&world);
     let served = measure_failure(&mut world, &chosen);
-    assert!(served <= SERVED + chosen.spread, "{spec}: {served:?}");
+    assert!(served <= SERVED_LIMIT + chosen.spread, "{spec}: {served:?}");
     assert_true_at_rest(&mut world);
 }
 
@@ -282,7 +282,7 @@ fn reports_while_planning_do_not_stop_the_push_of_the_plan() {
     };
     let mut world = World::generated(THREE_LEVELS, settings);
     world.settle(LIMIT);
-    let cores = named(&world, &["core-01", "core-02", "core-03"]);
+    let cores = switches_named(&world, &["core-01", "core-02", "core-03"]);
     let others = trunks(&world).into_iter();
     let cable = others.filter(|&(guid, port)| {
         let peer = world.sim.peer(guid, port).unwrap().unwrap().0;
@@ -307,15 +307,15 @@ fn reports_while_planning_do_not_stop_the_push_of_the_plan() {
     assert_eq!(walker(&world).count_pairs(&world.sim).lost, 0);
 }
 
-/// In 19 of 20 runs, all pairs are served within three times [`SERVED`]. No present switch is taken
-/// for dead.
+/// In 19 of 20 runs, all pairs are served within three times [`SERVED_LIMIT`]. No present switch is
+/// taken for dead.
 #[test]
 fn ten_random_switches_without_power_are_routed_around_at_5_percent_loss() {
     let mut served: Vec<Duration> = (0..20).map(served_at_5_percent_loss).collect();
     served.sort_unstable();
     println!("{served:?}");
     assert!(
-        served[served.len() * 95 / 100 - 1] <= 3 * SERVED,
+        served[served.len() * 95 / 100 - 1] <= 3 * SERVED_LIMIT,
         "{served:?}"
     );
 }
@@ -339,7 +339,7 @@ fn served_at_5_percent_loss(seed: u64) -> Duration {
 
 /// The maximum time until all hosts are served after parts came back at one instant: switches bring
 /// their links up and are found by reports, and silent parts are queried again.
-const BACK: Duration = Duration::from_secs(5);
+const REPAIR_LIMIT: Duration = Duration::from_secs(5);
 
 /// Repairs all failed parts at one instant, and measures the time until every host is served.
 fn repair(world: &mut World, failure: &Failure, all: &Walker, connected: usize) -> Duration {
@@ -353,7 +353,7 @@ fn repair(world: &mut World, failure: &Failure, all: &Walker, connected: usize) 
     let whole = Pairs { connected, lost: 0 };
     while all.count_pairs(&world.sim) != whole {
         let elapsed = world.now().since(began);
-        if elapsed >= BACK {
+        if elapsed >= REPAIR_LIMIT {
             let passes = world.manager().convergences();
             for pass in passes.iter().rev().take(5) {
                 println!("{pass:?}");
@@ -393,7 +393,10 @@ fn parts_that_come_back_at_one_instant_are_served() {
         for (number, choose) in failures.iter().enumerate() {
             let chosen = choose(&world);
             let served = measure_failure(&mut world, &chosen);
-            assert!(served <= SERVED, "seed {seed}, strike {number}: {served:?}");
+            assert!(
+                served <= SERVED_LIMIT,
+                "seed {seed}, strike {number}: {served:?}"
+            );
             world.run_for(Duration::from_secs(6));
             println!("seed {seed}, strike {number}: back");
             let back = repair(&mut world, &chosen, &all, connected);
@@ -438,14 +441,14 @@ fn served_beside_flapping_links(seed: u64) -> Duration {
     let mut world = World::generated(THREE_LEVELS, settings);
     world.settle(LIMIT);
     let dice = &mut Dice::new(seed);
-    let flapping = some(trunks(&world), 5, dice);
+    let flapping = random_choice(trunks(&world), 5, dice);
     let last = world.now() + Duration::from_secs(8);
     for &cable in &flapping {
         let delay = Duration::from_millis(dice.below(100) as u64);
         world.schedule(delay, move |world| flap(world, cable, true, last));
     }
     world.run_for(Duration::from_secs(3) + Duration::from_millis(dice.below(200) as u64));
-    let own = own_leaf(&world);
+    let own = manager_leaf(&world);
     let mut switches = world.nodes(NodeKind::Switch);
     switches.retain(|&guid| guid != own);
     let walker = walker(&world);
@@ -558,7 +561,7 @@ fn switches_that_die_during_a_full_sweep_are_routed_around_before_its_end() {
             let passes = world.manager().convergences().len();
             let served = measure_failure(&mut world, &dark);
             assert!(
-                served <= SERVED,
+                served <= SERVED_LIMIT,
                 "{share} % of {sweep:?}, seed {seed}: {served:?}"
             );
             let of_sweep = |world: &World| -> usize {

@@ -38,7 +38,7 @@ fn hosts(world: &World) -> Vec<(End, End)> {
         .collect()
 }
 
-/// A leaf other than that of the manager's host.
+/// A leaf other than the leaf of the manager's host.
 fn leaf(world: &World) -> Guid {
     let own = world.manager().local(&world.sim).expect("it has a port");
     let own = world.sim.peer(own.0, own.1).expect("it is there");
@@ -152,7 +152,7 @@ fn an_accepted_loss_is_no_finding_until_the_node_returns_and_is_lost_again() {
 }
 
 #[test]
-fn a_restarted_manager_knows_missing_nodes_and_finds_those_lost_meanwhile() {
+fn a_restarted_manager_knows_missing_nodes_and_finds_nodes_lost_meanwhile() {
     let mut world = World::brought_up(TREE, Settings::default());
     let [(before, _), (meanwhile, _), ..] = hosts(&world)[..] else {
         panic!("two hosts");
@@ -237,7 +237,8 @@ fn hosts_that_changed_places_are_not_missing() {
     expect::assert_up(&world);
 }
 
-/// Two leaves other than that of the manager's host, each with its first port to another switch.
+/// Two leaves other than the leaf of the manager's host, each with its first port to another
+/// switch.
 fn two_uplinks(world: &World) -> [End; 2] {
     let own = leaf(world);
     let mut leaves = hosts(world).into_iter().map(|(_, leaf)| leaf.0);

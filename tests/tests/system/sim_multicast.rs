@@ -15,7 +15,7 @@ use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, seeds};
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// A time longer than the damping of a link and several light sweeps.
-const QUIET: Duration = Duration::from_secs(100);
+const QUIET_TIME: Duration = Duration::from_secs(100);
 
 const MICROSECOND: Duration = Duration::from_micros(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -121,7 +121,7 @@ fn without_multicast_routing_joins_write_no_multicast_table() {
     let hosts = hosts(&world);
     join(&mut world, MLID, &hosts);
     world.settle(LIMIT);
-    world.run_for(QUIET);
+    world.run_for(QUIET_TIME);
     expect::assert_up(&world);
     assert_eq!(sets(&world), 0);
     expect::assert_no_findings(&world);
@@ -136,8 +136,8 @@ fn joins_and_leaves_write_only_changed_blocks() {
     join(&mut world, MLID, &hosts[..1]);
     settle(&mut world);
     let first = sets(&world);
-    // A newcomer at the same leaf changes one mask. One at a leaf of the same pod changes two
-    // leaves and the switches above them.
+    // A newcomer at the same leaf changes one mask. A newcomer at another leaf of the pod changes
+    // two leaves and the switches above them.
     for (newcomer, most) in [(1, 1), (2, 3), (8, 5)] {
         let before = sets(&world);
         join(&mut world, MLID, &hosts[newcomer..=newcomer]);
@@ -257,7 +257,7 @@ fn a_reset_switch_gets_its_multicast_tables_again() {
     settle(&mut world);
     for switch in world.nodes(NodeKind::Switch) {
         world.sim.reboot(switch).expect("it is there");
-        world.run_for(QUIET);
+        world.run_for(QUIET_TIME);
         world.settle(LIMIT);
         assert_delivered(&world);
     }
@@ -410,7 +410,7 @@ fn run(seed: u64) {
     }
     world.run_for(start + 6 * SECOND);
     world.settle(LIMIT);
-    world.run_for(QUIET);
+    world.run_for(QUIET_TIME);
     world.settle(LIMIT);
 
     expect::assert_up(&world);
@@ -419,8 +419,12 @@ fn run(seed: u64) {
     let mut findings = world.manager().findings();
     // One cable in four stays disconnected, and only nodes behind it are cut off.
     let expected = ["lid-conflict", "unreachable", "cable-missing"];
-    let there = expect::reach(&world, &[]).end_ports;
-    let is_cut_off = |subject: &str| there.iter().all(|(guid, _)| guid.to_string() != subject);
+    let reachable = expect::reach(&world, &[]).end_ports;
+    let is_cut_off = |subject: &str| {
+        reachable
+            .iter()
+            .all(|(guid, _)| guid.to_string() != subject)
+    };
     findings.retain(|(code, subject)| match *code {
         "switch-missing" | "host-missing" => !is_cut_off(subject),
         code => !expected.contains(&code),
@@ -429,11 +433,11 @@ fn run(seed: u64) {
 }
 
 /// Seeds that once failed, each for a different reason.
-const ONCE_FAILED: [u64; 2] = [135, 5317];
+const FAILED_BEFORE: [u64; 2] = [135, 5317];
 
 #[test]
 fn seeds_that_failed_before_deliver_to_every_member() {
-    for seed in ONCE_FAILED {
+    for seed in FAILED_BEFORE {
         run(seed);
     }
 }

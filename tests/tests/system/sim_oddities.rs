@@ -1,4 +1,4 @@
-//! Faulty hardware: each fault is a finding, and the rest of the subnet works.
+//! Faulty hardware: each fault is a finding, and the other nodes work.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -88,7 +88,7 @@ fn a_cable_between_two_ports_of_a_switch_is_a_finding() {
 }
 
 #[test]
-fn a_duplicate_host_guid_is_a_finding_and_the_others_work() {
+fn a_duplicate_host_guid_is_a_finding_and_other_nodes_work() {
     let mut world = small(&[]);
     let clone = ReportedGuids {
         system_image: H3,
@@ -102,7 +102,7 @@ fn a_duplicate_host_guid_is_a_finding_and_the_others_work() {
 }
 
 #[test]
-fn a_duplicate_switch_guid_is_a_finding_and_the_others_work() {
+fn a_duplicate_switch_guid_is_a_finding_and_other_nodes_work() {
     let mut world = small(&[]);
     let clone = ReportedGuids {
         system_image: S2,

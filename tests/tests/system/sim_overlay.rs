@@ -42,17 +42,23 @@ fn hosts(world: &World) -> Vec<(Guid, (Guid, PortNum))> {
     hosts.collect()
 }
 
-fn held(world: &World, port: (Guid, PortNum)) -> Vec<u16> {
+fn held_keys(world: &World, port: (Guid, PortNum)) -> Vec<u16> {
     let held = partitions::held(&world.sim, port);
     held.iter().map(|key| key.0).collect()
 }
 
 /// Requests a change of a partition, even if it cuts ports off.
-fn ask(world: &mut World, p_key: u16, action: Action, ticket: u64) {
-    ask_with(world, p_key, action, WhenCutOff::Accept, ticket);
+fn request_change(world: &mut World, p_key: u16, action: Action, ticket: u64) {
+    request_change_when(world, p_key, action, WhenCutOff::Accept, ticket);
 }
 
-fn ask_with(world: &mut World, p_key: u16, action: Action, when_cut_off: WhenCutOff, ticket: u64) {
+fn request_change_when(
+    world: &mut World,
+    p_key: u16,
+    action: Action,
+    when_cut_off: WhenCutOff,
+    ticket: u64,
+) {
     let change = Change {
         p_key,
         action,
@@ -74,7 +80,7 @@ fn create(p_key: u16, members: &[(Guid, Member)]) -> Action {
 }
 
 /// The tickets of the completed requests.
-fn done(world: &World) -> Vec<u64> {
+fn completed_tickets(world: &World) -> Vec<u64> {
     world.manager().done().iter().copied().collect()
 }
 
@@ -90,7 +96,7 @@ fn change_that_cuts_ports_off_is_made_only_if_that_is_accepted() {
     let hosts = hosts(&world);
     let limited = || Action::LimitDefault(true);
     world.watch();
-    ask_with(&mut world, 0x7fff, limited(), WhenCutOff::Refuse, 1);
+    request_change_when(&mut world, 0x7fff, limited(), WhenCutOff::Refuse, 1);
     world.settle(LIMIT);
     let [(1, reason)] = world.manager().declined() else {
         panic!("{:?}", world.manager().declined());
@@ -106,9 +112,9 @@ fn change_that_cuts_ports_off_is_made_only_if_that_is_accepted() {
     );
     assert_eq!(p_key_sets(&world), 0);
 
-    ask_with(&mut world, 0x7fff, limited(), WhenCutOff::Accept, 2);
+    request_change_when(&mut world, 0x7fff, limited(), WhenCutOff::Accept, 2);
     world.settle(LIMIT);
-    assert_eq!(done(&world), [2]);
+    assert_eq!(completed_tickets(&world), [2]);
     let [(2, effect)] = world.manager().taken() else {
         panic!("{:?}", world.manager().taken());
     };
@@ -116,15 +122,15 @@ fn change_that_cuts_ports_off_is_made_only_if_that_is_accepted() {
     let counted = (effect.memberships, effect.loss.ports, effect.loss.isolated);
     assert_eq!(counted, expected);
     for (_, port) in &hosts {
-        assert_eq!(held(&world, *port), [0x7fff]);
+        assert_eq!(held_keys(&world, *port), [0x7fff]);
     }
     let snapshot = world.manager().snapshot().expect("it is up");
     let mut findings = snapshot.findings.iter();
     let partitioned = findings.find(|one| one.kind == FindingKind::PartitionApart);
     assert_eq!(partitioned.map(|one| one.severity), Some(Severity::Error));
     // A request that grants access, or that changes nothing, needs no confirmation.
-    ask_with(&mut world, 0x7fff, limited(), WhenCutOff::Refuse, 3);
-    ask_with(
+    request_change_when(&mut world, 0x7fff, limited(), WhenCutOff::Refuse, 3);
+    request_change_when(
         &mut world,
         0x7fff,
         Action::LimitDefault(false),
@@ -132,7 +138,7 @@ fn change_that_cuts_ports_off_is_made_only_if_that_is_accepted() {
         4,
     );
     world.settle(LIMIT);
-    assert_eq!(done(&world), [2, 3, 4]);
+    assert_eq!(completed_tickets(&world), [2, 3, 4]);
 }
 
 #[test]
@@ -141,28 +147,28 @@ fn change_is_answered_when_the_hardware_holds_it_and_costs_the_changed_tables_on
     let hosts = hosts(&world);
     let (first, second) = (hosts[0], hosts[1]);
     let members = [(first.0, FULL), (second.0, FULL)];
-    ask(&mut world, 0x10, create(0x10, &members), 1);
-    assert_eq!(done(&world), [0; 0]);
+    request_change(&mut world, 0x10, create(0x10, &members), 1);
+    assert_eq!(completed_tickets(&world), [0; 0]);
     world.settle(LIMIT);
-    assert_eq!(done(&world), [1]);
+    assert_eq!(completed_tickets(&world), [1]);
     for host in [first, second] {
-        assert_eq!(held(&world, host.1), [0xffff, 0x8010]);
+        assert_eq!(held_keys(&world, host.1), [0xffff, 0x8010]);
     }
-    assert_eq!(held(&world, hosts[2].1), [0xffff]);
+    assert_eq!(held_keys(&world, hosts[2].1), [0xffff]);
     expect::assert_up(&world);
     expect::assert_no_findings(&world);
     let sets = p_key_sets(&world);
     // The repeated request is answered, and nothing is set.
-    ask(&mut world, 0x10, create(0x10, &members), 2);
+    request_change(&mut world, 0x10, create(0x10, &members), 2);
     world.settle(LIMIT);
-    assert_eq!(done(&world), [1, 2]);
+    assert_eq!(completed_tickets(&world), [1, 2]);
     assert_eq!(p_key_sets(&world), sets);
     // The next change makes one host a limited member, with the key at index 0.
     let limited = Member {
         membership: Membership::Limited,
         index0: true,
     };
-    ask(
+    request_change(
         &mut world,
         0x10,
         Action::Add(BTreeMap::from([(first.0, limited)])),
@@ -170,45 +176,45 @@ fn change_is_answered_when_the_hardware_holds_it_and_costs_the_changed_tables_on
     );
     world.settle(LIMIT);
     // No new key takes the index of a key that is removed: queue pairs may still refer to it.
-    assert_eq!(held(&world, first.1), [0x0010, 0, 0xffff]);
-    assert_eq!(held(&world, second.1), [0xffff, 0x8010]);
+    assert_eq!(held_keys(&world, first.1), [0x0010, 0, 0xffff]);
+    assert_eq!(held_keys(&world, second.1), [0xffff, 0x8010]);
     // The host's table changes, and the table of the switch port that faces it.
     assert_eq!(p_key_sets(&world), sets + 2);
-    ask(&mut world, 0x10, Action::Delete, 4);
+    request_change(&mut world, 0x10, Action::Delete, 4);
     world.settle(LIMIT);
     // Index 0 is not left empty: the key of the default partition moves back.
     for host in [first, second] {
-        assert_eq!(held(&world, host.1), [0xffff]);
+        assert_eq!(held_keys(&world, host.1), [0xffff]);
     }
-    assert_eq!(done(&world), [1, 2, 3, 4]);
+    assert_eq!(completed_tickets(&world), [1, 2, 3, 4]);
     expect::assert_up(&world);
     expect::assert_no_findings(&world);
 }
 
 #[test]
-fn changes_at_one_time_take_at_most_two_plans_and_only_a_wrong_one_is_declined() {
+fn simultaneous_changes_take_at_most_two_plans_and_only_a_wrong_change_is_declined() {
     let mut world = World::brought_up(SPEC, Settings::default());
     let hosts = hosts(&world);
     let plans = world.manager().convergences().len();
-    ask(&mut world, 0x10, create(0x10, &[(hosts[0].0, FULL)]), 1);
+    request_change(&mut world, 0x10, create(0x10, &[(hosts[0].0, FULL)]), 1);
     let both = Member {
         membership: Membership::Both,
         ..FULL
     };
     let wrong = Action::Add(BTreeMap::from([(hosts[1].0, FULL), (hosts[2].0, both)]));
-    ask(&mut world, 0x10, wrong, 2);
-    ask(
+    request_change(&mut world, 0x10, wrong, 2);
+    request_change(
         &mut world,
         0x10,
         Action::Add(BTreeMap::from([(hosts[3].0, FULL)])),
         3,
     );
-    ask(&mut world, 0x11, create(0x11, &[(hosts[3].0, FULL)]), 4);
+    request_change(&mut world, 0x11, create(0x11, &[(hosts[3].0, FULL)]), 4);
     // The caller leaves before a plan contains its change.
-    ask(&mut world, 0x12, create(0x12, &[(hosts[3].0, FULL)]), 5);
+    request_change(&mut world, 0x12, create(0x12, &[(hosts[3].0, FULL)]), 5);
     world.command(Command::Withdraw { ticket: 5 });
     world.settle(LIMIT);
-    assert_eq!(done(&world), [1, 3, 4]);
+    assert_eq!(completed_tickets(&world), [1, 3, 4]);
     let declined = world.manager().declined();
     assert_eq!(declined.len(), 1);
     assert_eq!(declined[0].0, 2);
@@ -216,9 +222,9 @@ fn changes_at_one_time_take_at_most_two_plans_and_only_a_wrong_one_is_declined()
         declined[0].1.contains(&hosts[2].0.to_string()),
         "{declined:?}"
     );
-    assert_eq!(held(&world, hosts[0].1), [0xffff, 0x8010]);
-    assert_eq!(held(&world, hosts[1].1), [0xffff]);
-    assert_eq!(held(&world, hosts[3].1), [0xffff, 0x8010, 0x8011]);
+    assert_eq!(held_keys(&world, hosts[0].1), [0xffff, 0x8010]);
+    assert_eq!(held_keys(&world, hosts[1].1), [0xffff]);
+    assert_eq!(held_keys(&world, hosts[3].1), [0xffff, 0x8010, 0x8011]);
     let plans = world.manager().convergences().len() - plans;
     assert!(plans <= 2, "{plans}");
     expect::assert_no_findings(&world);
@@ -233,19 +239,19 @@ fn absent_guid_is_a_member_as_soon_as_it_appears() {
     world.sim.power_off(port.0).expect("it is there");
     world.settle(LIMIT);
     let never_there = (Guid(0x00dd_0000_0000_0001), FULL);
-    ask(
+    request_change(
         &mut world,
         0x10,
         create(0x10, &[(guid, FULL), never_there]),
         1,
     );
     world.settle(LIMIT);
-    assert_eq!(done(&world), [1]);
+    assert_eq!(completed_tickets(&world), [1]);
     world.sim.power_on(port.0).expect("it is there");
     world.run_for(Duration::from_secs(30));
     world.settle(LIMIT);
-    assert_eq!(held(&world, port), [0xffff, 0x8010]);
-    assert_eq!(held(&world, peer), [0xffff, 0x8010]);
+    assert_eq!(held_keys(&world, port), [0xffff, 0x8010]);
+    assert_eq!(held_keys(&world, peer), [0xffff, 0x8010]);
     expect::assert_up(&world);
 }
 
@@ -253,21 +259,22 @@ fn absent_guid_is_a_member_as_soon_as_it_appears() {
 fn overlay_survives_restarts_and_reloads_and_a_lost_store_forgets_it() {
     let mut world = World::brought_up(SPEC, Settings::default());
     let hosts = hosts(&world);
-    ask(&mut world, 0x10, create(0x10, &[(hosts[0].0, FULL)]), 1);
-    ask(&mut world, 0x7fff, Action::LimitDefault(true), 2);
+    request_change(&mut world, 0x10, create(0x10, &[(hosts[0].0, FULL)]), 1);
+    request_change(&mut world, 0x7fff, Action::LimitDefault(true), 2);
     world.settle(LIMIT);
     let limited = [0x7fff, 0x8010];
-    assert_eq!(held(&world, hosts[0].1), limited);
-    assert_eq!(held(&world, hosts[1].1), [0x7fff]);
+    assert_eq!(held_keys(&world, hosts[0].1), limited);
+    assert_eq!(held_keys(&world, hosts[1].1), [0x7fff]);
     let local = world.manager().local(&world.sim).expect("it has a port");
-    assert_eq!(held(&world, local), [0xffff]);
+    assert_eq!(held_keys(&world, local), [0xffff]);
     let sets = p_key_sets(&world);
     world.kill(0);
     world.start(0, Memory::Kept);
     world.settle(LIMIT);
-    assert_eq!(held(&world, hosts[0].1), limited);
+    assert_eq!(held_keys(&world, hosts[0].1), limited);
     assert_eq!(p_key_sets(&world), sets);
-    // The first file defines another partition than the API, and the second file the same one.
+    // The first file defines another partition than the API, and the second file the same
+    // partition.
     for (text, second, findings) in [
         (
             "Default=0x7fff : ALL=full ;\nBlue=0x20 : ",
@@ -287,7 +294,7 @@ fn overlay_survives_restarts_and_reloads_and_a_lost_store_forgets_it() {
         };
         world.event(Event::Reload(Box::new(config)));
         world.settle(LIMIT);
-        let held: Vec<u16> = held(&world, hosts[1].1)
+        let held: Vec<u16> = held_keys(&world, hosts[1].1)
             .into_iter()
             .filter(|&key| key != 0)
             .collect();
@@ -300,9 +307,9 @@ fn overlay_survives_restarts_and_reloads_and_a_lost_store_forgets_it() {
         );
     }
     // Only the file counts: the member that the API added has lost its key.
-    let keys = held(&world, hosts[0].1);
+    let keys = held_keys(&world, hosts[0].1);
     assert_eq!(keys.iter().filter(|&&key| key != 0).count(), 1, "{keys:?}");
-    ask(&mut world, 0x10, Action::Delete, 9);
+    request_change(&mut world, 0x10, Action::Delete, 9);
     world.settle(LIMIT);
     let declined = world.manager().declined();
     assert!(
@@ -312,7 +319,7 @@ fn overlay_survives_restarts_and_reloads_and_a_lost_store_forgets_it() {
     world.kill(0);
     world.start(0, Memory::Lost);
     world.settle(LIMIT);
-    assert_eq!(held(&world, hosts[1].1), [0xffff]);
+    assert_eq!(held_keys(&world, hosts[1].1), [0xffff]);
 }
 
 #[test]
@@ -322,7 +329,7 @@ fn change_that_overflows_a_p_key_table_is_declined_and_names_the_port() {
     let mut world = World::brought_up(SPEC, settings);
     let hosts = hosts(&world);
     for p_key in [0x10, 0x11] {
-        ask(
+        request_change(
             &mut world,
             p_key,
             create(p_key, &[(hosts[0].0, FULL)]),
@@ -331,9 +338,9 @@ fn change_that_overflows_a_p_key_table_is_declined_and_names_the_port() {
     }
     // The third change is requested while the first two wait.
     let members = [(hosts[1].0, FULL), (hosts[0].0, FULL)];
-    ask(&mut world, 0x12, create(0x12, &members), 1);
+    request_change(&mut world, 0x12, create(0x12, &members), 1);
     world.settle(LIMIT);
-    assert_eq!(done(&world), [0x10, 0x11]);
+    assert_eq!(completed_tickets(&world), [0x10, 0x11]);
     let declined = world.manager().declined();
     let text = &declined[0].1;
     assert!(text.contains(&hosts[0].0.to_string()), "{text}");
@@ -341,12 +348,12 @@ fn change_that_overflows_a_p_key_table_is_declined_and_names_the_port() {
         text.contains("in 4 partitions, and its P_Key table holds 3 keys"),
         "{text}"
     );
-    assert_eq!(held(&world, hosts[1].1), [0xffff]);
+    assert_eq!(held_keys(&world, hosts[1].1), [0xffff]);
     let gone = BTreeSet::from([hosts[0].0]);
-    ask(&mut world, 0x10, Action::Remove(gone, WhenEmpty::Delete), 2);
-    ask(&mut world, 0x12, create(0x12, &members), 3);
+    request_change(&mut world, 0x10, Action::Remove(gone, WhenEmpty::Delete), 2);
+    request_change(&mut world, 0x12, create(0x12, &members), 3);
     world.settle(LIMIT);
-    assert_eq!(done(&world), [0x10, 0x11, 2, 3]);
+    assert_eq!(completed_tickets(&world), [0x10, 0x11, 2, 3]);
     let overlay = &world.manager().snapshot().expect("it is up").overlay;
     assert!(overlay.find(0x10).is_none());
     expect::assert_up(&world);
@@ -367,13 +374,13 @@ fn change_during_a_fault_is_in_force_with_the_repair() {
     let up = up.expect("it has an uplink");
     let members = [(hosts[0].0, FULL), (hosts[5].0, FULL)];
     world.sim.unlink(leaf, up).expect("it is there");
-    ask(&mut world, 0x10, create(0x10, &members), 1);
+    request_change(&mut world, 0x10, create(0x10, &members), 1);
     world.run_for(Duration::from_millis(1));
-    ask(&mut world, 0x11, create(0x11, &members), 2);
+    request_change(&mut world, 0x11, create(0x11, &members), 2);
     world.settle(LIMIT);
-    assert_eq!(done(&world), [1, 2]);
+    assert_eq!(completed_tickets(&world), [1, 2]);
     for host in [hosts[0], hosts[5]] {
-        assert_eq!(held(&world, host.1), [0xffff, 0x8010, 0x8011]);
+        assert_eq!(held_keys(&world, host.1), [0xffff, 0x8010, 0x8011]);
     }
     let plan = world.manager().core().plan().expect("it is up");
     assert_eq!(plan.report.unreachable_pairs, 0);
@@ -407,9 +414,9 @@ fn change_whose_plan_is_refused_is_declined_with_the_reason_and_changes_nothing(
     }
     world.settle(LIMIT);
     let hosts = hosts(&world);
-    ask(&mut world, 0x10, create(0x10, &[(hosts[0].0, FULL)]), 1);
+    request_change(&mut world, 0x10, create(0x10, &[(hosts[0].0, FULL)]), 1);
     world.settle(LIMIT);
-    assert_eq!(done(&world), [1]);
+    assert_eq!(completed_tickets(&world), [1]);
     let sets = p_key_sets(&world);
     for port in 1..=4 {
         world
@@ -421,12 +428,12 @@ fn change_whose_plan_is_refused_is_declined_with_the_reason_and_changes_nothing(
     world.settle(LIMIT);
     // No plan for the present fabric passes its proof, with or without a change.
     let both = [(hosts[0].0, FULL), (hosts[1].0, FULL)];
-    ask(&mut world, 0x11, create(0x11, &both), 2);
+    request_change(&mut world, 0x11, create(0x11, &both), 2);
     world.settle(LIMIT);
-    ask(&mut world, 0x12, create(0x12, &both), 3);
-    ask(&mut world, 0x10, Action::Delete, 4);
+    request_change(&mut world, 0x12, create(0x12, &both), 3);
+    request_change(&mut world, 0x10, Action::Delete, 4);
     world.settle(LIMIT);
-    assert_eq!(done(&world), [1]);
+    assert_eq!(completed_tickets(&world), [1]);
     let declined = world.manager().declined();
     let tickets: Vec<u64> = declined.iter().map(|(ticket, _)| *ticket).collect();
     assert_eq!(tickets, [2, 3, 4], "{declined:?}");
@@ -439,8 +446,8 @@ fn change_whose_plan_is_refused_is_declined_with_the_reason_and_changes_nothing(
     let overlay = &world.manager().snapshot().expect("it is up").overlay;
     assert!(overlay.find(0x10).is_some());
     assert!(overlay.find(0x11).is_none() && overlay.find(0x12).is_none());
-    assert_eq!(held(&world, hosts[0].1), [0xffff, 0x8010]);
-    assert_eq!(held(&world, hosts[1].1), [0xffff]);
+    assert_eq!(held_keys(&world, hosts[0].1), [0xffff, 0x8010]);
+    assert_eq!(held_keys(&world, hosts[1].1), [0xffff]);
     assert_eq!(p_key_sets(&world), sets);
     // The store keeps the previous state as well.
     let remembered = &world.manager().remembered().overlay;
@@ -453,8 +460,8 @@ fn change_whose_plan_is_refused_is_declined_with_the_reason_and_changes_nothing(
             .expect("it is cabled");
     }
     world.run_for(LIMIT);
-    ask(&mut world, 0x11, create(0x11, &both), 5);
+    request_change(&mut world, 0x11, create(0x11, &both), 5);
     world.settle(LIMIT);
-    assert_eq!(done(&world), [1, 5]);
-    assert_eq!(held(&world, hosts[1].1), [0xffff, 0x8011]);
+    assert_eq!(completed_tickets(&world), [1, 5]);
+    assert_eq!(held_keys(&world, hosts[1].1), [0xffff, 0x8011]);
 }

@@ -17,9 +17,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 const SPEC: &str = "fat-tree:k=4,levels=3";
 
-/// A partition file: all ports in one partition, half of the hosts in a second one, one host in a
-/// third.
-fn three(world: &World) -> String {
+/// A partition file: all ports in one partition, half of the hosts in a second partition, one host
+/// in a third partition.
+fn three_partitions(world: &World) -> String {
     let hosts = hosts(world);
     let mut text = "Default=0x7fff : ALL=limited, SELF=full, ALL_SWITCHES=full ;\n\
                     Half=0x10, indx0 :"
@@ -95,7 +95,7 @@ fn without_a_file_one_block_of_each_end_port_is_read_and_none_is_set() {
 
 #[test]
 fn with_a_file_each_p_key_table_is_set_once_before_activation() {
-    let text = three(&World::brought_up(SPEC, Settings::default()));
+    let text = three_partitions(&World::brought_up(SPEC, Settings::default()));
     let mut world = World::generated(SPEC, settings(partitions::policy(&text)));
     world.sim.start_journal(1 << 16);
     world.settle(LIMIT);
@@ -241,7 +241,7 @@ fn default_key_returns_to_index_0_when_the_partition_there_is_removed() {
 #[test]
 fn after_a_restart_no_p_key_table_is_set() {
     for memory in [Memory::Kept, Memory::Lost] {
-        let text = three(&World::brought_up(SPEC, Settings::default()));
+        let text = three_partitions(&World::brought_up(SPEC, Settings::default()));
         let mut world = World::brought_up(SPEC, settings(partitions::policy(&text)));
         let hosts = hosts(&world).len();
         let before = tables(&world);
@@ -318,7 +318,7 @@ fn keys_of_another_manager_are_removed() {
 
 #[test]
 fn a_host_that_was_reset_gets_its_keys_back() {
-    let text = three(&World::brought_up(SPEC, Settings::default()));
+    let text = three_partitions(&World::brought_up(SPEC, Settings::default()));
     let mut world = World::brought_up(SPEC, settings(partitions::policy(&text)));
     let before = tables(&world);
     let switch = world
@@ -338,7 +338,7 @@ fn a_host_that_was_reset_gets_its_keys_back() {
 /// All SMPs for P_KeyTables are lost for two minutes.
 #[test]
 fn a_port_without_its_keys_is_not_activated() {
-    let text = three(&World::brought_up(SPEC, Settings::default()));
+    let text = three_partitions(&World::brought_up(SPEC, Settings::default()));
     let mut world = World::generated(SPEC, settings(partitions::policy(&text)));
     world
         .sim

@@ -54,7 +54,7 @@ fn neighbours(world: &World, node: Guid) -> BTreeSet<Guid> {
 }
 
 /// The leaf of the subnet manager's host.
-fn own_leaf(world: &World) -> Guid {
+fn manager_leaf(world: &World) -> Guid {
     let local = world.manager().local(&world.sim).unwrap();
     world.sim.peer(local.0, local.1).unwrap().unwrap().0
 }
@@ -75,15 +75,15 @@ fn switches(world: &World, leaves: bool) -> Vec<Guid> {
 
 /// A leaf other than the subnet manager's.
 fn other_leaf(world: &World) -> Vec<Guid> {
-    let own = own_leaf(world);
+    let own = manager_leaf(world);
     let leaf = switches(world, true).into_iter().rfind(|&leaf| leaf != own);
     vec![leaf.unwrap()]
 }
 
-/// The spines next to the subnet manager's leaf. The spine that most traps pass is one of the
-/// first.
-fn own_spines(world: &World) -> Vec<Guid> {
-    let near = neighbours(world, own_leaf(world));
+/// The spines next to the subnet manager's leaf. The spine that most traps pass is among the first
+/// spines.
+fn manager_spines(world: &World) -> Vec<Guid> {
+    let near = neighbours(world, manager_leaf(world));
     let spines = switches(world, false);
     spines
         .into_iter()
@@ -96,10 +96,10 @@ fn own_spines(world: &World) -> Vec<Guid> {
 fn spine_of_traps(world: &World) -> Vec<Guid> {
     let local = world.manager().local(&world.sim).unwrap();
     let lid = world.sim.port_info(local.0, local.1).unwrap().lid();
-    let near = own_spines(world);
+    let near = manager_spines(world);
     let leaf = switches(world, true)
         .into_iter()
-        .find(|&leaf| leaf != own_leaf(world) && neighbours(world, leaf).contains(&near[0]))
+        .find(|&leaf| leaf != manager_leaf(world) && neighbours(world, leaf).contains(&near[0]))
         .unwrap();
     let exit = world.sim.lft(leaf).unwrap()[lid.index()];
     vec![world.sim.peer(leaf, PortNum(exit)).unwrap().unwrap().0]
@@ -107,7 +107,7 @@ fn spine_of_traps(world: &World) -> Vec<Guid> {
 
 /// The last spine of the netlist. In a fabric of several pods, this spine is no neighbour of the
 /// subnet manager's leaf.
-fn far_spine(world: &World) -> Vec<Guid> {
+fn last_spine(world: &World) -> Vec<Guid> {
     let spine = switches(world, false).pop();
     vec![spine.unwrap()]
 }
@@ -157,7 +157,7 @@ fn pairs(world: &World, dead: &[Guid]) -> Vec<(End, Lid)> {
 }
 
 /// Whether the packets of all `pairs` are delivered.
-fn arrive(world: &World, pairs: &[(End, Lid)]) -> bool {
+fn all_delivered(world: &World, pairs: &[(End, Lid)]) -> bool {
     pairs
         .iter()
         .all(|&(from, to)| world.sim.probe(from, to, 0).unwrap().is_delivered())
@@ -174,8 +174,8 @@ fn uplinks(world: &World, leaf: Guid) -> Vec<(PortNum, Guid)> {
 fn outage(world: &mut World, cable: End, pairs: &[(End, Lid)]) -> Duration {
     let began = world.now();
     world.sim.unlink(cable.0, cable.1).unwrap();
-    assert!(!arrive(world, pairs), "the cable is in use");
-    while !arrive(world, pairs) {
+    assert!(!all_delivered(world, pairs), "the cable is in use");
+    while !all_delivered(world, pairs) {
         world.run_for(Duration::from_millis(1));
         assert!(world.now().since(began) < LIMIT);
     }
@@ -190,7 +190,7 @@ fn power_off(spec: &str, traps: bool, choose: fn(&World) -> Vec<Guid>) -> Reacti
     expect::assert_no_findings(&world);
     let dead = choose(&world);
     let pairs = pairs(&world, &dead);
-    assert!(arrive(&world, &pairs));
+    assert!(all_delivered(&world, &pairs));
     if !traps {
         world.sim.set_attribute_loss(AttrId::NOTICE, 1.0).unwrap();
     }
@@ -201,7 +201,7 @@ fn power_off(spec: &str, traps: bool, choose: fn(&World) -> Vec<Guid>) -> Reacti
     for &switch in &dead {
         world.sim.power_off(switch).unwrap();
     }
-    while !arrive(&world, &pairs) {
+    while !all_delivered(&world, &pairs) {
         world.run_for(Duration::from_millis(1));
         assert!(
             world.now().since(began) < LIMIT,
@@ -217,7 +217,7 @@ fn power_off(spec: &str, traps: bool, choose: fn(&World) -> Vec<Guid>) -> Reacti
             "{spec}: it is taken for gone"
         );
     }
-    assert!(arrive(&world, &pairs));
+    assert!(all_delivered(&world, &pairs));
     let journal = world.sim.take_journal().unwrap();
     let tables = journal
         .entries()
@@ -271,7 +271,7 @@ fn reroutes_in_time(spec: &str, choose: fn(&World) -> Vec<Guid>) {
 
 #[test]
 fn superpod_spine_without_power_is_routed_around() {
-    reroutes_in_time(SUPERPOD, far_spine);
+    reroutes_in_time(SUPERPOD, last_spine);
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn superpod_spine_that_traps_pass_without_power_is_routed_around() {
 
 #[test]
 fn fat_tree_core_without_power_is_routed_around() {
-    reroutes_in_time(THREE_LEVELS, far_spine);
+    reroutes_in_time(THREE_LEVELS, last_spine);
 }
 
 #[test]
@@ -306,13 +306,13 @@ fn two_fat_tree_cores_without_power_are_routed_around() {
 
 #[test]
 fn fat_tree_spine_in_the_managers_pod_without_power_is_routed_around() {
-    reroutes_in_time(THREE_LEVELS, |world| own_spines(world)[..1].to_vec());
+    reroutes_in_time(THREE_LEVELS, |world| manager_spines(world)[..1].to_vec());
     reroutes_in_time(THREE_LEVELS, spine_of_traps);
 }
 
 #[test]
 fn fat_tree_spines_of_the_managers_pod_without_power_are_routed_around() {
-    reroutes_in_time(THREE_LEVELS, |world| own_spines(world)[..2].to_vec());
+    reroutes_in_time(THREE_LEVELS, |world| manager_spines(world)[..2].to_vec());
 }
 
 /// Each leaf has two cables to a spine, and reports twice when the spine dies: one pass processes
@@ -320,7 +320,7 @@ fn fat_tree_spines_of_the_managers_pod_without_power_are_routed_around() {
 #[test]
 fn superpod_spine_without_power_takes_one_pass() {
     let mut world = World::brought_up(SUPERPOD, Settings::default());
-    let spine = far_spine(&world)[0];
+    let spine = last_spine(&world)[0];
     let leaves = neighbours(&world, spine);
     let before = world.manager().convergences().len();
     world.schedule(Duration::ZERO, move |world| {
@@ -355,9 +355,9 @@ fn repeated_losses_of_power_without_traps_are_each_noticed_by_a_light_sweep() {
     let mut world = World::generated(THREE_LEVELS, settings);
     world.run_for(Duration::from_secs(2));
     world.sim.set_attribute_loss(AttrId::NOTICE, 1.0).unwrap();
-    let near = own_spines(&world)[0];
+    let near = manager_spines(&world)[0];
     let faults = [
-        far_spine(&world),
+        last_spine(&world),
         two_spines(&world),
         other_leaf(&world),
         vec![near],
@@ -369,7 +369,7 @@ fn repeated_losses_of_power_without_traps_are_each_noticed_by_a_light_sweep() {
         for &switch in dead {
             world.sim.power_off(switch).unwrap();
         }
-        while world.now() == began || !arrive(&world, &pairs) {
+        while world.now() == began || !all_delivered(&world, &pairs) {
             world.run_for(Duration::from_millis(1));
             assert!(world.now().since(began) < LIMIT, "round {round}");
         }
@@ -409,7 +409,7 @@ fn quick_restart_of_the_managers_leaf_triggers_a_sweep_at_once() {
     settings.sim.reboot_time = Duration::from_millis(300);
     let mut world = World::brought_up("fat-tree:k=4,levels=3", settings);
     world.poll_ports();
-    world.sim.reboot(own_leaf(&world)).unwrap();
+    world.sim.reboot(manager_leaf(&world)).unwrap();
     world.run_for(Duration::from_millis(600));
     world.poll_ports();
     world.run_for(Duration::ZERO);
@@ -472,9 +472,9 @@ fn fault_elsewhere_does_not_wait_for_a_silent_host() {
 #[test]
 fn fault_elsewhere_does_not_wait_for_a_hung_switch() {
     for (hung, what) in [
-        (far_spine as fn(&World) -> Vec<Guid>, "core"),
+        (last_spine as fn(&World) -> Vec<Guid>, "core"),
         (other_leaf, "leaf"),
-        (own_spines, "spine of the own pod"),
+        (manager_spines, "spine of the own pod"),
     ] {
         for pause in [0, 30, 1_000, 30_000] {
             let mut world = World::brought_up(THREE_LEVELS, Settings::default());
@@ -483,7 +483,7 @@ fn fault_elsewhere_does_not_wait_for_a_hung_switch() {
             world.run_for(Duration::from_millis(pause));
             let leaf = switches(&world, true)
                 .into_iter()
-                .find(|&leaf| leaf != hung && leaf != own_leaf(&world))
+                .find(|&leaf| leaf != hung && leaf != manager_leaf(&world))
                 .unwrap();
             let mut uplinks = uplinks(&world, leaf).into_iter();
             let (uplink, _) = uplinks.find(|&(_, peer)| peer != hung).unwrap();
@@ -506,7 +506,7 @@ fn fault_elsewhere_does_not_wait_for_a_hung_switch() {
 /// cable is lost.
 #[test]
 fn fault_elsewhere_does_not_wait_for_interim_tables_of_a_hung_switch() {
-    let hung = [far_spine, other_leaf, own_spines] as [fn(&World) -> Vec<Guid>; 3];
+    let hung = [last_spine, other_leaf, manager_spines] as [fn(&World) -> Vec<Guid>; 3];
     let pauses = [1, 5, 30, 300, 3_000];
     for (hung, pause) in hung
         .into_iter()
@@ -541,7 +541,7 @@ fn lid_of(world: &World, host: Guid) -> Lid {
 
 #[test]
 fn switch_that_gets_its_power_back_is_in_use_within_200_ms() {
-    for choose in [other_leaf, far_spine] {
+    for choose in [other_leaf, last_spine] {
         let mut world = World::brought_up(THREE_LEVELS, Settings::default());
         let switch = choose(&world)[0];
         world.sim.power_off(switch).unwrap();
@@ -585,7 +585,7 @@ fn push_goes_on_without_a_switch_that_loses_power() {
         let begins = |world: &World| matches!(world.manager().core().activity(), Activity::Pushing { done, .. } if done > 100 * after);
         let until = world.now() + LIMIT;
         assert!(world.run(until, begins), "it writes");
-        let spine = far_spine(&world)[0];
+        let spine = last_spine(&world)[0];
         let began = world.now();
         world.sim.power_off(spine).unwrap();
         world.settle(LIMIT);

@@ -34,9 +34,9 @@ fn phases_of_a_cold_start_and_of_a_link_fault_match_the_golden_file() {
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder can be made");
         std::fs::write(&path, &text).expect("the golden file can be written");
     }
-    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    let golden = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
-        kept == text,
+        golden == text,
         "{}: RSM_UPDATE_GOLDEN=1 writes\n{text}",
         path.display()
     );
@@ -103,8 +103,8 @@ fn link_fault() -> Vec<Foreseen> {
     rehearse(plan.clone(), changes, &hardware)
 }
 
-/// The phases of `sets`, each with its kinds of Sets in the order in which the first of each kind
-/// leaves.
+/// The phases of `sets`, each with its kinds of Sets in the order in which the first Set of each
+/// kind is sent.
 fn phases(title: &str, sets: &[Foreseen]) -> String {
     let mut text = format!("{title}: {} Sets\n\n", sets.len());
     for phase in sets.chunk_by(|one, next| one.phase == next.phase) {

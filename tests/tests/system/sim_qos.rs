@@ -81,7 +81,7 @@ fn ports(world: &World) -> Vec<(Guid, PortNum, NodeKind)> {
 }
 
 /// The VL that replaces `vl` on a port with `vls` VLs, a power of two.
-fn folded(vl: u8, vls: u8) -> u8 {
+fn folded_vl(vl: u8, vls: u8) -> u8 {
     if vl == 15 { 15 } else { vl % vls }
 }
 
@@ -107,23 +107,23 @@ fn assert_tables(world: &World) {
         };
         for input in inputs {
             let held = world.sim.virtual_lanes(guid, input, port).unwrap();
-            let wanted = SL2VL.map(|vl| folded(vl, vls));
+            let wanted = SL2VL.map(|vl| folded_vl(vl, vls));
             assert_eq!(held, wanted, "{guid} from {input} to {port}");
             let fits = held.iter().all(|&vl| vl == 15 || vl < vls.min(15));
             assert!(fits, "{guid} to {port}: {held:?} on {vls} VLs");
         }
-        let one = info.vl_cap().code() == 1;
+        let has_one_vl = info.vl_cap().code() == 1;
         for (block, weights) in [(1, LOW), (3, HIGH)] {
             let mut held = world.sim.vl_weights(guid, port, block).unwrap();
             held.truncate(weights.len());
             let wanted = weights
                 .iter()
-                .map(|&(vl, weight)| (folded(vl, vls), weight));
-            let wanted: Vec<_> = wanted.filter(|_| !one).collect();
+                .map(|&(vl, weight)| (folded_vl(vl, vls), weight));
+            let wanted: Vec<_> = wanted.filter(|_| !has_one_vl).collect();
             assert_eq!(held, wanted, "{guid} port {port}, block {block}");
         }
         let limit = match kind {
-            _ if one => 0,
+            _ if has_one_vl => 0,
             NodeKind::Switch => 7,
             _ => 3,
         };
@@ -246,7 +246,11 @@ fn devices_that_refuse_tables_come_up_and_are_not_asked_again() {
             assert_tables(&world);
         }
         let snapshot = world.manager().snapshot().expect("it is up");
-        let kinds: Vec<FindingKind> = snapshot.findings.iter().map(|one| one.kind).collect();
+        let kinds: Vec<FindingKind> = snapshot
+            .findings
+            .iter()
+            .map(|finding| finding.kind)
+            .collect();
         assert!(!kinds.is_empty(), "{devices}");
         assert!(
             kinds.iter().all(|&kind| kind == FindingKind::DeviceHabit),

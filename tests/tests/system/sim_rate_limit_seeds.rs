@@ -33,7 +33,7 @@ const SLOW: u32 = 1000;
 const FAST: u32 = 50_000;
 
 /// The personalities of the adapters of the other model.
-const OTHERS: [&str; 5] = [
+const OTHER_PERSONALITIES: [&str; 5] = [
     "refuses-rate-limits",
     "refuses-rate-limit-sets",
     "drops-rate-limits",
@@ -44,7 +44,8 @@ const OTHERS: [&str; 5] = [
 /// The additional habits of adapters that accept limits.
 const PACES: [&str; 4] = ["", "+slow-processor", "+small-buffer", "+pauses"];
 
-/// Rules for every second GUID of virtual ports, for the port GUID `special`, and for all others.
+/// Rules for every second GUID of virtual ports, for the port GUID `special`, and for all other
+/// GUIDs.
 fn limits(special: Guid) -> Arc<RateLimits> {
     let mut text = format!("BW_NAMES\nslow = {SLOW}\nfast = {FAST}\nBW_RULES\ndefault = 1:fast\n");
     for number in (0..GUIDS).step_by(2) {
@@ -84,25 +85,25 @@ fn wanted(guid: Guid, is_special: bool) -> [u32; 16] {
 struct Watcher {
     /// The hosts whose adapters accept limits.
     accepting: BTreeSet<Guid>,
-    /// The virtual ports that were Active at the last look.
+    /// The virtual ports that were Active at the last check.
     active: RefCell<BTreeSet<VPortAt>>,
     /// The number of Sets of VPortInfo that adapters had received by then.
     sets: Cell<u64>,
 }
 
 impl Watcher {
-    /// Calls [`Watcher::look`] if an adapter has received a Set of VPortInfo since the last call,
-    /// because the Set may have activated a virtual port.
+    /// Calls [`Watcher::check_new_vports`] if an adapter has received a Set of VPortInfo since the
+    /// last call, because the Set may have activated a virtual port.
     fn after_event(&self, world: &World) {
         let sets = world.sim.counters();
         let sets = sets.received(AttrId::VPORT_INFO, Method::SET);
         if self.sets.replace(sets) != sets {
-            self.look(world);
+            self.check_new_vports(world);
         }
     }
 
-    /// Asserts that virtual ports that have become Active since the last look hold their limits.
-    fn look(&self, world: &World) {
+    /// Asserts that virtual ports that have become Active since the last check hold their limits.
+    fn check_new_vports(&self, world: &World) {
         let mut now = BTreeSet::new();
         for &host in &self.accepting {
             for (index, vport) in world.sim.vports(host, PORT).unwrap() {
@@ -127,7 +128,7 @@ impl Watcher {
 }
 
 /// A subnet with limits.
-struct Limited {
+struct LimitedSubnet {
     world: World,
     watcher: Watcher,
     /// A host whose port has a rule of its own.
@@ -137,8 +138,8 @@ struct Limited {
     given: u64,
 }
 
-impl Limited {
-    fn new(seed: u64) -> Limited {
+impl LimitedSubnet {
+    fn new(seed: u64) -> LimitedSubnet {
         let mut dice = Dice::new(seed);
         let netlist = netlist();
         let hosts = netlist.nodes().iter();
@@ -165,7 +166,7 @@ impl Limited {
             ..Policy::default()
         });
         let mut world = World::new(&netlist, settings);
-        let other = Devices::parse(dice.pick(&OTHERS)).unwrap();
+        let other = Devices::parse(dice.pick(&OTHER_PERSONALITIES)).unwrap();
         let paced = format!("rate-limits{}", dice.pick(&PACES));
         let paced = Devices::parse(&paced).unwrap();
         for (devices, hosts) in [(other, &others[..]), (paced, &accepting[1..])] {
@@ -180,7 +181,7 @@ impl Limited {
             active: RefCell::default(),
             sets: Cell::default(),
         };
-        Limited {
+        LimitedSubnet {
             world,
             watcher,
             special,
@@ -192,7 +193,7 @@ impl Limited {
     /// Runs for `duration`, and asserts that no virtual port becomes Active without its limits.
     fn run_for(&mut self, duration: Duration) {
         // The test may have taken some virtual ports down.
-        self.watcher.look(&self.world);
+        self.watcher.check_new_vports(&self.world);
         let until = self.world.now() + duration;
         let watcher = &self.watcher;
         self.world.run(until, |world| {
@@ -271,7 +272,7 @@ impl Limited {
 
 /// Makes twelve random changes under loss, and asserts that the limits are held in the end.
 fn run(seed: u64) {
-    let mut subnet = Limited::new(seed);
+    let mut subnet = LimitedSubnet::new(seed);
     if subnet.dice.one_in(2) {
         subnet.run_for(Duration::from_secs(30));
     }

@@ -48,7 +48,7 @@ fn brought_up(settings: Settings) -> World {
 }
 
 /// The number of requests for QoSConfigSL.
-fn asked(world: &World, method: Method) -> u64 {
+fn requests(world: &World, method: Method) -> u64 {
     let nodes = world.requests().nodes(method, QosConfigSl::ID);
     let counts = nodes.iter();
     counts
@@ -57,13 +57,13 @@ fn asked(world: &World, method: Method) -> u64 {
 }
 
 /// The limits that the simulated adapter holds.
-fn held(world: &World, host: Guid, vport: Option<u16>) -> [u32; 16] {
+fn held_limits(world: &World, host: Guid, vport: Option<u16>) -> [u32; 16] {
     let config = world.sim.rate_limits((host, PORT), vport).unwrap();
     config.rate_limits()
 }
 
 /// The limits of all service levels in Mb/s: 0, which means no limit, except for `levels`.
-fn only(levels: &[(usize, u32)]) -> [u32; 16] {
+fn limits_of_levels(levels: &[(usize, u32)]) -> [u32; 16] {
     let mut all = [0; 16];
     for &(sl, limit) in levels {
         all[sl] = limit;
@@ -111,24 +111,24 @@ fn each_port_gets_its_limits_once_and_keeps_its_shares() {
     expect::assert_up(&world);
     for &host in &hosts {
         let expected = match host == hosts[2] {
-            true => only(&[(0, 1000), (3, 50_000)]),
-            false => only(&[(1, 50_000)]),
+            true => limits_of_levels(&[(0, 1000), (3, 50_000)]),
+            false => limits_of_levels(&[(1, 50_000)]),
         };
-        assert_eq!(held(&world, host, None), expected, "{host}");
+        assert_eq!(held_limits(&world, host, None), expected, "{host}");
     }
     let config = world.sim.rate_limits((hosts[2], PORT), None).unwrap();
     assert_eq!(config.bandwidth_share(4), Some(77));
     let count = hosts.len() as u64;
     assert_eq!(
-        (asked(&world, Method::GET), asked(&world, Method::SET)),
+        (requests(&world, Method::GET), requests(&world, Method::SET)),
         (count, count)
     );
     // Light sweeps do not read the limits; an audit reads them once more.
     world.run_for(Duration::from_secs(30));
-    assert_eq!(asked(&world, Method::GET), count);
+    assert_eq!(requests(&world, Method::GET), count);
     world.resweep(LIMIT);
     assert_eq!(
-        (asked(&world, Method::GET), asked(&world, Method::SET)),
+        (requests(&world, Method::GET), requests(&world, Method::SET)),
         (2 * count, count)
     );
     expect::assert_no_findings(&world);
@@ -143,10 +143,10 @@ fn restart_reads_the_limits_and_sets_none() {
         world.count_requests();
         world.settle(LIMIT);
         assert_eq!(
-            asked(&world, Method::GET),
+            requests(&world, Method::GET),
             world.nodes(NodeKind::Ca).len() as u64
         );
-        assert_eq!(asked(&world, Method::SET), 0, "{memory:?}");
+        assert_eq!(requests(&world, Method::SET), 0, "{memory:?}");
     }
 }
 
@@ -159,7 +159,7 @@ fn without_rate_limits_no_device_is_asked_about_them() {
         let general = requests.nodes(Method::GET, GeneralInfo::ID).len();
         let all = (requests.count(Method::GET), requests.count(Method::SET));
         (
-            asked(&world, Method::GET) + asked(&world, Method::SET),
+            requests(&world, Method::GET) + requests(&world, Method::SET),
             general,
             all,
         )
@@ -190,12 +190,12 @@ fn devices_that_claim_limits_and_do_not_accept_them_are_not_asked_again() {
         world.count_requests();
         world.resweep(LIMIT);
         world.run_for(Duration::from_secs(60));
-        assert_eq!(asked(&world, Method::SET), 0, "{devices}");
+        assert_eq!(requests(&world, Method::SET), 0, "{devices}");
         if devices.starts_with("refuses-rate-limits") || devices.starts_with("deaf") {
-            assert_eq!(asked(&world, Method::GET), 0, "{devices}");
+            assert_eq!(requests(&world, Method::GET), 0, "{devices}");
         }
         for host in world.nodes(NodeKind::Ca) {
-            assert_eq!(held(&world, host, None), [0; 16], "{devices}");
+            assert_eq!(held_limits(&world, host, None), [0; 16], "{devices}");
         }
     }
 }
@@ -212,17 +212,17 @@ fn other_adapters_get_their_limits_while_one_is_silent() {
     world.run_for(Duration::from_secs(120));
     expect::assert_up(&world);
     assert!(!has_habit(&world, "QoSConfigSL"));
-    let slow = only(&[(0, 1000)]);
+    let slow = limits_of_levels(&[(0, 1000)]);
     for &host in &hosts {
         let expected = if host == silent { [0; 16] } else { slow };
-        assert_eq!(held(&world, host, None), expected, "{host}");
+        assert_eq!(held_limits(&world, host, None), expected, "{host}");
     }
     let polite = Devices::parse("rate-limits").unwrap();
     let personality = polite.of(NodeKind::Ca, silent);
     world.sim.set_personality(silent, personality).unwrap();
     world.run_for(Duration::from_secs(60));
     world.resweep(LIMIT);
-    assert_eq!(held(&world, silent, None), slow);
+    assert_eq!(held_limits(&world, silent, None), slow);
     expect::assert_no_findings(&world);
 }
 
@@ -238,19 +238,31 @@ fn changed_rules_set_only_what_differs_and_a_removed_file_sets_nothing() {
         &before,
         Some(&format!("default = 0:slow\n{guid} = 0:fast")),
     );
-    assert_eq!(held(&world, hosts[1], None), only(&[(0, 50_000)]));
-    assert_eq!(held(&world, hosts[0], None), only(&[(0, 1000)]));
-    assert_eq!(asked(&world, Method::SET), 1);
+    assert_eq!(
+        held_limits(&world, hosts[1], None),
+        limits_of_levels(&[(0, 50_000)])
+    );
+    assert_eq!(
+        held_limits(&world, hosts[0], None),
+        limits_of_levels(&[(0, 1000)])
+    );
+    assert_eq!(requests(&world, Method::SET), 1);
     // A file without rules lifts all limits.
     reload(&mut world, &before, Some(""));
     for &host in &hosts {
-        assert_eq!(held(&world, host, None), [0; 16]);
+        assert_eq!(held_limits(&world, host, None), [0; 16]);
     }
     reload(&mut world, &before, Some("default = 0:slow"));
     world.count_requests();
     reload(&mut world, &before, None);
-    assert_eq!(asked(&world, Method::SET) + asked(&world, Method::GET), 0);
-    assert_eq!(held(&world, hosts[0], None), only(&[(0, 1000)]));
+    assert_eq!(
+        requests(&world, Method::SET) + requests(&world, Method::GET),
+        0
+    );
+    assert_eq!(
+        held_limits(&world, hosts[0], None),
+        limits_of_levels(&[(0, 1000)])
+    );
 }
 
 #[test]
@@ -258,11 +270,14 @@ fn rebooted_host_gets_its_limits_again() {
     let mut world = brought_up(settings("rate-limits", Some("default = 2:fast")));
     let host = world.nodes(NodeKind::Ca)[2];
     world.sim.reboot(host).unwrap();
-    assert_eq!(held(&world, host, None), [0; 16], "it forgets them");
+    assert_eq!(held_limits(&world, host, None), [0; 16], "it forgets them");
     world.run_for(Duration::from_secs(10));
     world.settle(LIMIT);
     expect::assert_up(&world);
-    assert_eq!(held(&world, host, None), only(&[(2, 50_000)]));
+    assert_eq!(
+        held_limits(&world, host, None),
+        limits_of_levels(&[(2, 50_000)])
+    );
 }
 
 /// Each virtual port has the limits of its GUID before it is Active, also at an index that another
@@ -284,9 +299,16 @@ fn vports_have_limits_before_they_are_active() {
     for &host in &hosts {
         for index in 1..4 {
             assert_eq!(state(&world, host, index), Some(PortState::Active));
-            assert_eq!(held(&world, host, Some(index)), only(&[(1, 50_000)]));
+            assert_eq!(
+                held_limits(&world, host, Some(index)),
+                limits_of_levels(&[(1, 50_000)])
+            );
         }
-        assert_eq!(held(&world, host, Some(0)), [0; 16], "that is the port");
+        assert_eq!(
+            held_limits(&world, host, Some(0)),
+            [0; 16],
+            "that is the port"
+        );
     }
     let at = (hosts[1], PORT, 9);
     world.sim.set_vport(at, special, VPortLids::Own).unwrap();
@@ -297,7 +319,10 @@ fn vports_have_limits_before_they_are_active() {
         }
     }
     assert_eq!(state(&world, at.0, at.2), Some(PortState::Active));
-    assert_eq!(held(&world, at.0, Some(at.2)), only(&[(0, 1000)]));
+    assert_eq!(
+        held_limits(&world, at.0, Some(at.2)),
+        limits_of_levels(&[(0, 1000)])
+    );
     world.settle(LIMIT);
     // Another machine at the same index has the limits of its own GUID.
     world.sim.remove_vport(at).unwrap();
@@ -309,7 +334,10 @@ fn vports_have_limits_before_they_are_active() {
     world.run_for(Duration::from_secs(2));
     world.settle(LIMIT);
     assert_eq!(state(&world, at.0, at.2), Some(PortState::Active));
-    assert_eq!(held(&world, at.0, Some(at.2)), only(&[(1, 50_000)]));
+    assert_eq!(
+        held_limits(&world, at.0, Some(at.2)),
+        limits_of_levels(&[(1, 50_000)])
+    );
     expect::assert_no_findings(&world);
 }
 
@@ -331,7 +359,7 @@ fn devices_that_refuse_limits_of_vports_are_not_asked_again() {
     world.count_requests();
     world.resweep(LIMIT);
     world.run_for(Duration::from_secs(60));
-    assert_eq!(asked(&world, Method::SET), 0);
+    assert_eq!(requests(&world, Method::SET), 0);
 }
 
 /// An adapter of a kind that accepts limits is silent, so a new virtual port waits for its limits.
@@ -368,12 +396,12 @@ fn vport_waits_for_its_limits_for_a_bounded_time() {
         let until = world.now() + Duration::from_secs(60);
         assert!(world.run(until, is_active));
         // The device was queried in three passes, each time more than once.
-        assert!(asked(&world, Method::GET) > 6 || answers_again);
+        assert!(requests(&world, Method::GET) > 6 || answers_again);
         let expected = match answers_again {
-            true => only(&[(1, 50_000)]),
+            true => limits_of_levels(&[(1, 50_000)]),
             false => [0; 16],
         };
-        assert_eq!(held(&world, host, Some(9)), expected);
+        assert_eq!(held_limits(&world, host, Some(9)), expected);
         assert!(!has_habit(&world, "QoSConfigSL"));
     }
 }

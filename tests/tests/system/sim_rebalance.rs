@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const TREE: &str = "pgft:2;16,8;1,4;1,2";
 
 /// The age of a fault at which rebalancing begins.
-const AFTER: Duration = Duration::from_secs(30);
+const FAULT_AGE: Duration = Duration::from_secs(30);
 
 /// The cause that convergences name.
 const CAUSE: &str = "load taken off the fullest links";
@@ -75,7 +75,7 @@ fn cables(world: &World) -> Vec<(Guid, PortNum)> {
 fn a_lasting_fault_is_rebalanced_in_small_steps_and_its_end_restores_the_tables() {
     const BLOCKS: usize = 3;
     let mut world = world(RebalancePolicy {
-        after: AFTER,
+        after: FAULT_AGE,
         blocks: BLOCKS,
     });
     let (usual, before) = (max_load(&world), tables(&world));
@@ -84,14 +84,14 @@ fn a_lasting_fault_is_rebalanced_in_small_steps_and_its_end_restores_the_tables(
     world.settle(LIMIT);
     let repaired = max_load(&world);
     assert!(repaired > usual * 3 / 2, "{repaired} after {usual}");
-    world.run_for(AFTER / 2);
+    world.run_for(FAULT_AGE / 2);
     assert_eq!(steps(&world), Vec::<u64>::new(), "it may come back yet");
-    world.run_for(AFTER);
+    world.run_for(FAULT_AGE);
     world.settle(LIMIT);
-    let taken = steps(&world);
-    assert!(taken.len() > 1, "{taken:?}");
+    let step_sizes = steps(&world);
+    assert!(step_sizes.len() > 1, "{step_sizes:?}");
     let is_small = |&blocks: &u64| (1..=BLOCKS as u64).contains(&blocks);
-    assert!(taken.iter().all(is_small), "{taken:?}");
+    assert!(step_sizes.iter().all(is_small), "{step_sizes:?}");
     let rebalanced = max_load(&world);
     assert!(
         rebalanced < repaired * 3 / 4,
@@ -100,14 +100,14 @@ fn a_lasting_fault_is_rebalanced_in_small_steps_and_its_end_restores_the_tables(
     expect::assert_up(&world);
     // After that, no Set follows.
     let sets = expect::sets(&world.sim.counters());
-    world.run_for(AFTER * 4);
-    assert_eq!(steps(&world), taken);
+    world.run_for(FAULT_AGE * 4);
+    assert_eq!(steps(&world), step_sizes);
     assert_eq!(expect::sets(&world.sim.counters()), sets);
     world.sim.relink(node, port).expect("there is a cable");
     world.settle(LIMIT);
-    world.run_for(AFTER * 2);
+    world.run_for(FAULT_AGE * 2);
     assert_eq!(tables(&world), before);
-    assert_eq!(steps(&world), taken);
+    assert_eq!(steps(&world), step_sizes);
     expect::assert_up(&world);
     world.watched().assert_harmless();
 }
@@ -115,14 +115,14 @@ fn a_lasting_fault_is_rebalanced_in_small_steps_and_its_end_restores_the_tables(
 #[test]
 fn faults_between_and_within_rebalancing_steps_leave_the_subnet_up() {
     let mut world = world(RebalancePolicy {
-        after: AFTER,
+        after: FAULT_AGE,
         blocks: 2,
     });
     let cables = cables(&world);
     for &(node, port) in cables.iter().step_by(9).take(5) {
         world.sim.unlink(node, port).expect("there is a cable");
-        // Some changes come between two steps, some within one.
-        world.run_for(AFTER + Duration::from_millis(1500));
+        // Some changes come between two steps, some within a step.
+        world.run_for(FAULT_AGE + Duration::from_millis(1500));
         expect::assert_up(&world);
     }
     assert!(!steps(&world).is_empty());
@@ -145,7 +145,7 @@ fn rebalance_after_zero_disables_rebalancing() {
     world.sim.unlink(node, port).expect("there is a cable");
     world.settle(LIMIT);
     let repaired = max_load(&world);
-    world.run_for(AFTER * 10);
+    world.run_for(FAULT_AGE * 10);
     assert_eq!(steps(&world), Vec::<u64>::new());
     assert_eq!(max_load(&world), repaired);
 }

@@ -1,4 +1,4 @@
-//! Devices with habits in Sets: they refuse some, and answer others with old values.
+//! Devices with habits in Sets: they refuse some Sets, and answer other Sets with old values.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -310,9 +310,9 @@ fn devices_without_habits_cost_no_extra_smp() {
     bring_up(&mut world);
     let requests = world.requests();
     let counts = [Method::GET, Method::SET].map(|method| requests.count(method));
-    assert_eq!(counts, [GETS, SETS]);
+    assert_eq!(counts, [GETS_OF_BRING_UP, SETS_OF_BRING_UP]);
 }
 
 /// The numbers of Gets and Sets that bringing [`LARGE`] up took before the core expected refusals.
-const GETS: u64 = 1811;
-const SETS: u64 = 2016;
+const GETS_OF_BRING_UP: u64 = 1811;
+const SETS_OF_BRING_UP: u64 = 2016;

@@ -1,5 +1,5 @@
 //! Refused plans, and root GUIDs that no switch has: the status of the routes in force matches the
-//! present fabric.
+//! current fabric.
 
 use std::time::Duration;
 

@@ -56,7 +56,7 @@ fn assert_comes_back_unnoticed(world: &mut World, what: &str, come_back: impl Fn
 }
 
 /// Disconnects each of these cables, and reconnects it when the subnet is at rest.
-fn come_back_one_by_one(world: &mut World, cables: &[(End, End)]) {
+fn reconnect_one_by_one(world: &mut World, cables: &[(End, End)]) {
     for &(a, b) in cables {
         world.schedule(Duration::ZERO, move |world| {
             world.sim.unlink(a.0, a.1).unwrap();
@@ -78,7 +78,7 @@ fn every_cable_of_a_small_tree_comes_back_without_loss() {
     for spec in ["fat-tree:k=4,levels=3", "pgft:2;4,4;1,2;1,2"] {
         let mut world = World::brought_up(spec, Settings::default());
         let cables = cables(&world);
-        come_back_one_by_one(&mut world, &cables);
+        reconnect_one_by_one(&mut world, &cables);
         world.watched().assert_harmless();
     }
 }
@@ -89,7 +89,7 @@ fn every_cable_of_a_tree_of_three_levels_comes_back_without_loss() {
     world.settle(LIMIT);
     let cables = cables(&world);
     assert_eq!(cables.len(), 256);
-    come_back_one_by_one(&mut world, &cables);
+    reconnect_one_by_one(&mut world, &cables);
 }
 
 #[test]
@@ -185,5 +185,5 @@ fn a_hundred_cables_of_a_large_tree_come_back_without_loss() {
     let all = cables(&world);
     let mut dice = Dice::new(24);
     let some: Vec<_> = (0..100).map(|_| dice.pick(&all)).collect();
-    come_back_one_by_one(&mut world, &some);
+    reconnect_one_by_one(&mut world, &some);
 }

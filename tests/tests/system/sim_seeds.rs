@@ -36,10 +36,10 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// The maximum time until the subnet manager is at rest after the last fault: three light sweep
 /// intervals, the longest pause between repairs, and all attempts of one request, four times
 /// because losses can explain silence.
-const CONVERGED: Duration = Duration::from_millis(3 * 10_000 + 30_000 + 4 * 2_600);
+const CONVERGENCE_LIMIT: Duration = Duration::from_millis(3 * 10_000 + 30_000 + 4 * 2_600);
 
 /// A time longer than the damping of a link and several light sweeps.
-const QUIET: Duration = Duration::from_secs(100);
+const QUIET_TIME: Duration = Duration::from_secs(100);
 
 const MICROSECOND: Duration = Duration::from_micros(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -58,12 +58,12 @@ const FABRICS: [&str; 10] = [
 ];
 
 /// The partitions of every second seed, so that switches enforce them: every port's table differs
-/// from that after power-on.
+/// from the table after power-on.
 const PARTITIONS: &str =
     "Default=0x7fff : ALL=limited, SELF=full ; A=0x1, indx0 : ALL_CAS=full ; B=0x2 : ALL=full ;";
 
 /// The devices of half of the seeds, used in turn, in the form of a fabric's `devices=`.
-const ALIKE: [&str; 6] = [
+const UNIFORM_DEVICES: [&str; 6] = [
     "qib",
     "trap-on-first-change+checks-repress+own-trap-from-lid-0",
     "unmanaged+connectx-7",
@@ -461,7 +461,7 @@ fn run_with_drains(seed: u64) {
 /// Runs the schedule on devices with habits, which the seed selects.
 fn run_on_devices(seed: u64, mass_faults: MassFaults) {
     // Every second seed mixes them, node by node.
-    let devices = match ALIKE.get((seed % (2 * ALIKE.len() as u64)) as usize) {
+    let devices = match UNIFORM_DEVICES.get((seed % (2 * UNIFORM_DEVICES.len() as u64)) as usize) {
         Some(alike) => Devices::parse(alike).expect("these are devices"),
         None => Devices::Mixed(seed),
     };
@@ -511,7 +511,7 @@ fn run_with(seed: u64, family: Family) {
     let hardware = Hardware::of(&world);
 
     // Each episode has several faults close together, so that they hit the sweeps and pushes of
-    // earlier ones.
+    // earlier faults.
     let mut start = Duration::ZERO;
     let mut last_end = Duration::ZERO;
     for _ in 0..1 + dice.below(4) {
@@ -536,11 +536,11 @@ fn run_with(seed: u64, family: Family) {
     world.run_for(last_end + boots);
     let polite = devices == Devices::default();
     // Devices with habits are queried again at their own pace.
-    world.settle(if polite { CONVERGED } else { LIMIT });
-    world.run_for(QUIET);
+    world.settle(if polite { CONVERGENCE_LIMIT } else { LIMIT });
+    world.run_for(QUIET_TIME);
     world.settle(LIMIT);
     if world.watched().was_overtaken() {
-        // A device on the path delayed a Set until after newer ones: reading the tables again shows
+        // A device on the path delayed a Set until after newer Sets: reading the tables again shows
         // it.
         world.command(Command::Resweep {
             full: true,
@@ -568,33 +568,39 @@ fn run_with(seed: u64, family: Family) {
 }
 
 /// Seeds that once failed, each for a different reason.
-const ONCE_FAILED: [u64; 23] = [
+const FAILED_BEFORE: [u64; 23] = [
     14, 39, 328, 388, 1341, 2033, 2218, 3407, 3637, 4037, 6314, 8628, 9996, 11203, 11812, 15910,
     16158, 16394, 19665, 505, 2091, 10191, 397,
 ];
 
 /// The number of seeds of each large family in the suite; `RSM_SEEDS` sets another. Before a change
 /// of the sweep or the push is handed in, thousands are run.
-const IN_SUITE: u64 = 800;
+const SEEDS_IN_SUITE: u64 = 800;
 
 #[test]
 fn random_faults_converge_without_findings() {
     let test = "--test system sim_seeds::random_faults_converge_without_findings";
-    seeds::run(test, seeds::number(SEEDS).unwrap_or(IN_SUITE), |seed| {
-        run(seed, MassFaults::None);
-    });
+    seeds::run(
+        test,
+        seeds::number(SEEDS).unwrap_or(SEEDS_IN_SUITE),
+        |seed| {
+            run(seed, MassFaults::None);
+        },
+    );
 }
 
 #[test]
 fn mass_faults_converge_within_the_bound() {
     let test = "--test system sim_seeds::mass_faults_converge_within_the_bound";
-    seeds::run(test, seeds::number(SEEDS).unwrap_or(IN_SUITE), |seed| {
-        run(seed, MassFaults::Some)
-    });
+    seeds::run(
+        test,
+        seeds::number(SEEDS).unwrap_or(SEEDS_IN_SUITE),
+        |seed| run(seed, MassFaults::Some),
+    );
 }
 
-/// Entries in force towards switches that had died made a credit loop with planned ones: the proof
-/// of the transition examined only LIDs of present destinations.
+/// Entries in force towards switches that had died made a credit loop with planned entries: the
+/// proof of the transition examined only LIDs of present destinations.
 #[test]
 fn entries_towards_dead_switches_close_no_loop() {
     for seed in [335, 2706] {
@@ -611,9 +617,11 @@ fn random_faults_beside_drains_converge_and_leave_no_drained_cable_in_use() {
 #[test]
 fn random_faults_on_devices_with_habits_converge() {
     let test = "--test system sim_seeds::random_faults_on_devices_with_habits_converge";
-    seeds::run(test, seeds::number(SEEDS).unwrap_or(IN_SUITE), |seed| {
-        run_on_devices(seed, MassFaults::Some)
-    });
+    seeds::run(
+        test,
+        seeds::number(SEEDS).unwrap_or(SEEDS_IN_SUITE),
+        |seed| run_on_devices(seed, MassFaults::Some),
+    );
 }
 
 /// Runs a schedule with mass faults on mixed devices, as the soak test does.
@@ -655,7 +663,7 @@ fn random_faults_where_no_smp_by_lid_arrives_converge() {
 
 #[test]
 fn seeds_that_failed_before_converge() {
-    for seed in ONCE_FAILED {
+    for seed in FAILED_BEFORE {
         run_with(seed, SINGLE_FAULTS);
     }
 }

@@ -17,19 +17,19 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// A fabric of 20 switches and 16 hosts.
 const TREE: &str = "fat-tree:k=4,levels=3";
 /// The maximum time of a takeover: half a second without a sign of life in the store, the
-/// additional time of a request, and the rest for the fabric.
-const AT_ONCE: Duration = Duration::from_millis(700);
+/// additional time of a request, and the remaining time for the fabric.
+const TAKEOVER_LIMIT: Duration = Duration::from_millis(700);
 const MULTICAST: Lid = Lid(0xC000);
 
 /// A fabric with its master at the first host, and a standby at the last host. The standby has just
 /// started.
-fn just_started() -> World {
+fn with_new_standby() -> World {
     World::shared(TREE, true, LIMIT)
 }
 
-/// The fabric of [`just_started`] once the standby has read the subnet.
-fn ready() -> World {
-    let mut world = just_started();
+/// The fabric of [`with_new_standby`] once the standby has read the subnet.
+fn with_ready_standby() -> World {
+    let mut world = with_new_standby();
     wait_ready(&mut world, 1);
     world
 }
@@ -72,7 +72,7 @@ fn lids(world: &World) -> Vec<((Guid, PortNum), Lid)> {
 }
 
 /// The port of a manager, whether or not it runs.
-fn place(world: &World, index: usize) -> (Guid, PortNum) {
+fn manager_port(world: &World, index: usize) -> (Guid, PortNum) {
     let manager = &world.managers()[index];
     manager.local(&world.sim).expect("it is attached")
 }
@@ -80,7 +80,7 @@ fn place(world: &World, index: usize) -> (Guid, PortNum) {
 /// Runs until the SA beside the manager answers hosts at `lid`: it serves, packets from every host
 /// to `lid` arrive, and the manager's port holds `lid`. Returns that time.
 fn wait_answers(world: &mut World, index: usize, lid: Lid) -> Time {
-    let own = place(world, index);
+    let own = manager_port(world, index);
     let hosts = world.nodes(NodeKind::Ca);
     let until = world.now() + LIMIT;
     let answers = |world: &World| {
@@ -115,7 +115,7 @@ fn assert_sa_lids_held(world: &World, index: usize) {
     let Some((_, snapshot)) = world.managers()[index].serving() else {
         return;
     };
-    let managers = [place(world, 0), place(world, 1)];
+    let managers = [manager_port(world, 0), manager_port(world, 1)];
     for ((node, port), lid) in lids(world) {
         let key = PortKey::new(node, port);
         let known = snapshot.fabric.find_port(key);
@@ -145,7 +145,7 @@ fn took_over_at_once(world: &World, index: usize) -> bool {
 fn assert_no_loop_and_no_move(world: &World) {
     let loops = world.watched().credit_loops();
     assert!(loops.is_empty(), "{loops:#?}");
-    let managers = [place(world, 0), place(world, 1)];
+    let managers = [manager_port(world, 0), manager_port(world, 1)];
     let moved = world.watched().moved().iter();
     let others: Vec<_> = moved
         .filter(|moved| !managers.contains(&moved.port))
@@ -153,10 +153,10 @@ fn assert_no_loop_and_no_move(world: &World) {
     assert!(others.is_empty(), "{others:#?}");
 }
 
-/// Asserts that all links are Active, and that every port reaches every other, as the manager with
-/// this index sees it.
+/// Asserts that all links are Active, and that every port reaches every other port, as the manager
+/// with this index sees it.
 fn assert_up_by(world: &World, index: usize) {
-    let reach = expect::Reach::of(&world.sim, place(world, index), &[]);
+    let reach = expect::Reach::of(&world.sim, manager_port(world, index), &[]);
     let mut problems = expect::inactive(&world.sim, &reach);
     let plan = world.managers()[index].core().plan();
     let excused = plan.map_or(0, |plan| plan.report.switch_pairs.unreachable);
@@ -167,7 +167,7 @@ fn assert_up_by(world: &World, index: usize) {
 /// The cables between switches, each by one of its ends.
 fn trunks(world: &World) -> Vec<(Guid, PortNum)> {
     let switches: BTreeSet<Guid> = world.nodes(NodeKind::Switch).into_iter().collect();
-    let reach = expect::Reach::of(&world.sim, place(world, 0), &[]);
+    let reach = expect::Reach::of(&world.sim, manager_port(world, 0), &[]);
     let links = reach.links.iter();
     links
         .filter(|(a, b)| switches.contains(&a.0) && switches.contains(&b.0))
@@ -177,7 +177,7 @@ fn trunks(world: &World) -> Vec<(Guid, PortNum)> {
 
 #[test]
 fn a_standby_that_has_read_the_subnet_answers_at_once_and_sets_only_the_lid_of_the_manager() {
-    let mut world = ready();
+    let mut world = with_ready_standby();
     let hosts = world.nodes(NodeKind::Ca);
     let member = |host: Guid| world.sim.port_guid(host, PortNum(1)).expect("it is there");
     let members: Vec<Guid> = hosts[3..9].iter().map(|&host| member(host)).collect();
@@ -193,7 +193,9 @@ fn a_standby_that_has_read_the_subnet_answers_at_once_and_sets_only_the_lid_of_t
             .collect()
     };
     let (before, masks) = (lids(&world), held(&world));
-    let lid = before.iter().find(|(port, _)| *port == place(&world, 0));
+    let lid = before
+        .iter()
+        .find(|(port, _)| *port == manager_port(&world, 0));
     let lid = lid.expect("it has a port").1;
     world.count_requests();
     world.keep_writes();
@@ -203,7 +205,7 @@ fn a_standby_that_has_read_the_subnet_answers_at_once_and_sets_only_the_lid_of_t
     let answered = wait_answers(&mut world, 1, lid);
     assert_sa_lids_held(&world, 1);
     let took = answered.since(killed);
-    assert!(took < AT_ONCE, "{took:?}");
+    assert!(took < TAKEOVER_LIMIT, "{took:?}");
     world.settle(LIMIT);
     assert!(took_over_at_once(&world, 1), "{:?}", causes(&world, 1));
 
@@ -214,7 +216,7 @@ fn a_standby_that_has_read_the_subnet_answers_at_once_and_sets_only_the_lid_of_t
     let expected = [LinearForwardingTable::ID, PortInfo::ID];
     assert_eq!(attributes, expected.into_iter().collect());
     let written = requests.nodes(Method::SET, PortInfo::ID);
-    let managers = [place(&world, 0).0, place(&world, 1).0];
+    let managers = [manager_port(&world, 0).0, manager_port(&world, 1).0];
     assert_eq!(written, managers.into_iter().collect());
     for switch in world.nodes(NodeKind::Switch) {
         let blocks = requests.of(switch, Method::SET, LinearForwardingTable::ID);
@@ -222,7 +224,9 @@ fn a_standby_that_has_read_the_subnet_answers_at_once_and_sets_only_the_lid_of_t
     }
     let sent = world.managers()[1].sets() - sets;
     assert!(sent <= 3 * 20 + 2, "{sent}");
-    let own = before.iter().find(|(port, _)| *port == place(&world, 1));
+    let own = before
+        .iter()
+        .find(|(port, _)| *port == manager_port(&world, 1));
     let two = [Some(lid), own.map(|(_, lid)| *lid)];
     for write in world.keep_writes() {
         let mut entries = write.entries.iter();
@@ -231,8 +235,8 @@ fn a_standby_that_has_read_the_subnet_answers_at_once_and_sets_only_the_lid_of_t
             "{write:?}"
         );
     }
-    // The two LIDs are exchanged, and no other changes.
-    let (first, second) = (place(&world, 0), place(&world, 1));
+    // The two LIDs are exchanged, and no other LID changes.
+    let (first, second) = (manager_port(&world, 0), manager_port(&world, 1));
     for (port, lid) in lids(&world) {
         let at = match port {
             port if port == first => second,
@@ -289,11 +293,11 @@ fn take_over(world: &mut World) -> (Tables, SetCounts) {
 /// Every entry that a takeover changes is written once, and no Set is sent without such an entry.
 #[test]
 fn with_a_floating_lid_a_takeover_sets_each_changed_entry_once_and_two_ports() {
-    let mut world = ready();
+    let mut world = with_ready_standby();
     let (before, sets) = take_over(&mut world);
     let mut expected = BTreeMap::new();
     for index in [0, 1] {
-        expected.insert((place(&world, index).0, PortInfo::ID), 1);
+        expected.insert((manager_port(&world, index).0, PortInfo::ID), 1);
     }
     let mut written: BTreeMap<(Guid, Lid), u8> = BTreeMap::new();
     for write in world.keep_writes() {
@@ -330,7 +334,7 @@ fn without_a_floating_lid_a_takeover_sets_the_master_lid_once_at_each_port() {
 
 /// Runs until the manager holds the epoch of the store.
 fn wait_epoch(world: &mut World, index: usize) {
-    let (node, port) = place(world, index);
+    let (node, port) = manager_port(world, index);
     let own = world.sim.port_guid(node, port).expect("it is there");
     let until = world.now() + LIMIT;
     let holds = |world: &World| world.epoch().is_some_and(|epoch| epoch.holder == own);
@@ -339,7 +343,7 @@ fn wait_epoch(world: &mut World, index: usize) {
 
 #[test]
 fn a_takeover_waits_for_no_answer_of_a_switch_and_follows_the_plan_made_ahead() {
-    let mut world = ready();
+    let mut world = with_ready_standby();
     world.settle(LIMIT);
     let before = world.managers()[1].sets();
     world.count_requests();
@@ -354,7 +358,7 @@ fn a_takeover_waits_for_no_answer_of_a_switch_and_follows_the_plan_made_ahead() 
     world.count_requests();
     let until = world.now() + LIMIT;
     assert!(world.run(until, |world| world.managers()[1].sets() > before));
-    let own = place(&world, 1).0;
+    let own = manager_port(&world, 1).0;
     let gets = world.requests().counts(Method::GET);
     assert!(gets.keys().all(|&(node, _)| node == own), "{gets:?}");
 
@@ -373,7 +377,7 @@ fn a_takeover_waits_for_no_answer_of_a_switch_and_follows_the_plan_made_ahead() 
 
 #[test]
 fn a_master_that_is_silent_for_240_ms_stays_master_and_the_standby_sets_nothing() {
-    let mut world = ready();
+    let mut world = with_ready_standby();
     world.settle(LIMIT);
     let before = world.managers()[1].sets();
     let epoch = world.epoch();
@@ -398,7 +402,7 @@ fn a_master_that_is_silent_for_240_ms_stays_master_and_the_standby_sets_nothing(
 
 #[test]
 fn a_master_cut_off_from_the_store_that_answers_before_the_deadline_keeps_the_epoch() {
-    let mut world = ready();
+    let mut world = with_ready_standby();
     let epoch = world.epoch();
     // The requests of the standby fall at different moments of the pause.
     for offset_ms in (0..100).step_by(10) {
@@ -419,12 +423,12 @@ fn a_master_cut_off_from_the_store_that_answers_before_the_deadline_keeps_the_ep
 
 #[test]
 fn a_cable_that_breaks_around_the_takeover_is_routed_around_and_makes_no_loop() {
-    let world = ready();
+    let world = with_ready_standby();
     let trunks = trunks(&world);
     drop(world);
     let offsets_ms: [i64; 9] = [-200, -20, -5, -1, 0, 50, 305, 310, 330];
     for (round, offset) in offsets_ms.into_iter().enumerate() {
-        let mut world = ready();
+        let mut world = with_ready_standby();
         let (node, port) = trunks[round * 5 % trunks.len()];
         let at = |ms: i64| Duration::from_millis((ms + 200).unsigned_abs());
         world.schedule(at(offset), move |world| {
@@ -446,7 +450,7 @@ fn a_cable_that_breaks_around_the_takeover_is_routed_around_and_makes_no_loop() 
 
 #[test]
 fn a_cable_that_breaks_with_the_master_is_routed_around_within_a_second() {
-    let mut world = ready();
+    let mut world = with_ready_standby();
     let (node, port) = trunks(&world)[3];
     let killed = world.now();
     world.kill(0);
@@ -467,7 +471,7 @@ fn a_cable_that_breaks_with_the_master_is_routed_around_within_a_second() {
 
 #[test]
 fn a_switch_that_was_rebooted_while_the_standby_was_behind_is_read_before_anything_is_set() {
-    let mut world = ready();
+    let mut world = with_ready_standby();
     let spine = trunks(&world)[0].0;
     let before = world.stored().generation;
     world.sim.reboot(spine).expect("it is a switch");
@@ -488,7 +492,7 @@ fn a_switch_that_was_rebooted_while_the_standby_was_behind_is_read_before_anythi
 
 #[test]
 fn a_switch_that_is_rebooted_with_the_master_gets_its_tables_from_the_standby() {
-    let mut world = ready();
+    let mut world = with_ready_standby();
     let spine = trunks(&world)[0].0;
     world.sim.reboot(spine).expect("it is a switch");
     world.kill(0);
@@ -501,13 +505,13 @@ fn a_switch_that_is_rebooted_with_the_master_gets_its_tables_from_the_standby() 
 
 /// The LID of the first manager, which is the master before a takeover.
 fn master_lid(world: &World) -> Lid {
-    let (node, port) = place(world, 2 - world.managers().len());
+    let (node, port) = manager_port(world, 2 - world.managers().len());
     world.sim.port_info(node, port).expect("it is there").lid()
 }
 
 #[test]
 fn a_standby_that_has_never_read_the_subnet_reads_it_when_it_takes_over() {
-    let mut world = just_started();
+    let mut world = with_new_standby();
     let until = world.now() + LIMIT;
     let stands_by = |world: &World| {
         matches!(world.managers()[1].core().role(), Role::Standby { .. })
@@ -533,7 +537,7 @@ fn a_standby_that_has_never_read_the_subnet_reads_it_when_it_takes_over() {
 #[test]
 fn a_master_that_dies_during_a_push_is_replaced_without_a_loop() {
     for after_us in [0, 100, 1000] {
-        let mut world = ready();
+        let mut world = with_ready_standby();
         let (node, port) = trunks(&world)[0];
         world.sim.unlink(node, port).expect("it is cabled");
         let until = world.now() + LIMIT;
@@ -552,7 +556,7 @@ fn a_master_that_dies_during_a_push_is_replaced_without_a_loop() {
 
 #[test]
 fn a_change_that_the_store_did_not_show_is_not_undone() {
-    let mut world = ready();
+    let mut world = with_ready_standby();
     // The store is unreachable: the standby does not learn that the master moves routes.
     world.set_store_away(true);
     let (node, port) = trunks(&world)[0];
@@ -577,7 +581,7 @@ fn a_change_that_the_store_did_not_show_is_not_undone() {
 
 #[test]
 fn the_standby_shows_that_it_is_behind_and_reads_the_change_without_a_set() {
-    let mut world = ready();
+    let mut world = with_ready_standby();
     let read = following(&world, 1).and_then(|following| following.read);
     world.count_requests();
     let sets = world.managers()[1].sets();
@@ -600,16 +604,16 @@ fn the_standby_shows_that_it_is_behind_and_reads_the_change_without_a_set() {
 
 #[test]
 fn two_managers_take_over_from_each_other_repeatedly() {
-    let mut world = ready();
+    let mut world = with_ready_standby();
     for round in 0..6 {
         let master = usize::from(round % 2 == 1);
         wait_ready(&mut world, 1 - master);
-        let (node, port) = place(&world, master);
+        let (node, port) = manager_port(&world, master);
         let lid = world.sim.port_info(node, port).expect("it is there").lid();
         let killed = world.now();
         world.kill(master);
         let took = wait_answers(&mut world, 1 - master, lid).since(killed);
-        assert!(took < AT_ONCE, "round {round}: {took:?}");
+        assert!(took < TAKEOVER_LIMIT, "round {round}: {took:?}");
         assert_sa_lids_held(&world, 1 - master);
         world.settle(LIMIT);
         world.start(master, Memory::Lost);
@@ -622,7 +626,7 @@ fn two_managers_take_over_from_each_other_repeatedly() {
 /// The number of hosts whose port was written, other than those of the managers.
 fn hosts_written(world: &World) -> usize {
     let written = world.requests().nodes(Method::SET, PortInfo::ID);
-    let managers = [place(world, 0).0, place(world, 1).0];
+    let managers = [manager_port(world, 0).0, manager_port(world, 1).0];
     let hosts = world.nodes(NodeKind::Ca).into_iter();
     hosts
         .filter(|host| written.contains(host) && !managers.contains(host))
@@ -640,7 +644,7 @@ fn reports_lost_registrations(world: &World, index: usize) -> bool {
 #[test]
 fn hosts_must_register_again_only_if_the_dead_master_had_worked_without_the_store() {
     for (cut_s, is_reported) in [(0, false), (1, false), (5, true), (60, true)] {
-        let mut world = ready();
+        let mut world = with_ready_standby();
         if cut_s > 0 {
             world.cut_from_store(0, true);
             world.run_for(Duration::from_secs(cut_s));
@@ -659,7 +663,7 @@ fn hosts_must_register_again_only_if_the_dead_master_had_worked_without_the_stor
             is_reported,
             "{cut_s} s"
         );
-        let managers = [place(&world, 0), place(&world, 1)];
+        let managers = [manager_port(&world, 0), manager_port(&world, 1)];
         for (old, new) in before.into_iter().zip(lids(&world)) {
             assert!(
                 old == new || managers.contains(&old.0),
@@ -677,7 +681,7 @@ fn hosts_must_register_again_only_if_the_dead_master_had_worked_without_the_stor
 
 #[test]
 fn a_takeover_without_the_store_keeps_all_lids_and_makes_hosts_register_again() {
-    let mut world = ready();
+    let mut world = with_ready_standby();
     let before = lids(&world);
     let claims = world.stored().claims.clone();
     world.set_store_away(true);
@@ -695,7 +699,7 @@ fn a_takeover_without_the_store_keeps_all_lids_and_makes_hosts_register_again() 
     world.set_store_away(false);
     world.run_for(Duration::from_secs(20));
     let holder = world.epoch().map(|epoch| epoch.holder);
-    let (node, port) = place(&world, 1);
+    let (node, port) = manager_port(&world, 1);
     assert_eq!(holder, world.sim.port_guid(node, port).ok());
     assert_eq!(lids(&world), before);
 }
@@ -707,11 +711,11 @@ const WITHOUT_STORE: Duration = Duration::from_secs(2);
 #[test]
 fn a_master_that_dies_while_the_store_hangs_is_replaced_within_two_seconds() {
     for gap_ms in [0, 10, 300, 900, 5_000] {
-        let mut world = ready();
+        let mut world = with_ready_standby();
         world.set_store_hangs(true);
         world.run_for(Duration::from_millis(gap_ms));
         let (node, port) = trunks(&world)[0];
-        let (own, number) = place(&world, 1);
+        let (own, number) = manager_port(&world, 1);
         let lid = world.sim.port_info(own, number).expect("it is there").lid();
         let killed = world.now();
         world.kill(0);

@@ -143,7 +143,7 @@ fn switch_that_keeps_adaptive_routing_gets_one_set_and_a_finding() {
     assert!(!report.is_complete(), "{report:?}");
 }
 
-/// Tables that are read only after the takeover are rewritten like the others.
+/// Tables that are read only after the takeover are rewritten like the other tables.
 #[test]
 fn a_takeover_under_loss_writes_the_tables_of_adaptive_switches() {
     for seed in 0..10 {

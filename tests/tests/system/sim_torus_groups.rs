@@ -27,7 +27,7 @@ const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 
 /// The group of a program, which may choose its service level; groups of IP have that of the
 /// broadcast group.
-const OWN: Gid = Gid(0xFF12_5A5A_0000_0000_0000_0000_0000_0001);
+const PROGRAM_GROUP: Gid = Gid(0xFF12_5A5A_0000_0000_0000_0000_0000_0001);
 
 /// Brings a torus up without a watch, because a watch would find credit loops that VLs prevent.
 fn brought_up(spec: &str) -> World {
@@ -103,13 +103,13 @@ fn pass_members(world: &mut World, subnet: &mut Hosts) {
 }
 
 /// The subjects of findings about multicast.
-fn complaints(world: &World) -> Vec<String> {
+fn finding_subjects(world: &World) -> Vec<String> {
     let findings = world.manager().findings().into_iter();
     let of_groups = findings.filter(|(kind, _)| kind.starts_with("multicast"));
     of_groups.map(|(_, subject)| subject).collect()
 }
 
-/// Every host joins the broadcast group, and every third one a group on SL 1, whose packets cross
+/// Every host joins the broadcast group, and every third host a group on SL 1, whose packets cross
 /// datelines.
 #[test]
 fn hosts_of_a_torus_with_rings_of_five_join_and_receive() {
@@ -124,12 +124,12 @@ fn hosts_of_a_torus_with_rings_of_five_join_and_receive() {
             mlids.insert(record.mlid());
         }
         assert_eq!(mlids, BTreeSet::from([Lid(0xC000)]));
-        assert_eq!(create_at_sa(&mut subnet, 0, OWN, 1).sl(), 1);
+        assert_eq!(create_at_sa(&mut subnet, 0, PROGRAM_GROUP, 1).sl(), 1);
         for host in (3..count).step_by(3) {
-            assert_eq!(join_at_sa(&mut subnet, host, OWN).sl(), 1);
+            assert_eq!(join_at_sa(&mut subnet, host, PROGRAM_GROUP).sl(), 1);
         }
         pass_members(&mut world, &mut subnet);
-        assert_eq!(complaints(&world), [""; 0], "{spec}");
+        assert_eq!(finding_subjects(&world), [""; 0], "{spec}");
         expect::assert_no_findings(&world);
         assert_eq!(world.groups().by_mlid.len(), 2);
         assert_eq!(world.groups().by_mlid[&Lid(0xC000)].ports.len(), count);
@@ -147,7 +147,7 @@ fn up_with_all_in_one_group(spec: &str) -> World {
     let hosts = hosts(&world);
     join(&mut world, Lid(0xC000), &hosts);
     world.settle(LIMIT);
-    assert_eq!(complaints(&world), [""; 0]);
+    assert_eq!(finding_subjects(&world), [""; 0]);
     assert_delivered(&world);
     world
 }
@@ -166,7 +166,7 @@ fn a_broken_link_moves_the_tree_and_its_repair_moves_it_back() {
     let (switch, port) = broken.expect("the tree has links");
     world.sim.unlink(switch, port).unwrap();
     world.settle(LIMIT);
-    assert_eq!(complaints(&world), [""; 0]);
+    assert_eq!(finding_subjects(&world), [""; 0]);
     assert_delivered(&world);
     assert_ne!(multicast_tables(&world), before);
     world.sim.relink(switch, port).unwrap();
@@ -185,7 +185,7 @@ fn a_failed_switch_leaves_all_other_hosts_in_their_group() {
     let failed = switches.rev().find(|&guid| guid != own).unwrap();
     world.sim.power_off(failed).unwrap();
     world.settle(2 * LIMIT);
-    assert_eq!(complaints(&world), [""; 0]);
+    assert_eq!(finding_subjects(&world), [""; 0]);
     assert_delivered(&world);
 }
 

@@ -39,14 +39,14 @@ fn settings(guid_cap: u8, devices: &str) -> Settings {
 }
 
 /// A world whose manager has not yet started to work, and whose requests are counted.
-fn counted(settings: Settings) -> World {
+fn world_with_counts(settings: Settings) -> World {
     let mut world = World::generated(TREE, settings);
     world.count_requests();
     world
 }
 
 fn brought_up(settings: Settings) -> World {
-    let mut world = counted(settings);
+    let mut world = world_with_counts(settings);
     world.settle(LIMIT);
     expect::assert_up(&world);
     world
@@ -61,7 +61,7 @@ fn requests(world: &World, method: Method, attribute: AttrId) -> u64 {
 }
 
 /// The number of requests for VPortGUIDInfo.
-fn asked(world: &World, method: Method) -> u64 {
+fn table_requests(world: &World, method: Method) -> u64 {
     requests(world, method, VPortGuidInfo::ID)
 }
 
@@ -77,14 +77,14 @@ fn vports(world: &World) -> Vec<VPortAt> {
     all.collect()
 }
 
-/// The GUIDs of a block, derived from a number. The first one of block 0 is always the virtual
+/// The GUIDs of a block, derived from a number. The first GUID of block 0 is always the virtual
 /// port's own, whatever is written there.
 fn block_of(number: u64) -> Guids {
     std::array::from_fn(|entry| Guid(0x00DD_0000 + number * 0x10 + entry as u64))
 }
 
 /// The GUIDInfoRecord of a virtual port for a trusted requester; `None` if the SA has none.
-fn served(world: &World, at: VPortAt, block: u8) -> Option<Guids> {
+fn served_guids(world: &World, at: VPortAt, block: u8) -> Option<Guids> {
     let vports = world.sim.vports(at.0, PORT).unwrap();
     let (_, vport) = vports.into_iter().find(|(index, _)| *index == at.2)?;
     let mut sa = Sa::new(SaConfig {
@@ -120,9 +120,17 @@ fn assert_tables_served(world: &World, guid_cap: u8) {
             held.iter_mut()
                 .skip(count)
                 .for_each(|guid| *guid = Guid::ZERO);
-            assert_eq!(served(world, at, block), Some(held), "{at:?} block {block}");
+            assert_eq!(
+                served_guids(world, at, block),
+                Some(held),
+                "{at:?} block {block}"
+            );
         }
-        assert_eq!(served(world, at, guid_cap.div_ceil(8)), None, "{at:?}");
+        assert_eq!(
+            served_guids(world, at, guid_cap.div_ceil(8)),
+            None,
+            "{at:?}"
+        );
     }
 }
 
@@ -131,8 +139,8 @@ fn assert_own_guid_alone(world: &World, at: VPortAt) {
     let own = world.sim.vport_guids(at, 0).unwrap().unwrap()[0];
     let mut alone = [Guid::ZERO; GuidInfo::ENTRIES];
     alone[0] = own;
-    assert_eq!(served(world, at, 0), Some(alone), "{at:?}");
-    assert_eq!(served(world, at, 1), None, "{at:?}");
+    assert_eq!(served_guids(world, at, 0), Some(alone), "{at:?}");
+    assert_eq!(served_guids(world, at, 1), None, "{at:?}");
 }
 
 fn assert_active(world: &World) {
@@ -157,7 +165,7 @@ fn has_habit(world: &World) -> bool {
 #[test]
 fn additional_guids_are_read_once_and_served() {
     const CAP: u8 = 20;
-    let mut world = counted(settings(CAP, ""));
+    let mut world = world_with_counts(settings(CAP, ""));
     for (number, at) in (0..).zip(vports(&world)) {
         for block in 0..3 {
             let guids = block_of(number * 3 + u64::from(block));
@@ -169,16 +177,20 @@ fn additional_guids_are_read_once_and_served() {
     assert_active(&world);
     assert_tables_served(&world, CAP);
     let blocks = 3 * vports(&world).len() as u64;
-    assert_eq!(asked(&world, Method::GET), blocks);
+    assert_eq!(table_requests(&world, Method::GET), blocks);
     world.run_for(Duration::from_secs(30));
-    assert_eq!(asked(&world, Method::GET), blocks, "light sweeps");
+    assert_eq!(table_requests(&world, Method::GET), blocks, "light sweeps");
 
     let at = vports(&world)[4];
     world.sim.set_vport_guids(at, 1, block_of(500)).unwrap();
     world.run_for(Duration::from_secs(2));
     world.settle(LIMIT);
     assert_tables_served(&world, CAP);
-    assert_eq!(asked(&world, Method::GET), blocks + 3, "after a report");
+    assert_eq!(
+        table_requests(&world, Method::GET),
+        blocks + 3,
+        "after a report"
+    );
 
     // There is another change, of which no report arrives.
     world.sim.set_attribute_loss(AttrId::NOTICE, 1.0).unwrap();
@@ -186,8 +198,12 @@ fn additional_guids_are_read_once_and_served() {
     world.run_for(Duration::from_secs(60));
     world.resweep(LIMIT);
     assert_tables_served(&world, CAP);
-    assert_eq!(asked(&world, Method::GET), 2 * blocks + 3, "an audit");
-    assert_eq!(asked(&world, Method::SET), 0);
+    assert_eq!(
+        table_requests(&world, Method::GET),
+        2 * blocks + 3,
+        "an audit"
+    );
+    assert_eq!(table_requests(&world, Method::SET), 0);
 }
 
 /// A GUIDCap of 1 or 0, and adapters without the capability, cost no request.
@@ -199,7 +215,7 @@ fn vports_without_additional_guids_are_not_asked() {
         world.resweep(LIMIT);
         let requests = world.requests();
         let all = (requests.count(Method::GET), requests.count(Method::SET));
-        (asked(&world, Method::GET), all)
+        (table_requests(&world, Method::GET), all)
     };
     let (none, all) = cost(1, "");
     assert_eq!(none, 0);
@@ -228,17 +244,17 @@ fn devices_that_claim_guid_tables_and_do_not_show_them_are_not_asked_again() {
         world.kill(0);
         world.start(0, Memory::Kept);
         world.settle(LIMIT);
-        assert_eq!(asked(&world, Method::GET), 0, "{devices}");
+        assert_eq!(table_requests(&world, Method::GET), 0, "{devices}");
     }
 }
 
-/// Every virtual port answers with the table of another one: one block of each is requested, and
-/// nothing of it is trusted.
+/// Every virtual port answers with the table of another virtual port: one block of each is
+/// requested, and nothing of it is trusted.
 #[test]
 fn tables_of_other_vports_are_not_served() {
     let mut world = brought_up(settings(20, "foreign-vport-guids"));
     let at = vports(&world)[1];
-    let blocks = asked(&world, Method::GET);
+    let blocks = table_requests(&world, Method::GET);
     world.sim.set_vport_guids(at, 1, block_of(1)).unwrap();
     world.run_for(Duration::from_secs(60));
     world.settle(LIMIT);
@@ -249,7 +265,7 @@ fn tables_of_other_vports_are_not_served() {
         .for_each(|at| assert_own_guid_alone(&world, at));
     let at_most = blocks + u64::from(VPORTS - 1);
     assert!(
-        asked(&world, Method::GET) <= at_most,
+        table_requests(&world, Method::GET) <= at_most,
         "light sweeps ask none"
     );
     expect::assert_no_findings(&world);
@@ -259,7 +275,7 @@ fn tables_of_other_vports_are_not_served() {
 #[test]
 fn a_silent_adapter_hides_only_its_own_tables() {
     const CAP: u8 = 12;
-    let mut world = counted(settings(CAP, ""));
+    let mut world = world_with_counts(settings(CAP, ""));
     let silent = world.nodes(NodeKind::Ca)[3];
     let deaf = Devices::parse("deaf-to-vport-guids").unwrap();
     let personality = deaf.of(NodeKind::Ca, silent);
@@ -274,7 +290,10 @@ fn a_silent_adapter_hides_only_its_own_tables() {
     for at in vports(&world) {
         match at.0 == silent {
             true => assert_own_guid_alone(&world, at),
-            false => assert_eq!(served(&world, at, 0), world.sim.vport_guids(at, 0).unwrap()),
+            false => assert_eq!(
+                served_guids(&world, at, 0),
+                world.sim.vport_guids(at, 0).unwrap()
+            ),
         }
     }
     let polite = Devices::default().of(NodeKind::Ca, silent);
@@ -298,7 +317,10 @@ fn restart_reads_the_tables_and_sets_nothing() {
         world.count_requests();
         world.settle(LIMIT);
         assert_tables_served(&world, CAP);
-        assert_eq!(asked(&world, Method::GET), 2 * vports(&world).len() as u64);
+        assert_eq!(
+            table_requests(&world, Method::GET),
+            2 * vports(&world).len() as u64
+        );
         for attribute in [
             AttrId::VIRTUALIZATION_INFO,
             AttrId::VPORT_INFO,
@@ -332,7 +354,7 @@ fn vport_with_another_guid_has_another_table() {
 }
 
 /// Makes one change at a random virtual port, or in its table.
-fn change(world: &mut World, dice: &mut Dice, number: u64) {
+fn make_random_change(world: &mut World, dice: &mut Dice, number: u64) {
     let host = dice.pick(&world.nodes(NodeKind::Ca));
     let at = (host, PORT, 1 + dice.below(6) as u16);
     let guid = Guid(0x00BB_0000 + number);
@@ -359,7 +381,7 @@ fn run(seed: u64) {
     let mut dice = Dice::new(seed);
     for number in 0..16 {
         world.schedule_loss(Duration::ZERO, Duration::from_secs(1), 0.1);
-        change(&mut world, &mut dice, number);
+        make_random_change(&mut world, &mut dice, number);
         match dice.below(8) {
             0 => {
                 let hosts = world.nodes(NodeKind::Ca);

@@ -73,7 +73,7 @@ fn lid_of(world: &World, at: VPortAt, info: &VPortInfo) -> Lid {
 }
 
 /// Asserts that all virtual ports are Active, that those that need a LID of their own have a unique
-/// one, and that packets from each reach the others.
+/// LID, and that packets from each reach the others.
 fn assert_vports_up(world: &World) {
     let all = vports(world);
     let hosts = world.nodes(NodeKind::Ca).into_iter();
@@ -98,7 +98,7 @@ fn sets(world: &World) -> u64 {
     world.requests().count(Method::SET)
 }
 
-fn asked(world: &World, attribute: AttrId, method: Method) -> u64 {
+fn requests_for(world: &World, attribute: AttrId, method: Method) -> u64 {
     let nodes = world.requests().nodes(method, attribute);
     let counts = nodes
         .iter()
@@ -107,7 +107,7 @@ fn asked(world: &World, attribute: AttrId, method: Method) -> u64 {
 }
 
 /// Whether the manager has a finding of this kind with `part` in its text.
-fn reported(world: &World, kind: FindingKind, part: &str) -> bool {
+fn has_finding(world: &World, kind: FindingKind, part: &str) -> bool {
     let findings = &world.manager().snapshot().unwrap().findings;
     let mut findings = findings.iter();
     findings.any(|finding| finding.kind == kind && finding.text.contains(part))
@@ -145,7 +145,8 @@ fn no_device_is_asked_about_vports_unless_vports_are_on() {
         let about_vports: u64 = ATTRIBUTES
             .iter()
             .map(|&attribute| {
-                asked(&world, attribute, Method::GET) + asked(&world, attribute, Method::SET)
+                requests_for(&world, attribute, Method::GET)
+                    + requests_for(&world, attribute, Method::SET)
             })
             .sum();
         let requests = world.requests();
@@ -177,10 +178,10 @@ fn a_restart_writes_no_vport_and_no_forwarding_table() {
             assert_vports_up(&world);
             assert_eq!(vports(&world), before, "{lids:?} {memory:?}");
             for attribute in ATTRIBUTES {
-                let sets = asked(&world, attribute, Method::SET);
+                let sets = requests_for(&world, attribute, Method::SET);
                 assert_eq!(sets, 0, "{attribute}, {lids:?} {memory:?}");
             }
-            let blocks = asked(&world, AttrId::LINEAR_FORWARDING_TABLE, Method::SET);
+            let blocks = requests_for(&world, AttrId::LINEAR_FORWARDING_TABLE, Method::SET);
             assert_eq!(blocks, 0, "{lids:?} {memory:?}");
         }
     }
@@ -213,7 +214,7 @@ fn migration_keeps_the_lid_and_writes_at_most_two_blocks_per_switch() {
         // Once for the removal, once for the arrival.
         assert!(written <= 2, "{written} blocks at {switch}");
     }
-    let infos = asked(&world, AttrId::PORT_INFO, Method::SET);
+    let infos = requests_for(&world, AttrId::PORT_INFO, Method::SET);
     assert_eq!(infos, 0, "no port is touched");
 }
 
@@ -236,7 +237,7 @@ fn second_vport_of_a_guid_is_served_once_the_first_is_gone() {
         found.unwrap().1.info.state()
     };
     assert_eq!(state(&world), PortState::Init);
-    assert!(reported(&world, FindingKind::DuplicateGuid, "vport 9"));
+    assert!(has_finding(&world, FindingKind::DuplicateGuid, "vport 9"));
     world.sim.remove_vport((from, PORT, 2)).unwrap();
     world.run_for(Duration::from_secs(2));
     world.settle(LIMIT);
@@ -348,7 +349,8 @@ fn more_than_a_block_of_vports_comes_up() {
     assert_vports_up(&world);
 }
 
-/// There are too few LIDs for all: ports get theirs first, and virtual ports get the rest.
+/// There are too few LIDs for all: ports get theirs first, and virtual ports get the remaining
+/// LIDs.
 #[test]
 fn vports_without_a_lid_stay_down_and_are_reported() {
     let mut settings = settings(16, VPortLids::Own);
@@ -363,7 +365,7 @@ fn vports_without_a_lid_stay_down_and_are_reported() {
     let without = up.len() - active.count();
     assert!(without > 0);
     let text = format!("no LID is left for {without} virtual ports");
-    assert!(reported(&world, FindingKind::LidSpaceExhausted, &text));
+    assert!(has_finding(&world, FindingKind::LidSpaceExhausted, &text));
 }
 
 #[test]
@@ -384,14 +386,14 @@ fn devices_that_refuse_or_ignore_vports_come_up_without_them() {
         world.count_requests();
         world.resweep(LIMIT);
         for attribute in ATTRIBUTES {
-            let gets = asked(&world, attribute, Method::GET);
+            let gets = requests_for(&world, attribute, Method::GET);
             assert_eq!(gets, 0, "{devices}: {attribute}");
         }
         world.kill(0);
         world.start(0, Memory::Kept);
         world.count_requests();
         world.settle(LIMIT);
-        assert_eq!(asked(&world, VirtualizationInfo::ID, Method::GET), 0);
+        assert_eq!(requests_for(&world, VirtualizationInfo::ID, Method::GET), 0);
     }
 }
 
@@ -425,7 +427,7 @@ fn turning_vports_off_frees_their_lids_and_turning_them_on_brings_them_up() {
     assert!(snapshot.plan.as_ref().unwrap().lids.vports.is_empty());
     world.count_requests();
     world.run_for(Duration::from_secs(60));
-    assert_eq!(asked(&world, VirtualizationInfo::ID, Method::GET), 0);
+    assert_eq!(requests_for(&world, VirtualizationInfo::ID, Method::GET), 0);
     config.manages_vports = true;
     world.event(Event::Reload(Box::new(config)));
     world.settle(LIMIT);
@@ -441,13 +443,16 @@ fn light_sweep_asks_each_port_with_vports_once() {
     world.run_for(Duration::from_secs(30));
     world.count_requests();
     world.run_for(Settings::default().core.light_sweep);
-    assert_eq!(asked(&world, VirtualizationInfo::ID, Method::GET), hosts);
-    assert_eq!(asked(&world, VPortState::ID, Method::GET), 0);
+    assert_eq!(
+        requests_for(&world, VirtualizationInfo::ID, Method::GET),
+        hosts
+    );
+    assert_eq!(requests_for(&world, VPortState::ID, Method::GET), 0);
     assert_eq!(sets(&world), 0);
 }
 
 /// Makes one change at a random virtual port.
-fn change(world: &mut World, dice: &mut Dice, guids: &mut u64) {
+fn make_random_change(world: &mut World, dice: &mut Dice, guids: &mut u64) {
     let hosts = world.nodes(NodeKind::Ca);
     let host = dice.pick(&hosts);
     let at = (host, PORT, 1 + dice.below(12) as u16);
@@ -498,7 +503,7 @@ fn run(seed: u64) {
     let mut guids = 0;
     for _ in 0..12 {
         world.schedule_loss(Duration::ZERO, Duration::from_secs(1), 0.1);
-        change(&mut world, &mut dice, &mut guids);
+        make_random_change(&mut world, &mut dice, &mut guids);
         match dice.below(6) {
             0 => {
                 let hosts = world.nodes(NodeKind::Ca);
@@ -516,8 +521,8 @@ fn run(seed: u64) {
     assert_vports_up(&world);
 }
 
-/// A virtual port shared the LID of another virtual port, which its host took down. The first one
-/// then has the LID of its port.
+/// A virtual port shared the LID of another virtual port, which its host took down. The first
+/// virtual port then has the LID of its port.
 #[test]
 fn vport_whose_lid_owner_went_down_is_reached_by_the_lid_of_its_port() {
     for seed in [22, 25] {
@@ -549,7 +554,7 @@ fn host_that_leaves_sets_of_vports_unanswered_stays_in_use() {
     world.sim.set_personality(host, personality).unwrap();
     world.run_for(Duration::from_secs(240));
     expect::assert_up(&world);
-    assert!(reported(
+    assert!(has_finding(
         &world,
         FindingKind::SetFailed,
         "VirtualizationInfo"

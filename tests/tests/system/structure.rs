@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use rsm_tests::binaries;
 use rsm_tests::structure::{ModuleGraph, Source, Workspace};
 
-/// Modules that must not depend on others, not even indirectly: (crate, module, other module,
-/// reason).
+/// Modules that must not depend on other modules, not even indirectly: (crate, module, other
+/// module, reason).
 const FORBIDDEN: &[(&str, &str, &str, &str)] = &[
     (
         "rsm-routing",
@@ -143,11 +143,11 @@ fn no_module_depends_on_a_forbidden_module() {
                 "{name} has no module {module}"
             );
         }
-        let way = graph.shortest_path(module, other);
+        let path = graph.shortest_path(module, other);
         assert!(
-            way.is_none(),
+            path.is_none(),
             "{name}: {}: {reason}",
-            way.unwrap_or_default().join(" -> ")
+            path.unwrap_or_default().join(" -> ")
         );
     }
 }
@@ -159,14 +159,14 @@ fn each_crate_of_the_manager_depends_on_exactly_the_listed_crates() {
         let directory = &workspace.packages[*name].directory;
         directory.starts_with("sm") && directory.components().count() > 1
     };
-    let there: BTreeSet<&str> = workspace
+    let present: BTreeSet<&str> = workspace
         .packages
         .keys()
         .filter(of_manager)
         .map(String::as_str)
         .collect();
     let listed: BTreeSet<&str> = DEPENDENCIES.iter().map(|&(name, _)| name).collect();
-    assert_eq!(there, listed, "each package has its line");
+    assert_eq!(present, listed, "each package has its line");
     for &(name, below) in DEPENDENCIES {
         let known = workspace.packages[name].dependencies.iter();
         let known: BTreeSet<&str> = known
