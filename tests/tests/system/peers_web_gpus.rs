@@ -1,4 +1,4 @@
-//! GPU hosts on the page, and a fault of one in the same words wherever findings are shown.
+//! GPU hosts on the page, and a fault of a GPU host in the same words wherever findings are shown.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The history on the page in Chromium: of this run and of earlier ones, filtered, and in pages.
+//! The history on the page in Chromium: of this run and of earlier runs, filtered, and in pages.
 
 use std::time::Duration;
 

@@ -196,8 +196,8 @@ fn what_if_says_that_loss_of_a_spine_is_safe_and_loss_of_a_leaf_cuts_hosts_off()
             drawn["hosts"][at].as_u64().expect("a number"),
         )
     };
-    // The test removes the last leaf: the manager is at the first one, and does not predict its own
-    // loss.
+    // The test removes the last leaf: the manager is at the first leaf, and does not predict its
+    // own loss.
     let ((spine, _), (leaf, hosts)) = (last_of("spine"), last_of("leaf"));
     let verdict = |text: &str| {
         format!(
@@ -268,7 +268,8 @@ fn hosts_are_folded_below_leaves_in_two_lines_at_every_zoom() {
     browser.wait("two lines of hosts", &two_lines);
     let in_sight = "Number(document.documentElement.dataset.folded)";
     assert_eq!(browser.run(&format!("return {in_sight}")), json!(256));
-    // Near some leaves the others and their hosts are out of sight; further away all are back.
+    // Near some leaves the other leaves and their hosts are out of sight; further away all are
+    // back.
     let zoom = format!(
         "{lines} const box = canvas.getBoundingClientRect(); \
          const clientY = box.top + lines.indexOf(true); \

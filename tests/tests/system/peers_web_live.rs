@@ -166,7 +166,7 @@ fn views_follow_changes_while_a_cable_flaps_faster_than_answers_come() {
 
 /// The script expression for the state in the strip.
 const STRIP: &str = "document.querySelector('#strip .chip')?.innerText";
-/// The script expression for the text of the notice above the views; empty if that is hidden.
+/// The script expression for the text of the notice above the views; empty if the notice is hidden.
 const NOTICE: &str =
     "(document.querySelector('#notice').hidden ? '' : document.querySelector('#notice').innerText)";
 

@@ -193,7 +193,7 @@ fn a_finding_leads_to_its_port_with_counters_partitions_history_and_charts() {
     browser.wait("its partition", &shows(".side .keys", "0x7fff"));
     browser.wait("the membership", &shows(".side .keys", "full"));
 
-    // The switch has charts, and a small one for each port; a port leads to its panel.
+    // The switch has charts, and a small chart for each port; a port leads to its panel.
     site.open(&browser, &format!("fabric/{leaf}"));
     browser.wait(
         "small charts",

@@ -28,12 +28,12 @@ fn wait_pods(browser: &Browser, count: &str) {
 }
 
 /// A script that moves the pointer into the middle of the picture and returns the text at it.
-const POINT: &str = "const canvas = document.querySelector('canvas'); const box = canvas.getBoundingClientRect(); \
+const TEXT_AT_POINTER: &str = "const canvas = document.querySelector('canvas'); const box = canvas.getBoundingClientRect(); \
     canvas.dispatchEvent(new PointerEvent('pointermove', { clientX: box.left + box.width / 2, clientY: box.top + box.height / 2 })); \
     return document.querySelector('.tip').innerText";
 
 /// Words at the pointer once the load is known.
-const LOADED: &str = "% of its links' rate";
+const LOAD_TEXT: &str = "% of its links' rate";
 
 /// A script that holds answers with the load back until `releaseLoad` is called.
 const HOLD_LOAD: &str = "const ask = window.fetch; const held = new Promise((done) => { window.releaseLoad = done; }); \
@@ -77,10 +77,10 @@ fn pods_of_a_large_fabric_have_tiles_with_state_and_load() {
     browser.open(&format!("http://{}/#/overview", site.address()));
     let pointed = |words: &str| {
         let text = wait_for_every(POLL, LIMIT, || {
-            let text = browser.run(POINT).as_str()?.to_owned();
+            let text = browser.run(TEXT_AT_POINTER).as_str()?.to_owned();
             text.contains(words).then_some(text)
         });
-        text.unwrap_or_else(|| panic!("{}", browser.run(POINT)))
+        text.unwrap_or_else(|| panic!("{}", browser.run(TEXT_AT_POINTER)))
     };
     // The pointer is on the tile before the load comes, and stays there.
     browser.run(HOLD_LOAD);
@@ -88,7 +88,7 @@ fn pods_of_a_large_fabric_have_tiles_with_state_and_load() {
     wait_pods(&browser, "40");
     pointed("load not known");
     browser.run("window.releaseLoad(); return true");
-    let text = pointed(LOADED);
+    let text = pointed(LOAD_TEXT);
     assert!(
         text.starts_with("pod ") && text.contains("16 hosts"),
         "{text}"
@@ -105,7 +105,7 @@ fn pods_of_a_large_fabric_have_tiles_with_state_and_load() {
     assert!(shown.is_some(), "{}", browser.run(TILES));
     wait_pods(&browser, "40");
     // The pods keep their load when the picture changes.
-    pointed(LOADED);
+    pointed(LOAD_TEXT);
 
     // A click goes to the pod, and its switches are drawn; then all of it is shown again.
     let drawn = "return Number(document.documentElement.dataset.drawn.split(' ')[0])";

@@ -1,6 +1,6 @@
 //! Inputs from other sites that an earlier version handled wrongly: `../shared/cases/public`.
 
-#![expect(clippy::print_stderr, reason = "what is skipped is said")]
+#![expect(clippy::print_stderr, reason = "a message names skipped cases")]
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ fn case(name: &str) -> Option<PathBuf> {
 
 /// The kind of a file, and the warnings and errors about it, each in the form
 /// `LINE SEVERITY: FOUND: EXPECTED`.
-fn checked(file: &Path) -> (FileKind, Vec<String>) {
+fn findings_about(file: &Path) -> (FileKind, Vec<String>) {
     let report = rsm_config::check(file).unwrap();
     let line = |finding: &rsm_config::ConfigFinding| {
         let (line, severity) = (finding.line, finding.severity);
@@ -65,7 +65,7 @@ fn minhop_as_the_only_engine_is_a_warning_and_is_replaced() {
     let Some(conf) = case("opensm/minhop.conf") else {
         return;
     };
-    let (kind, complaints) = checked(&conf);
+    let (kind, complaints) = findings_about(&conf);
     assert_eq!(kind, FileKind::OpensmConf);
     assert!(
         matches!(&complaints[..], [one] if one.starts_with("1 warning: routing_engine")),
@@ -105,7 +105,7 @@ fn qos_keys_without_qos_true_are_warnings() {
     let Some(conf) = case("opensm/qos-not-enabled.conf") else {
         return;
     };
-    let (_, complaints) = checked(&conf);
+    let (_, complaints) = findings_about(&conf);
     let lines: Vec<&str> = complaints
         .iter()
         .filter_map(|complaint| complaint.split(' ').next())
@@ -123,7 +123,7 @@ fn sl2vl_with_two_entries_is_a_warning_and_is_filled_with_zeros() {
     let Some(conf) = case("opensm/qos-short-sl2vl.conf") else {
         return;
     };
-    let (_, complaints) = checked(&conf);
+    let (_, complaints) = findings_about(&conf);
     assert!(
         matches!(&complaints[..], [one] if one.starts_with("6 warning: qos_sl2vl is `0,1`")),
         "{complaints:?}"
@@ -154,7 +154,7 @@ fn partition_files_with_likely_mistakes_get_a_finding_if_the_file_shows_them() {
         let Some(file) = case(&format!("partitions/{name}")) else {
             return;
         };
-        let (kind, complaints) = checked(&file);
+        let (kind, complaints) = findings_about(&file);
         assert_eq!(kind, FileKind::Partitions, "{name}");
         match expected {
             Some(expected) => assert!(
@@ -196,7 +196,7 @@ fn output_of_ibnetdiscover_p_is_refused_and_named() {
 }
 
 #[test]
-fn rate_stated_at_one_end_of_a_cable_is_that_of_the_cable() {
+fn rate_stated_at_one_end_of_a_cable_is_the_rate_of_the_cable() {
     let Some(file) = case("rate-missing-at-one-end.txt") else {
         return;
     };

@@ -362,7 +362,7 @@ fn reload_that_turns_adaptive_routing_off_sends_each_switch_one_ar_info() {
 
 /// The second manager starts without memory after the death of the first.
 #[test]
-fn manager_with_adaptive_routing_off_disables_that_of_its_predecessor() {
+fn manager_with_adaptive_routing_off_disables_adaptive_routing_of_its_predecessor() {
     let mut world = brought_up(TREE);
     let hosts = lids_of_hosts(&world);
     world.kill(0);

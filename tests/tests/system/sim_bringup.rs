@@ -1,4 +1,4 @@
-//! From power-on to a subnet in which every host reaches every other.
+//! From power-on to a subnet in which every host reaches every other host.
 
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ fn comes_up_with_the_fewest_sets(spec: &str) {
         .iter()
         .filter(|(_, port)| port.0 == 0)
         .count();
-    // Each end of a link gets one Set that arms it with its settings, and one that activates it;
-    // port 0 of a switch gets one.
+    // Each end of a link gets one Set that arms it with its settings, and one Set that activates
+    // it; port 0 of a switch gets one Set.
     assert_eq!(
         counters.received(AttrId::PORT_INFO, Method::SET) as usize,
         4 * reach.links.len() + switches,
@@ -182,8 +182,8 @@ fn an_lmc_above_zero_gives_every_host_port_its_lids() {
     }
 }
 
-/// Some switches need 40 ms for an answer, stop for 3 s, or drop bursts. The rest of the fabric is
-/// up within 2 s, and fewer than a fifth of all requests are repeated.
+/// Some switches need 40 ms for an answer, stop for 3 s, or drop bursts. The other nodes are up
+/// within 2 s, and fewer than a fifth of all requests are repeated.
 #[test]
 fn slow_switches_delay_only_themselves() {
     for habit in [Habit::SlowProcessor, Habit::Pauses, Habit::SmallBuffer] {

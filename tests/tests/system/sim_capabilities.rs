@@ -21,17 +21,17 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// A fabric of one switch model and one adapter model, both of which rsm asks for GeneralInfo.
 const TREE: &str = "fat-tree:k=8,levels=2,speed=ndr";
 /// A fabric of models that rsm does not ask for GeneralInfo.
-const UNGATED: &str = "fat-tree:k=8,levels=2,speed=qdr";
+const TREE_WITHOUT_QUERIES: &str = "fat-tree:k=8,levels=2,speed=qdr";
 
 /// Settings of a manager that asks devices for GeneralInfo.
-fn asking() -> Settings {
+fn settings_with_queries() -> Settings {
     let mut settings = Settings::default();
     settings.core.asks_capabilities = true;
     settings
 }
 
 fn settings(devices: &str) -> Settings {
-    let mut settings = asking();
+    let mut settings = settings_with_queries();
     settings.sim.devices = Devices::parse(devices).unwrap();
     settings
 }
@@ -44,7 +44,7 @@ fn brought_up(spec: &str, devices: &str) -> World {
 }
 
 /// The number of Gets of `A` that were counted.
-fn asked<A: Attribute>(world: &World) -> u64 {
+fn gets_of<A: Attribute>(world: &World) -> u64 {
     let nodes = world.requests().nodes(Method::GET, A::ID);
     let counts = nodes
         .iter()
@@ -89,7 +89,7 @@ fn general_info_is_asked_of_one_device_per_type_and_remembered() {
     world.count_requests();
     world.settle(LIMIT);
     expect::assert_up(&world);
-    assert_eq!(asked::<GeneralInfo>(&world), 2);
+    assert_eq!(gets_of::<GeneralInfo>(&world), 2);
     let snapshot = world.manager().snapshot().unwrap().clone();
     for node in snapshot.fabric.nodes() {
         let held = snapshot
@@ -105,13 +105,13 @@ fn general_info_is_asked_of_one_device_per_type_and_remembered() {
         world.count_requests();
         world.settle(LIMIT);
         world.resweep(LIMIT);
-        assert_eq!(asked::<GeneralInfo>(&world), count);
+        assert_eq!(gets_of::<GeneralInfo>(&world), count);
     }
     // A reload asks again, because the firmware may have changed.
     world.count_requests();
-    world.event(Event::Reload(Box::new(asking().core)));
+    world.event(Event::Reload(Box::new(settings_with_queries().core)));
     world.settle(LIMIT);
-    assert_eq!(asked::<GeneralInfo>(&world), 2);
+    assert_eq!(gets_of::<GeneralInfo>(&world), 2);
 }
 
 /// The requests of a bring-up, a lost link, a full sweep and light sweeps are compared between a
@@ -119,25 +119,26 @@ fn general_info_is_asked_of_one_device_per_type_and_remembered() {
 #[test]
 fn fabric_without_capabilities_costs_one_general_info_per_device_type() {
     let cost = |spec: &str| {
-        let mut world = World::generated(spec, asking());
+        let mut world = World::generated(spec, settings_with_queries());
         world.count_requests();
         world.settle(LIMIT);
         let link = uplink(&world, 0);
         flap(&mut world, link);
         world.resweep(LIMIT);
         world.run_for(Duration::from_secs(60));
-        let extended = asked::<ExtendedPortInfo>(&world) + asked::<SwitchPortStateTable>(&world);
+        let extended =
+            gets_of::<ExtendedPortInfo>(&world) + gets_of::<SwitchPortStateTable>(&world);
         assert_eq!(extended, 0);
         // An audit also reads ARInfo of the switches that have it, which does not count here.
-        let adaptive = asked::<ArInfo>(&world);
+        let adaptive = gets_of::<ArInfo>(&world);
         let requests = world.requests();
         (
             requests.count(Method::GET) - adaptive,
             requests.count(Method::SET),
-            asked::<GeneralInfo>(&world),
+            gets_of::<GeneralInfo>(&world),
         )
     };
-    let (gets, sets, general) = cost(UNGATED);
+    let (gets, sets, general) = cost(TREE_WITHOUT_QUERIES);
     assert_eq!(general, 0);
     assert_eq!(cost(TREE), (gets + 2, sets, 2));
 }
@@ -153,7 +154,7 @@ fn devices_silent_on_general_info_come_up_and_are_no_longer_asked() {
     }
     world.count_requests();
     world.resweep(LIMIT);
-    assert_eq!(asked::<GeneralInfo>(&world), 0);
+    assert_eq!(gets_of::<GeneralInfo>(&world), 0);
     expect::assert_no_findings(&world);
 }
 
@@ -181,10 +182,10 @@ fn lost_link_costs_fewer_gets_with_a_table_of_port_states() {
         world.count_requests();
         flap(&mut world, link);
         assert_eq!(habits(&world), 0);
-        let tables = asked::<SwitchPortStateTable>(&world);
+        let tables = gets_of::<SwitchPortStateTable>(&world);
         let (leaf, _) = link;
         let at_leaf = world.requests().of(leaf, Method::GET, PortInfo::ID);
-        (asked::<PortInfo>(&world) + tables, at_leaf, tables)
+        (gets_of::<PortInfo>(&world) + tables, at_leaf, tables)
     };
     let (one_by_one, at_leaf, tables) = cost("general-info");
     assert_eq!(tables, 0);
@@ -276,7 +277,7 @@ fn switches_with_an_unusable_table_of_port_states_are_read_port_by_port() {
         let other = uplink(&world, 1);
         flap(&mut world, other);
         assert_eq!(
-            asked::<SwitchPortStateTable>(&world),
+            gets_of::<SwitchPortStateTable>(&world),
             0,
             "{devices}: the kind is known"
         );
@@ -285,7 +286,7 @@ fn switches_with_an_unusable_table_of_port_states_are_read_port_by_port() {
         world.settle(LIMIT);
         flap(&mut world, link);
         assert_eq!(
-            asked::<SwitchPortStateTable>(&world),
+            gets_of::<SwitchPortStateTable>(&world),
             0,
             "{devices}: it is remembered"
         );
@@ -306,7 +307,7 @@ fn frozen_tables_of_port_states_hide_no_change_and_are_no_longer_read() {
             world.count_requests();
             let link = uplink(&world, 0);
             flap(&mut world, link);
-            assert_eq!(asked::<SwitchPortStateTable>(&world), 0, "round {round}");
+            assert_eq!(gets_of::<SwitchPortStateTable>(&world), 0, "round {round}");
             return;
         }
     }
@@ -373,14 +374,14 @@ fn fdr10_links_are_not_taken_for_qdr() {
     world.count_requests();
     world.resweep(LIMIT);
     assert_eq!(
-        asked::<ExtendedPortInfo>(&world),
+        gets_of::<ExtendedPortInfo>(&world),
         0,
         "known while the link stays up"
     );
     let link = uplink(&world, 0);
     flap(&mut world, link);
     assert_eq!(
-        asked::<ExtendedPortInfo>(&world),
+        gets_of::<ExtendedPortInfo>(&world),
         2,
         "both ends trained anew"
     );

@@ -18,7 +18,7 @@ use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, seeds};
 
 const LIMIT: Duration = Duration::from_secs(120);
 /// A time longer than all settings take without losses.
-const ROUND: Duration = Duration::from_secs(5);
+const SETTLE_TIME: Duration = Duration::from_secs(5);
 const TREE: &str = "fat-tree:k=4,levels=2,speed=ndr";
 /// The personality of devices without congestion control.
 const PLAIN: &str = "plain";
@@ -77,7 +77,7 @@ fn brought_up(settings: Settings) -> World {
     let mut world = World::generated(TREE, settings);
     world.settle(LIMIT);
     expect::assert_up(&world);
-    world.run_for(ROUND);
+    world.run_for(SETTLE_TIME);
     world
 }
 
@@ -150,7 +150,7 @@ fn reload(world: &mut World, policy: CongestionPolicy) {
     };
     world.event(Event::Reload(Box::new(config)));
     world.settle(LIMIT);
-    world.run_for(ROUND);
+    world.run_for(SETTLE_TIME);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn switches_and_adapters_get_the_settings_once() {
     assert_set(&world);
     expect::assert_no_findings(&world);
     let (_, sets) = requests(&world);
-    // Each switch gets one Set; each adapter gets one for the setting and two for blocks.
+    // Each switch gets one Set; each adapter gets one Set for the setting and two Sets for blocks.
     let (switches, hosts) = (
         world.nodes(NodeKind::Switch).len() as u64,
         world.nodes(NodeKind::Ca).len() as u64,
@@ -202,7 +202,7 @@ fn restarted_manager_reads_settings_back_and_sets_nothing() {
         world.kill(0);
         world.start(0, memory);
         world.settle(LIMIT);
-        world.run_for(ROUND);
+        world.run_for(SETTLE_TIME);
         assert_set(&world);
         let after = requests(&world);
         assert_eq!(after.1, sets, "{memory:?}");
@@ -268,7 +268,7 @@ fn adapters_that_refuse_or_drop_settings_share_one_finding() {
 }
 
 #[test]
-fn agents_get_the_key_and_accept_no_other() {
+fn agents_get_the_key_and_accept_no_other_key() {
     let mut world = brought_up(settings("congestion-control", with_key(KEY)));
     assert_set(&world);
     for key in end_ports(&world) {
@@ -276,7 +276,7 @@ fn agents_get_the_key_and_accept_no_other() {
         assert_eq!((held.cc_key(), held.lease_period()), (KEY, 30));
         assert!(held.protect_bit());
     }
-    // All agents hold the old key, and ignore requests with the new one.
+    // All agents hold the old key, and ignore requests with the new key.
     let mut other = with_key(KEY + 1);
     other.switch.set_threshold(5);
     reload(&mut world, other);
@@ -317,7 +317,7 @@ fn manager_that_gives_no_key_uses_the_configured_key_that_devices_hold() {
             .unwrap();
     }
     world.settle(LIMIT);
-    world.run_for(ROUND);
+    world.run_for(SETTLE_TIME);
     assert_set(&world);
     for key in end_ports(&world) {
         let held: CongestionKeyInfo = agent(&world, key).key;
@@ -334,13 +334,13 @@ fn device_that_lost_its_settings_gets_them_again() {
         world.sim.reboot(node).unwrap();
         world.run_for(Duration::from_secs(30));
         world.settle(LIMIT);
-        world.run_for(ROUND);
+        world.run_for(SETTLE_TIME);
         assert_set(&world);
     }
 }
 
 #[test]
-fn table_longer_than_that_of_the_device_is_not_written() {
+fn table_longer_than_the_table_of_the_device_is_not_written() {
     let mut long = policy();
     long.table = vec![CongestionControlTableEntry::default(); 129];
     let world = brought_up(settings("congestion-control", long));
@@ -365,7 +365,7 @@ fn standby_sends_nothing_and_the_new_master_sets_nothing() {
     world.kill(0);
     world.run_for(Duration::from_secs(60));
     world.settle(LIMIT);
-    world.run_for(ROUND);
+    world.run_for(SETTLE_TIME);
     let (gets, sets) = requests(&world);
     assert_eq!(sets, before.1);
     assert!(gets > before.0);
@@ -388,10 +388,10 @@ fn run(seed: u64) {
         }
         world.run_for(dice.duration(Duration::from_micros(10), Duration::from_secs(3)));
     }
-    // An agent that left something unanswered is asked again after some minutes.
+    // An agent that did not answer a request is asked again after some minutes.
     world.run_for(Duration::from_secs(600));
     world.settle(LIMIT * 5);
-    world.run_for(ROUND);
+    world.run_for(SETTLE_TIME);
     expect::assert_up(&world);
     assert_set_or_silent(&world);
 }

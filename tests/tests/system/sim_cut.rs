@@ -1,6 +1,6 @@
 //! A fabric that is cut in two and joined again, with two managers that share a store: LIDs
 //! assigned during the separation do not collide. Where there are too few LIDs for that, only the
-//! newer ones move.
+//! newer ports move.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,13 +12,13 @@ use rsm_tests::virtual_time::{Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// A time longer than a manager that sees no master waits for the epoch.
-const APART: Duration = Duration::from_secs(20);
+const SEPARATION_TIME: Duration = Duration::from_secs(20);
 const HOSTS: u64 = 8;
-/// The number of hosts of each side that come during the separation: the last ones.
-const NEW: u64 = 3;
+/// The number of hosts of each side that come during the separation: the last hosts.
+const NEW_HOSTS: u64 = 3;
 const TRUNK: (Guid, PortNum) = (Guid(0x100), PortNum(9));
 const MULTICAST: Lid = Lid(0xC000);
-const ONE: PortNum = PortNum(1);
+const PORT_1: PortNum = PortNum(1);
 
 /// The first host of each side, with the manager of that side.
 const FIRST: Guid = Guid(0x1);
@@ -44,7 +44,7 @@ fn two_stars() -> Netlist {
         let switch = nodes.len();
         nodes.push(node(NodeKind::Switch, 0x100 + side, HOSTS as u8 + 1));
         for host in 1..=HOSTS as u8 {
-            let (a, b) = ((switch, PortNum(host)), (nodes.len(), ONE));
+            let (a, b) = ((switch, PortNum(host)), (nodes.len(), PORT_1));
             cables.push(Cable { a, b, width, speed });
             nodes.push(node(NodeKind::Ca, side + u64::from(host), 1));
         }
@@ -96,18 +96,18 @@ fn findings(world: &World, index: usize, code: &str) -> Vec<String> {
 }
 
 /// Brings up both sides as one fabric without the new hosts, with the manager at `master` as its
-/// master, and the other one as standby.
+/// master, and the other manager as standby.
 fn together(master: Guid, settings: Settings) -> World {
     let mut world = World::new(&two_stars(), settings);
-    for host in hosts(HOSTS - NEW + 1..=HOSTS) {
-        world.sim.unlink(host, ONE).expect("it is cabled");
+    for host in hosts(HOSTS - NEW_HOSTS + 1..=HOSTS) {
+        world.sim.unlink(host, PORT_1).expect("it is cabled");
     }
     let other = if master == FIRST { SECOND } else { FIRST };
-    world.add_manager(master, ONE);
+    world.add_manager(master, PORT_1);
     world.watch();
     world.settle(LIMIT);
-    world.add_manager(other, ONE);
-    world.run_for(APART);
+    world.add_manager(other, PORT_1);
+    world.run_for(SEPARATION_TIME);
     assert_eq!(masters(&world), [0]);
     // The group has members on both sides, which the store contains.
     world.regroup(MULTICAST, |ports| {
@@ -122,7 +122,7 @@ fn receivers(world: &World) -> Vec<BTreeSet<Guid>> {
     let members = hosts(2..=4);
     members
         .map(|from| {
-            let probe = world.sim.probe_multicast((from, ONE), MULTICAST, 0);
+            let probe = world.sim.probe_multicast((from, PORT_1), MULTICAST, 0);
             let reached = probe.expect("it has a port").delivered;
             reached.keys().map(|(guid, _)| *guid).collect()
         })
@@ -130,25 +130,25 @@ fn receivers(world: &World) -> Vec<BTreeSet<Guid>> {
 }
 
 /// Cuts the fabric in two, and asserts that both managers are master afterwards.
-fn cut(world: &mut World) {
+fn cut_fabric(world: &mut World) {
     world.sim.unlink(TRUNK.0, TRUNK.1).expect("it is cabled");
-    world.run_for(APART);
+    world.run_for(SEPARATION_TIME);
     assert_eq!(masters(world), [0, 1], "each part has its manager");
 }
 
 /// Connects the new hosts of both sides, and asserts that every host has a LID afterwards.
 fn add_hosts(world: &mut World) {
-    for host in hosts(HOSTS - NEW + 1..=HOSTS) {
-        world.sim.relink(host, ONE).expect("it was unlinked");
+    for host in hosts(HOSTS - NEW_HOSTS + 1..=HOSTS) {
+        world.sim.relink(host, PORT_1).expect("it was unlinked");
     }
-    world.run_for(APART);
+    world.run_for(SEPARATION_TIME);
     for (guid, lid) in lids(world) {
         assert!(lid.is_unicast(), "{guid} has no LID");
     }
 }
 
 /// Joins the parts, and waits until one manager has the whole. Returns the ports that moved.
-fn join(world: &mut World) -> Vec<Guid> {
+fn join_parts(world: &mut World) -> Vec<Guid> {
     let before = lids(world);
     world.sim.relink(TRUNK.0, TRUNK.1).expect("it was unlinked");
     world.run_for(2 * LIMIT);
@@ -173,7 +173,7 @@ fn join(world: &mut World) -> Vec<Guid> {
 
 /// The LIDs of the new hosts on one side.
 fn new_lids(world: &World, of: usize) -> Vec<Lid> {
-    let new = hosts(HOSTS - NEW + 1..=HOSTS).filter(|guid| side(*guid) == of);
+    let new = hosts(HOSTS - NEW_HOSTS + 1..=HOSTS).filter(|guid| side(*guid) == of);
     new.map(|guid| lids(world)[&guid]).collect()
 }
 
@@ -200,7 +200,7 @@ fn lids_given_while_apart_are_of_disjoint_blocks_and_none_moves_when_the_parts_m
         let is_whole = members.iter().all(|reached| reached.len() >= 5);
         assert!(is_whole, "{members:?}");
         let before = lids(&world);
-        cut(&mut world);
+        cut_fabric(&mut world);
         add_hosts(&mut world);
         // The holder of the epoch continues with the lowest free LIDs, and the other manager
         // assigns LIDs of its own block.
@@ -220,7 +220,7 @@ fn lids_given_while_apart_are_of_disjoint_blocks_and_none_moves_when_the_parts_m
         assert!(found[0].contains(&text), "{text}: {found:?}");
         // A manager that takes the epoch over also takes the floating LID.
         let is_managers = |guid: &Guid| floating && [FIRST, SECOND].contains(guid);
-        let mut moved = join(&mut world);
+        let mut moved = join_parts(&mut world);
         moved.retain(|guid| !is_managers(guid));
         assert_eq!(moved, [], "first {first}, floating {floating}");
         let after = lids(&world);
@@ -234,12 +234,12 @@ fn lids_given_while_apart_are_of_disjoint_blocks_and_none_moves_when_the_parts_m
 }
 
 #[test]
-fn if_only_one_part_reaches_the_store_no_lid_moves_but_the_floating_one() {
+fn if_only_one_part_reaches_the_store_only_the_floating_lid_moves() {
     for (holder, cut_off) in HOLDERS.into_iter().flat_map(|at| [(at, 0), (at, 1)]) {
         for floating in [false, true] {
             let mut world = together(holder, Settings::sharing(floating));
             world.cut_from_store(cut_off, true);
-            cut(&mut world);
+            cut_fabric(&mut world);
             add_hosts(&mut world);
             // A manager that takes the epoch over also takes the floating LID.
             let is_managers = |guid: &Guid| floating && [FIRST, SECOND].contains(guid);
@@ -248,7 +248,7 @@ fn if_only_one_part_reaches_the_store_no_lid_moves_but_the_floating_one() {
                 assert!(held.insert(lid) || is_managers(&guid), "{guid} {lid}");
             }
             world.cut_from_store(cut_off, false);
-            let mut moved = join(&mut world);
+            let mut moved = join_parts(&mut world);
             moved.retain(|guid| !is_managers(guid));
             assert_eq!(moved, [], "holder {holder}, cut off {cut_off}, {floating}");
         }
@@ -256,29 +256,29 @@ fn if_only_one_part_reaches_the_store_no_lid_moves_but_the_floating_one() {
 }
 
 #[test]
-fn without_room_for_blocks_only_the_newer_of_colliding_ports_move() {
+fn without_room_for_blocks_only_the_newer_colliding_ports_move() {
     for holder in HOLDERS {
         let mut settings = Settings::sharing(true);
         settings.sim.linear_fdb_cap = 64;
         let mut world = together(holder, settings);
         // Each manager learns the LIDs of the other part when the parts meet.
         world.cut_from_store(1, true);
-        cut(&mut world);
+        cut_fabric(&mut world);
         // The holder's hosts come first.
         let (older, newer): (Vec<Guid>, Vec<Guid>) =
-            hosts(HOSTS - NEW + 1..=HOSTS).partition(|guid| side(*guid) == side(holder));
+            hosts(HOSTS - NEW_HOSTS + 1..=HOSTS).partition(|guid| side(*guid) == side(holder));
         for late in [older, newer.clone()] {
             for host in late {
-                world.sim.relink(host, ONE).expect("it was unlinked");
+                world.sim.relink(host, PORT_1).expect("it was unlinked");
             }
-            world.run_for(APART);
+            world.run_for(SEPARATION_TIME);
         }
         let (here, there) = (new_lids(&world, 0), new_lids(&world, 1));
         let held: BTreeSet<Lid> = here.iter().copied().collect();
         let twice = there.iter().filter(|lid| held.contains(lid)).count();
-        assert_eq!(twice, NEW as usize, "{here:?} {there:?}");
+        assert_eq!(twice, NEW_HOSTS as usize, "{here:?} {there:?}");
         world.cut_from_store(1, false);
-        let moved = join(&mut world);
+        let moved = join_parts(&mut world);
         assert_eq!(moved.len(), twice, "holder {holder}: {moved:?}");
         assert!(moved.iter().all(|guid| newer.contains(guid)), "{moved:?}");
     }

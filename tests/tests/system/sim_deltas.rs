@@ -79,7 +79,7 @@ fn world() -> (World, Places) {
 }
 
 /// The steps that processed the whole subnet because of the change `happening`.
-fn whole(world: &mut World, happening: impl FnOnce(&mut World)) -> Vec<Whole> {
+fn whole_steps(world: &mut World, happening: impl FnOnce(&mut World)) -> Vec<Whole> {
     let before = world.manager().convergences().len();
     happening(world);
     world.settle(LIMIT);
@@ -91,7 +91,7 @@ fn whole(world: &mut World, happening: impl FnOnce(&mut World)) -> Vec<Whole> {
 
 /// Removes the search of paths, which covers the whole subnet if a switch has another path than
 /// before.
-fn but_for_paths(whole: Vec<Whole>) -> Vec<Whole> {
+fn without_paths(whole: Vec<Whole>) -> Vec<Whole> {
     let others = whole.into_iter().filter(|whole| whole.step != Step::Paths);
     others.collect()
 }
@@ -126,7 +126,7 @@ fn a_host_that_must_register_again_is_compared_and_written_alone() {
     let reregister = |world: &mut World| world.event(Event::Reregister([guid].into()));
     for _ in 0..2 {
         let before = world.manager().convergences().len();
-        assert_eq!(whole(&mut world, reregister), []);
+        assert_eq!(whole_steps(&mut world, reregister), []);
         let since = &world.manager().convergences()[before..];
         let work: Vec<(u64, u64)> = since.iter().map(|one| (one.gets, one.sets)).collect();
         assert!(matches!(work[..], [(..=2, 1)]), "{work:?}");
@@ -137,7 +137,7 @@ fn a_host_that_must_register_again_is_compared_and_written_alone() {
         reregister(world);
         world.sim.unlink(aside.0, aside.1).unwrap();
     };
-    assert_eq!(whole(&mut world, both), []);
+    assert_eq!(whole_steps(&mut world, both), []);
     assert_eq!(world.take_heard(listener), [PortEvent::ClientReregister]);
 }
 
@@ -145,13 +145,13 @@ fn a_host_that_must_register_again_is_compared_and_written_alone() {
 fn a_link_that_goes_and_comes_back_changes_only_its_ends() {
     let (mut world, Places { on_path, aside, .. }) = world();
     for (guid, port) in [aside, on_path, aside] {
-        let gone = whole(&mut world, |world| world.sim.unlink(guid, port).unwrap());
-        let back = whole(&mut world, |world| world.sim.relink(guid, port).unwrap());
+        let gone = whole_steps(&mut world, |world| world.sim.unlink(guid, port).unwrap());
+        let back = whole_steps(&mut world, |world| world.sim.relink(guid, port).unwrap());
         if (guid, port) == aside {
             assert_eq!((gone, back), (Vec::new(), Vec::new()));
         } else {
             assert_eq!(
-                (but_for_paths(gone), but_for_paths(back)),
+                (without_paths(gone), without_paths(back)),
                 Default::default()
             );
         }
@@ -161,10 +161,10 @@ fn a_link_that_goes_and_comes_back_changes_only_its_ends() {
 #[test]
 fn a_host_that_goes_and_comes_back_changes_only_its_leaf() {
     let (mut world, Places { host, .. }) = world();
-    let gone = whole(&mut world, |world| {
+    let gone = whole_steps(&mut world, |world| {
         world.sim.unlink(host.0, host.1).unwrap()
     });
-    let back = whole(&mut world, |world| {
+    let back = whole_steps(&mut world, |world| {
         world.sim.relink(host.0, host.1).unwrap()
     });
     assert_eq!((gone, back), (Vec::new(), Vec::new()));
@@ -174,7 +174,7 @@ fn a_host_that_goes_and_comes_back_changes_only_its_leaf() {
 fn swapped_cables_change_only_their_ends() {
     let (mut world, Places { host, aside, .. }) = world();
     let other = (host.0, PortNum(host.1.0 + 1));
-    let hosts = whole(&mut world, |world| {
+    let hosts = whole_steps(&mut world, |world| {
         world.sim.swap_cables(host, other).unwrap()
     });
     assert_eq!(hosts, Vec::new());
@@ -184,38 +184,38 @@ fn swapped_cables_change_only_their_ends() {
         .unwrap()
         .expect("it is cabled");
     let other = (far.0, PortNum(far.1.0 % 3 + 1));
-    let links = whole(&mut world, |world| {
+    let links = whole_steps(&mut world, |world| {
         world.sim.swap_cables(far, other).unwrap()
     });
-    assert_eq!(but_for_paths(links), Vec::new());
+    assert_eq!(without_paths(links), Vec::new());
 }
 
 #[test]
 fn switches_that_go_and_come_back_change_only_their_neighbours() {
     let (mut world, Places { leaf, far, .. }) = world();
-    let gone = whole(&mut world, |world| world.sim.power_off(far).unwrap());
-    let back = whole(&mut world, |world| world.sim.power_on(far).unwrap());
-    let rebooted = whole(&mut world, |world| world.sim.reboot(leaf).unwrap());
+    let gone = whole_steps(&mut world, |world| world.sim.power_off(far).unwrap());
+    let back = whole_steps(&mut world, |world| world.sim.power_on(far).unwrap());
+    let rebooted = whole_steps(&mut world, |world| world.sim.reboot(leaf).unwrap());
     for whole in [gone, back, rebooted] {
-        assert_eq!(but_for_paths(whole), Vec::new());
+        assert_eq!(without_paths(whole), Vec::new());
     }
 }
 
 /// The subnet with a multicast group of all hosts, and a group of every seventh host.
-fn grouped() -> (World, Places) {
+fn world_with_groups() -> (World, Places) {
     let (mut world, places) = world();
     let hosts = hosts(&world);
     let all = hosts.iter().map(|&host| (host, true)).collect();
     world.regroup(BROADCAST, |members| *members = all);
     world.settle(LIMIT);
     let few = hosts.iter().step_by(7).map(|&host| (host, true)).collect();
-    world.regroup(FEW, |members| *members = few);
+    world.regroup(SMALL_GROUP, |members| *members = few);
     world.settle(LIMIT);
     (world, places)
 }
 
 const BROADCAST: Lid = Lid(0xC000);
-const FEW: Lid = Lid(0xC001);
+const SMALL_GROUP: Lid = Lid(0xC001);
 
 /// The port GUIDs of all hosts.
 fn hosts(world: &World) -> Vec<Guid> {
@@ -230,11 +230,11 @@ fn hosts(world: &World) -> Vec<Guid> {
 
 #[test]
 fn joins_and_leaves_change_only_their_groups() {
-    let (mut world, _) = grouped();
+    let (mut world, _) = world_with_groups();
     let host = hosts(&world)[3];
-    for mlid in [BROADCAST, FEW] {
+    for mlid in [BROADCAST, SMALL_GROUP] {
         for _ in 0..2 {
-            let changed = whole(&mut world, |world| {
+            let changed = whole_steps(&mut world, |world| {
                 world.regroup(mlid, |members| {
                     if members.remove(&host).is_none() {
                         members.insert(host, true);
@@ -244,12 +244,12 @@ fn joins_and_leaves_change_only_their_groups() {
             assert_eq!(changed, Vec::new());
         }
     }
-    let created = whole(&mut world, |world| {
+    let created = whole_steps(&mut world, |world| {
         world.regroup(Lid(0xC045), |members| {
             members.insert(host, true);
         });
     });
-    let dissolved = whole(&mut world, |world| {
+    let dissolved = whole_steps(&mut world, |world| {
         world.regroup(Lid(0xC045), BTreeMap::clear);
     });
     assert_eq!((created, dissolved), (Vec::new(), Vec::new()));
@@ -257,7 +257,7 @@ fn joins_and_leaves_change_only_their_groups() {
 
 #[test]
 fn multicast_trees_follow_changes_of_the_fabric() {
-    let (mut world, places) = grouped();
+    let (mut world, places) = world_with_groups();
     let Places {
         leaf,
         host,
@@ -267,21 +267,27 @@ fn multicast_trees_follow_changes_of_the_fabric() {
     } = places;
     let mut concerned = Vec::new();
     for (guid, port) in [aside, on_path, host] {
-        concerned.extend(whole(&mut world, |world| {
+        concerned.extend(whole_steps(&mut world, |world| {
             world.sim.unlink(guid, port).unwrap()
         }));
-        concerned.extend(whole(&mut world, |world| {
+        concerned.extend(whole_steps(&mut world, |world| {
             world.sim.relink(guid, port).unwrap()
         }));
     }
     let other = (host.0, PortNum(host.1.0 + 1));
-    concerned.extend(whole(&mut world, |world| {
+    concerned.extend(whole_steps(&mut world, |world| {
         world.sim.swap_cables(host, other).unwrap();
     }));
-    concerned.extend(whole(&mut world, |world| world.sim.power_off(far).unwrap()));
-    concerned.extend(whole(&mut world, |world| world.sim.power_on(far).unwrap()));
-    concerned.extend(whole(&mut world, |world| world.sim.reboot(leaf).unwrap()));
-    assert_eq!(but_for_paths(concerned), Vec::new());
+    concerned.extend(whole_steps(&mut world, |world| {
+        world.sim.power_off(far).unwrap()
+    }));
+    concerned.extend(whole_steps(&mut world, |world| {
+        world.sim.power_on(far).unwrap()
+    }));
+    concerned.extend(whole_steps(&mut world, |world| {
+        world.sim.reboot(leaf).unwrap()
+    }));
+    assert_eq!(without_paths(concerned), Vec::new());
 }
 
 #[test]
@@ -307,12 +313,12 @@ fn a_partition_member_added_or_removed_changes_only_its_port() {
     };
     reload(&mut world, &hosts[..2]);
     world.settle(LIMIT);
-    let added = whole(&mut world, |world| reload(world, &hosts[..3]));
+    let added = whole_steps(&mut world, |world| reload(world, &hosts[..3]));
     expect::assert_up(&world);
-    let removed = whole(&mut world, |world| reload(world, &hosts[1..3]));
+    let removed = whole_steps(&mut world, |world| reload(world, &hosts[1..3]));
     expect::assert_up(&world);
     assert_eq!(
-        (but_for_paths(added), but_for_paths(removed)),
+        (without_paths(added), without_paths(removed)),
         Default::default()
     );
 }

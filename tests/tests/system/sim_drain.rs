@@ -31,7 +31,7 @@ fn spines(world: &World) -> Vec<Guid> {
         .collect()
 }
 
-/// A leaf other than that of the manager's host.
+/// A leaf other than the leaf of the manager's host.
 fn leaf(world: &World) -> Guid {
     let own = world.manager().local(&world.sim).expect("it has a port");
     let own = world
@@ -198,7 +198,7 @@ fn drains_survive_a_restart() {
 }
 
 #[test]
-fn a_drained_spine_is_used_again_while_the_other_is_dead() {
+fn a_drained_spine_is_used_again_while_the_other_spine_is_dead() {
     let mut world = World::brought_up(TREE, Settings::default());
     let [drained, other] = spines(&world)[..] else {
         panic!("two spines");

@@ -18,7 +18,7 @@ use rsm_tests::virtual_time::{ForeignManager, Settings, World, expect};
 const LIMIT: Duration = Duration::from_secs(60);
 const TREE: &str = "fat-tree:k=4,levels=2";
 
-fn dry() -> CoreConfig {
+fn dry_run_config() -> CoreConfig {
     CoreConfig {
         mode: Mode::DryRun,
         ..CoreConfig::default()
@@ -28,7 +28,7 @@ fn dry() -> CoreConfig {
 /// Makes a dry run at the last host. Returns the Sets that it lists.
 fn dry_run(world: &mut World) -> Vec<Foreseen> {
     let host = *world.nodes(NodeKind::Ca).last().expect("there are hosts");
-    let index = world.add_manager_with(host, PortNum(1), dry());
+    let index = world.add_manager_with(host, PortNum(1), dry_run_config());
     world.run_for(Duration::from_secs(1));
     let manager = &world.managers()[index];
     assert_eq!(manager.sets(), 0);
@@ -45,7 +45,7 @@ fn count(sets: &[Foreseen], matches: impl Fn(Task) -> bool) -> u64 {
 fn on_a_fresh_fabric_a_dry_run_lists_what_a_manager_sets_and_sets_nothing() {
     let netlist = generate(TREE).unwrap();
     let settings = Settings {
-        core: dry(),
+        core: dry_run_config(),
         ..Settings::default()
     };
     let mut world = World::generated(TREE, settings);
@@ -164,7 +164,7 @@ fn a_dry_run_shows_the_findings_of_a_start() {
 fn a_dry_run_at_another_port_counts_the_ports_that_get_a_new_master_lid() {
     let mut world = World::brought_up(TREE, Settings::default());
     let host = *world.nodes(NodeKind::Ca).last().expect("there are hosts");
-    let index = world.add_manager_with(host, PortNum(1), dry());
+    let index = world.add_manager_with(host, PortNum(1), dry_run_config());
     world.run_for(Duration::from_secs(1));
     let manager = &world.managers()[index];
     assert_eq!(manager.foreseen().map(<[Foreseen]>::len), Some(0));

@@ -1,5 +1,5 @@
 //! Duplicate GUIDs: the host that had the GUID first keeps it, and loses no packet to the other
-//! host, which is served as soon as either of them has another GUID or has gone.
+//! host, which is served as soon as either host has another GUID or has gone.
 
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ const FABRIC: &str = "pgft:2;4,2;1,2;1,1";
 const LIMIT: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_millis(2);
-const ONE: PortNum = PortNum(1);
+const PORT_1: PortNum = PortNum(1);
 
 /// A time longer than the interval of light sweeps.
 const LIGHT_SWEEP: Duration = Duration::from_secs(12);
 
 /// The indices of hosts at the first leaf switch, at its second and fourth port.
-const LOW: usize = 1;
-const HIGH: usize = 3;
+const LOW_PORT_HOST: usize = 1;
+const HIGH_PORT_HOST: usize = 3;
 
 /// The index of a host at the other leaf switch.
-const FAR: usize = 6;
+const FAR_HOST: usize = 6;
 
 struct Fabric {
     world: World,
@@ -78,7 +78,7 @@ impl Fabric {
     }
 
     fn lid(&self, host: usize) -> Lid {
-        let info = self.world.sim.port_info(self.hosts[host], ONE);
+        let info = self.world.sim.port_info(self.hosts[host], PORT_1);
         info.expect("it is there").lid()
     }
 
@@ -86,7 +86,7 @@ impl Fabric {
     /// reach the host.
     fn is_served(&self, host: usize, lid: Lid) -> bool {
         [0, 7].into_iter().all(|from| {
-            let probe = self.world.sim.probe((self.hosts[from], ONE), lid, 0);
+            let probe = self.world.sim.probe((self.hosts[from], PORT_1), lid, 0);
             let node = self.hosts[host];
             matches!(probe, Ok(Probe::Delivered { node: at, .. }) if at == node)
         })
@@ -130,7 +130,7 @@ impl Fabric {
 
     /// The code and the subject of the finding that the host is a duplicate.
     fn left_out(&self, host: usize) -> (&'static str, String) {
-        let peer = self.world.sim.peer(self.hosts[host], ONE);
+        let peer = self.world.sim.peer(self.hosts[host], PORT_1);
         let (leaf, port) = peer.expect("it is there").expect("it has a cable");
         ("duplicate-guid", format!("{leaf}:{port}"))
     }
@@ -145,8 +145,7 @@ impl Fabric {
         self.assert_left_out(others);
     }
 
-    /// Asserts that exactly `others` are reported as duplicates, and that the rest of the subnet is
-    /// up.
+    /// Asserts that exactly `others` are reported as duplicates, and that the other nodes are up.
     fn assert_left_out(&mut self, others: &[usize]) {
         self.world.settle(LIMIT);
         let mut duplicates = self.findings();
@@ -169,7 +168,7 @@ impl Fabric {
     }
 }
 
-/// Boots `newcomer` with the GUIDs of `first`, then with its own again.
+/// Boots `newcomer` with the GUIDs of `first`, then with its own GUIDs again.
 fn first_stays(first: usize, newcomer: usize) {
     let mut fabric = Fabric::up();
     let own_lid = fabric.lid(newcomer);
@@ -183,40 +182,40 @@ fn first_stays(first: usize, newcomer: usize) {
 
 #[test]
 fn a_duplicate_at_a_lower_port_leaves_the_first_host_served() {
-    first_stays(HIGH, LOW);
+    first_stays(HIGH_PORT_HOST, LOW_PORT_HOST);
 }
 
 #[test]
 fn a_duplicate_at_a_higher_port_leaves_the_first_host_served() {
-    first_stays(LOW, HIGH);
+    first_stays(LOW_PORT_HOST, HIGH_PORT_HOST);
 }
 
 #[test]
 fn a_duplicate_nearer_to_the_manager_leaves_the_first_host_served() {
-    first_stays(FAR, LOW);
+    first_stays(FAR_HOST, LOW_PORT_HOST);
 }
 
 #[test]
 fn a_duplicate_with_another_system_image_leaves_the_first_host_served() {
     let mut fabric = Fabric::up();
     let clone = ReportedGuids {
-        system_image: fabric.own[LOW].system_image,
-        ..fabric.own[HIGH]
+        system_image: fabric.own[LOW_PORT_HOST].system_image,
+        ..fabric.own[HIGH_PORT_HOST]
     };
-    fabric.boot_as(LOW, clone);
-    fabric.assert_first_stays(HIGH, &[LOW]);
+    fabric.boot_as(LOW_PORT_HOST, clone);
+    fabric.assert_first_stays(HIGH_PORT_HOST, &[LOW_PORT_HOST]);
 }
 
 #[test]
 fn a_duplicate_port_guid_alone_leaves_the_first_host_served() {
     let mut fabric = Fabric::up();
     let clone = ReportedGuids {
-        port: fabric.own[HIGH].port,
-        ..fabric.own[LOW]
+        port: fabric.own[HIGH_PORT_HOST].port,
+        ..fabric.own[LOW_PORT_HOST]
     };
-    fabric.boot_as(LOW, clone);
-    fabric.assert_first_stays(HIGH, &[LOW]);
-    fabric.boot_as_itself(LOW);
+    fabric.boot_as(LOW_PORT_HOST, clone);
+    fabric.assert_first_stays(HIGH_PORT_HOST, &[LOW_PORT_HOST]);
+    fabric.boot_as_itself(LOW_PORT_HOST);
     fabric.assert_all_up();
 }
 
@@ -224,46 +223,50 @@ fn a_duplicate_port_guid_alone_leaves_the_first_host_served() {
 fn a_duplicate_node_guid_alone_leaves_the_first_host_served() {
     let mut fabric = Fabric::up();
     let clone = ReportedGuids {
-        node: fabric.own[HIGH].node,
-        ..fabric.own[LOW]
+        node: fabric.own[HIGH_PORT_HOST].node,
+        ..fabric.own[LOW_PORT_HOST]
     };
-    fabric.boot_as(LOW, clone);
-    fabric.assert_first_stays(HIGH, &[LOW]);
-    fabric.boot_as_itself(LOW);
+    fabric.boot_as(LOW_PORT_HOST, clone);
+    fabric.assert_first_stays(HIGH_PORT_HOST, &[LOW_PORT_HOST]);
+    fabric.boot_as_itself(LOW_PORT_HOST);
     fabric.assert_all_up();
 }
 
 #[test]
 fn three_duplicates_at_one_instant_leave_the_first_host_served() {
     let mut fabric = Fabric::up();
-    for newcomer in [LOW, 2, 5] {
-        fabric.boot_as(newcomer, fabric.own[HIGH]);
+    for newcomer in [LOW_PORT_HOST, 2, 5] {
+        fabric.boot_as(newcomer, fabric.own[HIGH_PORT_HOST]);
     }
-    fabric.assert_first_stays(HIGH, &[LOW, 2, 5]);
-    for newcomer in [LOW, 2, 5] {
+    fabric.assert_first_stays(HIGH_PORT_HOST, &[LOW_PORT_HOST, 2, 5]);
+    for newcomer in [LOW_PORT_HOST, 2, 5] {
         fabric.boot_as_itself(newcomer);
     }
     fabric.assert_all_up();
 }
 
 /// Two hosts boot together with one new GUID: either may be served, and the other is served as soon
-/// as the first has gone or has another GUID.
+/// as the first host has gone or has another GUID.
 #[test]
 fn a_duplicate_is_served_once_the_first_is_unplugged_or_corrected() {
     for is_unplugged in [true, false] {
         let mut fabric = Fabric::up();
         let twins = ReportedGuids::all(Guid(0x1234_5678));
-        fabric.boot_as(LOW, twins);
-        fabric.boot_as(FAR, twins);
+        fabric.boot_as(LOW_PORT_HOST, twins);
+        fabric.boot_as(FAR_HOST, twins);
         fabric.world.run_for(SECOND);
-        let [first, second] = match fabric.lid(LOW).is_unicast() {
-            true => [LOW, FAR],
-            false => [FAR, LOW],
+        let [first, second] = match fabric.lid(LOW_PORT_HOST).is_unicast() {
+            true => [LOW_PORT_HOST, FAR_HOST],
+            false => [FAR_HOST, LOW_PORT_HOST],
         };
         let lid = fabric.lid(first);
         fabric.assert_left_out(&[second]);
         match is_unplugged {
-            true => fabric.world.sim.unlink(fabric.hosts[first], ONE).unwrap(),
+            true => fabric
+                .world
+                .sim
+                .unlink(fabric.hosts[first], PORT_1)
+                .unwrap(),
             false => fabric.boot_as_itself(first),
         }
         fabric.is_served_within(second, lid, SECOND);
@@ -278,50 +281,50 @@ fn a_duplicate_is_served_once_the_first_is_unplugged_or_corrected() {
 #[test]
 fn a_host_whose_guid_is_corrected_without_a_trap_is_served_after_a_light_sweep() {
     let mut fabric = Fabric::up();
-    let own_lid = fabric.lid(LOW);
-    fabric.boot_as(LOW, fabric.own[HIGH]);
-    fabric.stays_served(HIGH, LIGHT_SWEEP);
-    let node = fabric.hosts[LOW];
-    let own = fabric.own[LOW];
+    let own_lid = fabric.lid(LOW_PORT_HOST);
+    fabric.boot_as(LOW_PORT_HOST, fabric.own[HIGH_PORT_HOST]);
+    fabric.stays_served(HIGH_PORT_HOST, LIGHT_SWEEP);
+    let node = fabric.hosts[LOW_PORT_HOST];
+    let own = fabric.own[LOW_PORT_HOST];
     fabric.world.sim.set_reported_guids(node, own).unwrap();
-    fabric.is_served_within(LOW, own_lid, LIGHT_SWEEP);
+    fabric.is_served_within(LOW_PORT_HOST, own_lid, LIGHT_SWEEP);
     fabric.assert_all_up();
 }
 
-/// The duplicate may be served while the first host reboots; afterwards the first host is.
+/// The duplicate may be served while the first host reboots; afterwards the first host is served.
 #[test]
 fn a_host_that_reboots_beside_its_duplicate_is_served_again() {
     let mut fabric = Fabric::up();
-    let lid = fabric.lid(HIGH);
-    fabric.boot_as(LOW, fabric.own[HIGH]);
-    fabric.assert_first_stays(HIGH, &[LOW]);
-    fabric.power_off(HIGH);
+    let lid = fabric.lid(HIGH_PORT_HOST);
+    fabric.boot_as(LOW_PORT_HOST, fabric.own[HIGH_PORT_HOST]);
+    fabric.assert_first_stays(HIGH_PORT_HOST, &[LOW_PORT_HOST]);
+    fabric.power_off(HIGH_PORT_HOST);
     fabric.world.run_for(300 * SECOND);
-    fabric.power_on(HIGH);
-    fabric.is_served_within(HIGH, lid, SECOND);
-    fabric.assert_first_stays(HIGH, &[LOW]);
+    fabric.power_on(HIGH_PORT_HOST);
+    fabric.is_served_within(HIGH_PORT_HOST, lid, SECOND);
+    fabric.assert_first_stays(HIGH_PORT_HOST, &[LOW_PORT_HOST]);
 }
 
 #[test]
 fn a_host_is_served_again_although_its_duplicate_came_up_while_it_rebooted() {
     for port_guid_alone in [false, true] {
         let mut fabric = Fabric::up();
-        let lid = fabric.lid(HIGH);
-        fabric.power_off(HIGH);
+        let lid = fabric.lid(HIGH_PORT_HOST);
+        fabric.power_off(HIGH_PORT_HOST);
         fabric.world.run_for(20 * SECOND);
-        let port = fabric.own[HIGH].port;
+        let port = fabric.own[HIGH_PORT_HOST].port;
         let clone = match port_guid_alone {
             true => ReportedGuids {
                 port,
-                ..fabric.own[LOW]
+                ..fabric.own[LOW_PORT_HOST]
             },
-            false => fabric.own[HIGH],
+            false => fabric.own[HIGH_PORT_HOST],
         };
-        fabric.boot_as(LOW, clone);
+        fabric.boot_as(LOW_PORT_HOST, clone);
         fabric.world.run_for(300 * SECOND);
-        fabric.power_on(HIGH);
-        fabric.is_served_within(HIGH, lid, SECOND);
-        fabric.assert_first_stays(HIGH, &[LOW]);
+        fabric.power_on(HIGH_PORT_HOST);
+        fabric.is_served_within(HIGH_PORT_HOST, lid, SECOND);
+        fabric.assert_first_stays(HIGH_PORT_HOST, &[LOW_PORT_HOST]);
     }
 }
 
@@ -330,28 +333,28 @@ fn a_host_is_served_again_although_its_duplicate_came_up_while_it_rebooted() {
 #[test]
 fn a_host_that_was_moved_long_ago_keeps_its_guid() {
     let mut fabric = Fabric::up();
-    let lid = fabric.lid(HIGH);
-    fabric.power_off(HIGH);
+    let lid = fabric.lid(HIGH_PORT_HOST);
+    fabric.power_off(HIGH_PORT_HOST);
     fabric.world.run_for(SECOND);
-    fabric.boot_as(LOW, fabric.own[HIGH]);
-    fabric.is_served_within(LOW, lid, SECOND);
+    fabric.boot_as(LOW_PORT_HOST, fabric.own[HIGH_PORT_HOST]);
+    fabric.is_served_within(LOW_PORT_HOST, lid, SECOND);
     fabric.world.run_for(25 * 3600 * SECOND);
-    fabric.power_on(HIGH);
-    fabric.assert_first_stays(LOW, &[HIGH]);
+    fabric.power_on(HIGH_PORT_HOST);
+    fabric.assert_first_stays(LOW_PORT_HOST, &[HIGH_PORT_HOST]);
 }
 
-/// An adapter that was moved is no duplicate of itself, at the same switch or at another.
+/// An adapter that was moved is no duplicate of itself, at the same switch or at another switch.
 #[test]
 fn a_host_whose_adapter_was_moved_is_served_at_once() {
-    for place in [LOW, 2, 4, FAR] {
+    for place in [LOW_PORT_HOST, 2, 4, FAR_HOST] {
         let mut fabric = Fabric::up();
-        let lid = fabric.lid(HIGH);
+        let lid = fabric.lid(HIGH_PORT_HOST);
         fabric.power_off(place);
         fabric.world.settle(LIMIT);
-        let from = (fabric.hosts[HIGH], ONE);
-        let to = (fabric.hosts[place], ONE);
+        let from = (fabric.hosts[HIGH_PORT_HOST], PORT_1);
+        let to = (fabric.hosts[place], PORT_1);
         fabric.world.sim.swap_cables(from, to).unwrap();
-        fabric.is_served_within(HIGH, lid, SECOND / 2);
+        fabric.is_served_within(HIGH_PORT_HOST, lid, SECOND / 2);
         fabric.power_on(place);
         fabric.world.settle(LIMIT);
         expect::assert_up(&fabric.world);
@@ -366,43 +369,43 @@ fn a_host_whose_adapter_was_moved_is_served_at_once() {
 #[test]
 fn the_first_host_stays_after_a_restart_of_the_manager() {
     for (memory, newcomer) in [
-        (Memory::Kept, LOW),
-        (Memory::Lost, LOW),
-        (Memory::Kept, FAR),
-        (Memory::Lost, FAR),
+        (Memory::Kept, LOW_PORT_HOST),
+        (Memory::Lost, LOW_PORT_HOST),
+        (Memory::Kept, FAR_HOST),
+        (Memory::Lost, FAR_HOST),
     ] {
         let mut fabric = Fabric::up();
         fabric.world.kill(0);
-        fabric.boot_as(newcomer, fabric.own[HIGH]);
-        fabric.stays_served(HIGH, SECOND);
+        fabric.boot_as(newcomer, fabric.own[HIGH_PORT_HOST]);
+        fabric.stays_served(HIGH_PORT_HOST, SECOND);
         fabric.world.start(0, memory);
-        fabric.assert_first_stays(HIGH, &[newcomer]);
+        fabric.assert_first_stays(HIGH_PORT_HOST, &[newcomer]);
     }
 }
 
 /// The link of the first host was down while no manager ran: the stored cabling shows where the
 /// host was.
 #[test]
-fn the_first_host_stays_after_a_restart_of_the_manager_and_its_own() {
+fn the_first_host_stays_after_a_restart_of_the_manager_and_of_the_host() {
     let mut fabric = Fabric::up();
-    let lid = fabric.lid(HIGH);
+    let lid = fabric.lid(HIGH_PORT_HOST);
     fabric.world.kill(0);
-    fabric.power_off(HIGH);
-    fabric.boot_as(LOW, fabric.own[HIGH]);
+    fabric.power_off(HIGH_PORT_HOST);
+    fabric.boot_as(LOW_PORT_HOST, fabric.own[HIGH_PORT_HOST]);
     fabric.world.run_for(SECOND);
-    fabric.power_on(HIGH);
+    fabric.power_on(HIGH_PORT_HOST);
     fabric.world.run_for(SECOND);
     fabric.world.start(0, Memory::Kept);
-    fabric.is_served_within(HIGH, lid, 5 * SECOND);
-    fabric.assert_first_stays(HIGH, &[LOW]);
+    fabric.is_served_within(HIGH_PORT_HOST, lid, 5 * SECOND);
+    fabric.assert_first_stays(HIGH_PORT_HOST, &[LOW_PORT_HOST]);
 }
 
 #[test]
 fn a_duplicate_of_the_managers_own_host_is_left_out() {
-    for newcomer in [LOW, FAR] {
+    for newcomer in [LOW_PORT_HOST, FAR_HOST] {
         let mut fabric = Fabric::up();
         fabric.boot_as(newcomer, fabric.own[0]);
-        fabric.assert_first_stays(HIGH, &[newcomer]);
+        fabric.assert_first_stays(HIGH_PORT_HOST, &[newcomer]);
         fabric.boot_as_itself(newcomer);
         fabric.assert_all_up();
     }
@@ -421,7 +424,7 @@ fn a_duplicate_switch_leaves_the_first_switch_in_use() {
         fabric.world.settle(LIMIT);
         fabric.world.sim.set_reported_guids(second, clone).unwrap();
         fabric.world.sim.power_on(second).unwrap();
-        fabric.stays_served(FAR, 3 * LIGHT_SWEEP);
+        fabric.stays_served(FAR_HOST, 3 * LIGHT_SWEEP);
         expect::assert_up_without(&fabric.world, &[second]);
         let codes: Vec<&str> = fabric.findings().iter().map(|(code, _)| *code).collect();
         assert!(codes.contains(&"duplicate-guid"), "{codes:?}");
@@ -437,34 +440,34 @@ fn a_duplicate_switch_leaves_the_first_switch_in_use() {
 #[test]
 fn a_hung_host_keeps_its_guid_beside_a_duplicate() {
     let mut fabric = Fabric::up();
-    let first = fabric.hosts[HIGH];
+    let first = fabric.hosts[HIGH_PORT_HOST];
     fabric
         .world
         .sim
         .set_silence(first, Silence::Everything)
         .unwrap();
     fabric.world.run_for(SECOND);
-    fabric.boot_as(LOW, fabric.own[HIGH]);
-    fabric.stays_served(HIGH, 3 * LIGHT_SWEEP);
+    fabric.boot_as(LOW_PORT_HOST, fabric.own[HIGH_PORT_HOST]);
+    fabric.stays_served(HIGH_PORT_HOST, 3 * LIGHT_SWEEP);
     fabric.world.sim.set_silence(first, Silence::None).unwrap();
-    fabric.assert_first_stays(HIGH, &[LOW]);
+    fabric.assert_first_stays(HIGH_PORT_HOST, &[LOW_PORT_HOST]);
 }
 
 /// A tenant makes itself a duplicate repeatedly, with other GUIDs in between.
 #[test]
 fn a_host_that_takes_a_guid_repeatedly_costs_the_first_host_no_packet() {
     let mut fabric = Fabric::up();
-    let lid = fabric.lid(HIGH);
+    let lid = fabric.lid(HIGH_PORT_HOST);
     let gets = fabric.world.manager().gets();
     for round in 0..200 {
         let guids = match round % 2 {
-            0 => fabric.own[HIGH],
-            _ => fabric.own[LOW],
+            0 => fabric.own[HIGH_PORT_HOST],
+            _ => fabric.own[LOW_PORT_HOST],
         };
-        fabric.boot_as(LOW, guids);
+        fabric.boot_as(LOW_PORT_HOST, guids);
         for _ in 0..10 {
             fabric.world.run_for(SECOND / 20);
-            assert!(fabric.is_served(HIGH, lid), "round {round}");
+            assert!(fabric.is_served(HIGH_PORT_HOST, lid), "round {round}");
         }
     }
     // A full sweep takes about a hundred Gets.
@@ -478,10 +481,10 @@ fn a_host_that_takes_a_guid_repeatedly_costs_the_first_host_no_packet() {
 #[test]
 fn a_full_sweep_ends_although_hosts_change_their_guids_all_the_time() {
     let mut fabric = Fabric::up();
-    let guids = [fabric.own[LOW], fabric.own[5]];
+    let guids = [fabric.own[LOW_PORT_HOST], fabric.own[5]];
     for round in 0..20_000u64 {
         let delay = Duration::from_micros(20 * round);
-        let (one, other) = (fabric.hosts[LOW], fabric.hosts[5]);
+        let (one, other) = (fabric.hosts[LOW_PORT_HOST], fabric.hosts[5]);
         fabric.world.schedule(delay, move |world| {
             let pair = [round, round / 3].map(|round| guids[round as usize % 2]);
             world
@@ -498,10 +501,10 @@ fn a_full_sweep_ends_although_hosts_change_their_guids_all_the_time() {
         full: true,
         ticket: 7,
     });
-    fabric.boot_as(LOW, guids[1]);
-    fabric.stays_served(HIGH, 2 * SECOND);
+    fabric.boot_as(LOW_PORT_HOST, guids[1]);
+    fabric.stays_served(HIGH_PORT_HOST, 2 * SECOND);
     assert!(fabric.world.manager().done().contains(&7));
-    for host in [LOW, 5] {
+    for host in [LOW_PORT_HOST, 5] {
         fabric.boot_as_itself(host);
     }
     fabric.assert_all_up();
@@ -511,14 +514,14 @@ fn a_full_sweep_ends_although_hosts_change_their_guids_all_the_time() {
 fn a_duplicate_beside_a_dead_spine_leaves_the_first_host_served() {
     let mut fabric = Fabric::up();
     let spine = fabric.world.nodes(NodeKind::Switch)[2];
-    let lid = fabric.lid(HIGH);
+    let lid = fabric.lid(HIGH_PORT_HOST);
     fabric.world.sim.power_off(spine).unwrap();
-    fabric.boot_as(LOW, fabric.own[HIGH]);
-    fabric.boot_as(FAR, fabric.own[HIGH]);
+    fabric.boot_as(LOW_PORT_HOST, fabric.own[HIGH_PORT_HOST]);
+    fabric.boot_as(FAR_HOST, fabric.own[HIGH_PORT_HOST]);
     fabric.world.run_for(3 * SECOND);
-    fabric.is_served_within(HIGH, lid, STEP);
+    fabric.is_served_within(HIGH_PORT_HOST, lid, STEP);
     fabric.world.sim.power_on(spine).unwrap();
-    fabric.assert_first_stays(HIGH, &[LOW, FAR]);
+    fabric.assert_first_stays(HIGH_PORT_HOST, &[LOW_PORT_HOST, FAR_HOST]);
 }
 
 #[test]
@@ -527,16 +530,16 @@ fn the_first_host_stays_after_a_takeover() {
     fabric.world.settle(LIMIT);
     for is_read_before in [true, false] {
         if is_read_before {
-            fabric.boot_as(LOW, fabric.own[HIGH]);
-            fabric.stays_served(HIGH, 3 * LIGHT_SWEEP);
+            fabric.boot_as(LOW_PORT_HOST, fabric.own[HIGH_PORT_HOST]);
+            fabric.stays_served(HIGH_PORT_HOST, 3 * LIGHT_SWEEP);
             fabric.world.kill(0);
         } else {
             fabric.world.kill(0);
-            fabric.boot_as(LOW, fabric.own[HIGH]);
+            fabric.boot_as(LOW_PORT_HOST, fabric.own[HIGH_PORT_HOST]);
         }
-        fabric.stays_served(HIGH, 3 * LIGHT_SWEEP);
+        fabric.stays_served(HIGH_PORT_HOST, 3 * LIGHT_SWEEP);
         fabric.world.start(0, Memory::Kept);
-        fabric.boot_as_itself(LOW);
+        fabric.boot_as_itself(LOW_PORT_HOST);
         fabric.world.settle(LIMIT);
     }
 }
@@ -547,9 +550,9 @@ fn a_host_with_a_switchs_guid_is_left_out() {
     let switches = fabric.world.nodes(NodeKind::Switch);
     for switch in [switches[0], switches[1], switches[3]] {
         let guids = fabric.world.sim.reported_guids(switch).unwrap();
-        fabric.boot_as(LOW, guids);
-        fabric.assert_first_stays(FAR, &[LOW]);
-        fabric.boot_as_itself(LOW);
+        fabric.boot_as(LOW_PORT_HOST, guids);
+        fabric.assert_first_stays(FAR_HOST, &[LOW_PORT_HOST]);
+        fabric.boot_as_itself(LOW_PORT_HOST);
         fabric.assert_all_up();
     }
 }

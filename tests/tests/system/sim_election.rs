@@ -155,7 +155,7 @@ fn a_manager_with_another_sm_key_never_makes_a_new_manager_stand_by() {
 }
 
 #[test]
-fn the_finding_of_a_manager_with_another_sm_key_names_it_and_its_cable() {
+fn the_finding_about_a_manager_with_another_sm_key_names_the_manager_and_its_cable() {
     let mut world = brought_up();
     let stranger = attach_manager(&mut world, 15, SmState::Master);
     world.foreign_mut(stranger).sm_key = 0x12;
@@ -342,7 +342,7 @@ fn a_standby_obeys_only_its_master_and_publishes_that_it_is_disabled() {
 }
 
 #[test]
-fn a_manager_that_starts_inactive_leaves_the_subnet_to_one_without_precedence() {
+fn a_manager_that_starts_inactive_leaves_the_subnet_to_a_manager_without_precedence() {
     let mut world = brought_up();
     let guid = last_host(&world);
     let config = CoreConfig {
@@ -385,7 +385,7 @@ fn a_master_refuses_controls_that_the_sender_may_not_send() {
 }
 
 #[test]
-fn of_two_managers_the_one_with_precedence_ends_up_master() {
+fn of_two_managers_the_manager_with_precedence_becomes_master() {
     let mut world = brought_up();
     let guid = last_host(&world);
     let config = CoreConfig {

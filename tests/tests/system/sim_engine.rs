@@ -23,7 +23,7 @@ fn engine(world: &World) -> &'static str {
 }
 
 /// Requests an engine, and asserts that the subnet is up without findings afterwards.
-fn request(world: &mut World, engine: EngineKind, ticket: u64) {
+fn request_engine(world: &mut World, engine: EngineKind, ticket: u64) {
     world.command(Command::Engine {
         engine,
         when_cut_off: WhenCutOff::Accept,
@@ -40,7 +40,7 @@ fn another_engine_routes_once_its_tables_are_proved() {
     let mut world = World::brought_up("pgft:2;4,4;1,1;1,1", Settings::default());
     assert_ne!(engine(&world), "minhop");
     world.watch();
-    request(&mut world, EngineKind::MinHop, 7);
+    request_engine(&mut world, EngineKind::MinHop, 7);
     assert_eq!(engine(&world), "minhop");
     assert_eq!(world.manager().done(), &[7]);
     assert!(world.manager().declined().is_empty());
@@ -62,7 +62,7 @@ fn another_engine_routes_once_its_tables_are_proved() {
 fn an_engine_with_a_credit_loop_is_declined_and_nothing_changes() {
     let mut world = World::brought_up("ring:6", Settings::default());
     let (engine_before, before) = (engine(&world), tables(&world));
-    request(&mut world, EngineKind::MinHop, 3);
+    request_engine(&mut world, EngineKind::MinHop, 3);
     assert!(world.manager().done().is_empty());
     let [(3, reason)] = world.manager().declined() else {
         panic!("{:?}", world.manager().declined());
@@ -134,7 +134,7 @@ fn an_engine_withdrawn_before_its_start_is_not_tried() {
 }
 
 #[test]
-fn an_engine_requested_while_another_is_tried_is_declined() {
+fn an_engine_requested_while_another_engine_is_tried_is_declined() {
     let mut world = World::brought_up("fat-tree:k=4,levels=2", Settings::default());
     world.command(Command::Engine {
         engine: EngineKind::UpDn,
@@ -214,7 +214,7 @@ fn the_forecast_of_a_lost_cable_matches_its_outcome() {
 fn an_engine_whose_tables_cut_pairs_off_while_written_is_set_only_if_that_is_accepted() {
     // Each engine has its own channel order, so no mixture of their tables can be proved.
     let mut world = World::brought_up("torus:4x4,hosts=2", Settings::default());
-    request(&mut world, EngineKind::Dfsssp, 1);
+    request_engine(&mut world, EngineKind::Dfsssp, 1);
     let before = tables(&world);
     let set = |world: &mut World, when_cut_off, ticket| {
         world.command(Command::Engine {

@@ -1,5 +1,5 @@
-//! The error correction of links (`sweep.error_correction`), on devices that report it, refuse to,
-//! or are silent.
+//! The error correction of links (`sweep.error_correction`), on devices that report it, refuse to
+//! report it, or are silent.
 
 use std::time::Duration;
 
