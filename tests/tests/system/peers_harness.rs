@@ -174,7 +174,7 @@ fn console_commands_unlink_and_relink_cables() {
     );
     assert_eq!(check_states(&ibsim, "Hca2").unwrap().links, 6);
 
-    // A killed client stays attached until it is detached. Then another one can use its node.
+    // A killed client stays attached until it is detached. Then another client can use its node.
     drop(opensm);
     assert_eq!(
         ibsim.command("Attached").unwrap().matches("Client").count(),
@@ -234,7 +234,7 @@ fn a_file_that_is_no_fabric_is_refused() {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn client_attaches_after_a_killed_one_while_other_processes_start() {
+fn client_attaches_after_a_killed_client_while_other_processes_start() {
     if !require_peers(&["ibsim", "opensm"]) {
         return;
     }

@@ -153,7 +153,7 @@ fn lids(rsm: &Rsm) -> (String, String) {
     )
 }
 
-/// Waits until rsm has set 13 of the 14 devices: all but the manager's own host.
+/// Waits until rsm has set 13 of the 14 devices: all except the manager's own host.
 fn wait_until_set(rsm: &Rsm) {
     let set = wait_for_every(POLL, LIMIT, || {
         let agents = rsm.ask(&["congestion"]).unwrap();
@@ -211,7 +211,7 @@ fn ibccquery_reads_what_rsm_set_at_switches_and_adapters() {
         let finished = ask(lid, operation, more);
         assert!(finished.success().is_err(), "{operation} at LID {lid}");
     }
-    // Without the key, agents that protect theirs do not answer.
+    // Without the key, agents that protect their key do not answer.
     let without = ["-t", "100", "CongestionInfo", &switch];
     let finished = served.diagnose(HOST, "ibccquery", &without).unwrap();
     assert!(finished.success().is_err());

@@ -1,5 +1,5 @@
-//! Links that go down and come back under a resident rsm: one between switches, and that of its own
-//! port.
+//! Links that go down and come back under a resident rsm: a link between switches, and the link of
+//! its own port.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn link_between_switches(ibsim: &Ibsim) -> (String, u8, [String; 2]) {
         .unwrap()
 }
 
-/// The number of convergences, and the LFT blocks, Gets and Sets of the newest one.
+/// The number of convergences, and the LFT blocks, Gets and Sets of the newest convergence.
 fn newest(rsm: &Rsm) -> (usize, u64, u64, u64) {
     let history = rsm.history().unwrap();
     let last = history.last().unwrap();

@@ -76,7 +76,7 @@ fn loss_on_every_hop_does_not_stop_bring_up() {
     let (report, lost) = bring_up_with_loss(&ibsim, None);
     assert!(lost > 0, "ibsim lost nothing");
     // rsm notices each loss: the request times out, or it is overdue and withdrawn when all other
-    // requests were answered. Most of these requests are retried, the others are sent anew.
+    // requests were answered. Most of these requests are retried, the other requests are sent anew.
     let noticed =
         report.count("/smps/timeouts").unwrap() + report.count("/smps/withdrawn").unwrap();
     assert!(noticed >= lost as u64, "{lost} lost: {report:?}");

@@ -20,7 +20,7 @@ const FABRIC: &str = "fat-tree:k=4,levels=2";
 const OPENSM_KEY: u64 = 0x00c0_ffee;
 
 /// The M_Keys of all end ports.
-fn keys(managed: &Managed) -> BTreeMap<(Guid, PortNum), u64> {
+fn held_keys(managed: &Managed) -> BTreeMap<(Guid, PortNum), u64> {
     let keys = managed.fabric.sim.with(|sim| {
         let key = |(node, port)| sim.port_info(node, port).map(|info| info.m_key());
         let ports: Vec<(Guid, PortNum)> = sim.end_ports().collect();
@@ -33,9 +33,9 @@ fn keys(managed: &Managed) -> BTreeMap<(Guid, PortNum), u64> {
 }
 
 /// The M_Keys of all end ports that rsm derives from its secret in this generation.
-fn own_keys(managed: &Managed, generation: u64) -> BTreeMap<(Guid, PortNum), u64> {
+fn derived_keys(managed: &Managed, generation: u64) -> BTreeMap<(Guid, PortNum), u64> {
     let secret = Secret::new([7; SECRET_BYTES]);
-    let ports = keys(managed).into_keys();
+    let ports = held_keys(managed).into_keys();
     ports
         .map(|(node, port)| {
             (
@@ -48,7 +48,7 @@ fn own_keys(managed: &Managed, generation: u64) -> BTreeMap<(Guid, PortNum), u64
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm")]
-fn ports_with_the_key_of_opensm_get_own_keys_and_new_ones_at_each_rotation() {
+fn ports_with_the_key_of_opensm_get_own_keys_and_new_keys_at_each_rotation() {
     if !require_peers(&["opensm"]) {
         return;
     }
@@ -64,7 +64,7 @@ fn ports_with_the_key_of_opensm_get_own_keys_and_new_ones_at_each_rotation() {
     let conf = conf.to_str().expect("it is text");
     let opensm = OpenSm::run(opensm, &["-F", conf], LIMIT).unwrap();
     let all_guarded = || {
-        keys(&managed)
+        held_keys(&managed)
             .into_values()
             .all(|key| key == OPENSM_KEY)
             .then_some(())
@@ -87,7 +87,7 @@ fn ports_with_the_key_of_opensm_get_own_keys_and_new_ones_at_each_rotation() {
     let config = config.to_str().expect("it is text");
     let mut host = managed.host(3);
     let rsm = managed.rsm_with(&mut host, &["--config", config]);
-    let have_own = || (keys(&managed) == own_keys(&managed, 0)).then_some(());
+    let have_own = || (held_keys(&managed) == derived_keys(&managed, 0)).then_some(());
     assert!(
         wait_for(LIMIT, have_own).is_some(),
         "{}",
@@ -105,7 +105,7 @@ fn ports_with_the_key_of_opensm_get_own_keys_and_new_ones_at_each_rotation() {
     };
     let rotated = rsmctl(&["rotate-m-keys"]);
     assert!(rotated.contains("GENERATION"), "{rotated}");
-    assert_eq!(keys(&managed), own_keys(&managed, 1));
+    assert_eq!(held_keys(&managed), derived_keys(&managed, 1));
     let status = rsmctl(&["status"]);
     assert!(
         status.contains("generation 1; 14 ports hold their own"),
@@ -117,8 +117,8 @@ fn ports_with_the_key_of_opensm_get_own_keys_and_new_ones_at_each_rotation() {
     let rsm = managed.rsm_with(&mut host, &["--config", config]);
     rsmctl(&["rotate-m-keys"]);
     assert_eq!(
-        keys(&managed),
-        own_keys(&managed, 2),
+        held_keys(&managed),
+        derived_keys(&managed, 2),
         "{}",
         rsm.stderr_so_far()
     );

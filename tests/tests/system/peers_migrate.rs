@@ -23,7 +23,7 @@ use rsm_tests::sm::{OnceReport, OpenSm, Rsm};
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 
 /// The time without a request after which a manager counts as done.
-const QUIET: Duration = Duration::from_secs(2);
+const QUIET_TIME: Duration = Duration::from_secs(2);
 
 /// The capacity of the journal: more Sets than any manager sends to this fabric.
 const JOURNAL: usize = 1 << 16;
@@ -156,7 +156,7 @@ impl Site {
         let folder = self.root.join("etc/opensm");
         fs::write(&conf, CONF.replace("/etc/opensm", folder.to_str().unwrap())).unwrap();
         let opensm = OpenSm::run(client, &["-F", conf.to_str().unwrap()], LIMIT).unwrap();
-        assert!(self.hosted.wait_quiet(QUIET, LIMIT).unwrap());
+        assert!(self.hosted.wait_quiet(QUIET_TIME, LIMIT).unwrap());
         let records = records(self, OPENSM_KEY);
         let made = opensm.directory().to_owned();
         opensm.stop().unwrap();
@@ -206,8 +206,9 @@ fn description(node: &Node) -> String {
     String::from_utf8_lossy(&node.description).into_owned()
 }
 
-/// The partition file: all ports are limited members of the default partition and the manager a
-/// full one; a tenant has four hosts, one of them limited; storage is a full member of both.
+/// The partition file: all ports are limited members of the default partition and the manager is a
+/// full member; a tenant has four hosts, one of them limited; storage is a full member of both
+/// partitions.
 fn partitions(netlist: &Netlist) -> String {
     let hosts = netlist.nodes().iter();
     let hosts = hosts.filter(|node| node.kind == NodeKind::Ca);
@@ -307,7 +308,7 @@ fn routes(sim: &mut Sim) -> BTreeMap<Guid, Vec<u8>> {
 const NO_PATH: u8 = 255;
 
 /// Checks that all Sets add entries of forwarding tables where there was no path: OpenSM leaves
-/// some pairs of switches without one.
+/// some pairs of switches without a path.
 fn assert_only_adds_paths(journal: &SetJournal, before: &BTreeMap<Guid, Vec<u8>>) {
     for set in journal.entries() {
         let place = format!(
@@ -364,7 +365,7 @@ fn after_a_migration_rsm_only_adds_missing_paths() {
     rsm.stop().unwrap().success().unwrap();
 }
 
-/// Checks that two sets of records are equal; names some of those that differ.
+/// Checks that two sets of records are equal; names some of the differing records.
 fn assert_same(before: &BTreeSet<String>, after: &BTreeSet<String>) {
     let lost: Vec<&String> = before.difference(after).take(2).collect();
     let new: Vec<&String> = after.difference(before).take(2).collect();
@@ -394,7 +395,7 @@ fn after_a_migration_and_loss_of_power_ports_get_their_lids_and_tables_back() {
         .sim
         .with(move |sim| nodes.iter().try_for_each(|&node| sim.reboot(node)));
     restarted.unwrap().unwrap();
-    std::thread::sleep(QUIET);
+    std::thread::sleep(QUIET_TIME);
     site.rsm(&config);
     let mut after = site.ports();
     // rsm puts keys at other indices of an empty table.

@@ -9,11 +9,11 @@ use rsm_tests::served::Served;
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 
 /// The host of rsm.
-const FIRST: &str = "host-001 mlx5_0";
+const RSM_HOST: &str = "host-001 mlx5_0";
 /// The host where osmtest creates its inventory.
-const SECOND: &str = "host-006 mlx5_0";
+const INVENTORY_HOST: &str = "host-006 mlx5_0";
 /// The host where osmtest runs its multicast flow.
-const THIRD: &str = "host-011 mlx5_0";
+const FLOW_HOST: &str = "host-011 mlx5_0";
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
@@ -22,8 +22,8 @@ fn osmtest_passes_its_multicast_flow() {
         return;
     }
     let served = Served::start(FABRIC).unwrap();
-    let rsm = osmtest::rsm(&served, FIRST, SECOND);
-    osmtest::passes(&served, SECOND, "c", "Create Inventory");
-    osmtest::passes(&served, THIRD, "m", "Multicast");
+    let rsm = osmtest::rsm(&served, RSM_HOST, INVENTORY_HOST);
+    osmtest::passes(&served, INVENTORY_HOST, "c", "Create Inventory");
+    osmtest::passes(&served, FLOW_HOST, "m", "Multicast");
     rsm.terminate(LIMIT).unwrap().success().unwrap();
 }

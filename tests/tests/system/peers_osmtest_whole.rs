@@ -9,19 +9,19 @@ use rsm_tests::served::Served;
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 
 /// The host of rsm.
-const FIRST: &str = "host-001 mlx5_0";
+const RSM_HOST: &str = "host-001 mlx5_0";
 /// The host of osmtest.
-const SECOND: &str = "host-006 mlx5_0";
+const OSMTEST_HOST: &str = "host-006 mlx5_0";
 
 /// Runs `flows` one after the other, with a common inventory.
-fn pass(flows: &[(&str, &str)]) {
+fn assert_flows_pass(flows: &[(&str, &str)]) {
     if !require_peers(&["osmtest", "saquery"]) {
         return;
     }
     let served = Served::start(FABRIC).unwrap();
-    let rsm = osmtest::rsm(&served, FIRST, SECOND);
+    let rsm = osmtest::rsm(&served, RSM_HOST, OSMTEST_HOST);
     for (flow, title) in flows {
-        osmtest::passes_with_key(&served, SECOND, flow, title);
+        osmtest::passes_with_key(&served, OSMTEST_HOST, flow, title);
     }
     rsm.terminate(LIMIT).unwrap().success().unwrap();
 }
@@ -29,17 +29,17 @@ fn pass(flows: &[(&str, &str)]) {
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
 fn osmtest_registers_finds_and_expires_services() {
-    pass(&[("s", "Services Registration")]);
+    assert_flows_pass(&[("s", "Services Registration")]);
 }
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
 fn osmtest_validates_its_inventory() {
-    pass(&[("c", "Create Inventory"), ("v", "Validate Inventory")]);
+    assert_flows_pass(&[("c", "Create Inventory"), ("v", "Validate Inventory")]);
 }
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
 fn osmtest_passes_all_validations() {
-    pass(&[("c", "Create Inventory"), ("a", "All Validations")]);
+    assert_flows_pass(&[("c", "Create Inventory"), ("a", "All Validations")]);
 }

@@ -21,15 +21,15 @@ const NODES: usize = 36;
 const LINK_ENDS: usize = 96;
 
 /// The hosts of the programs.
-const FIRST: &str = "host-001 mlx5_0";
-const SECOND: &str = "host-006 mlx5_0";
-const THIRD: &str = "host-011 mlx5_0";
+const FIRST_HOST: &str = "host-001 mlx5_0";
+const SECOND_HOST: &str = "host-006 mlx5_0";
+const THIRD_HOST: &str = "host-011 mlx5_0";
 /// The GUID of the first host.
 const FIRST_GUID: u64 = 0xe09d_7303_0000_0008;
 
 /// The time without a sweep after which OpenSM counts as settled: a sweep of so small a fabric
 /// takes far less.
-const SETTLED: Duration = Duration::from_millis(1500);
+const QUIET_TIME: Duration = Duration::from_millis(1500);
 
 /// Starts a resident OpenSM, and waits until it has settled. OpenSM takes the links of hosts down
 /// to change their MTU, and logs that the subnet is up while they still train. Their traps make it
@@ -41,7 +41,7 @@ fn opensm(served: &Served, host: &str) -> OpenSm {
     });
     assert!(done.is_some(), "{}", opensm.log());
     let mut known = 0;
-    let settled = wait_for_every(SETTLED, LIMIT, || {
+    let settled = wait_for_every(QUIET_TIME, LIMIT, || {
         let sweeps = opensm.sweeps();
         let settled = sweeps == known;
         known = sweeps;
@@ -70,17 +70,17 @@ fn opensm_brings_the_fabric_up_and_answers_by_rmpp() {
         return;
     }
     let served = Served::start(FABRIC).unwrap();
-    let opensm = opensm(&served, FIRST);
-    assert_eq!(active_ends(&served, SECOND), LINK_ENDS);
+    let opensm = opensm(&served, FIRST_HOST);
+    assert_eq!(active_ends(&served, SECOND_HOST), LINK_ENDS);
 
-    let master = sminfo::parse(&output_of(&served, SECOND, "sminfo", &[])).unwrap();
+    let master = sminfo::parse(&output_of(&served, SECOND_HOST, "sminfo", &[])).unwrap();
     assert_eq!((master.guid, master.state), (FIRST_GUID, 3), "{master:?}");
-    let description = output_of(&served, SECOND, "smpquery", &["nodedesc", "-D", "0"]);
-    assert!(description.contains(SECOND), "{description}");
+    let description = output_of(&served, SECOND_HOST, "smpquery", &["nodedesc", "-D", "0"]);
+    assert!(description.contains(SECOND_HOST), "{description}");
 
-    // The queries come from the manager's own host and from another one; the answers have 4 KB and
+    // The queries come from the manager's own host and from another host; the answers have 4 KB and
     // 83 KB.
-    for host in [FIRST, THIRD] {
+    for host in [FIRST_HOST, THIRD_HOST] {
         let nodes = output_of(&served, host, "saquery", &["NR"]);
         assert_eq!(nodes.matches("NodeRecord dump").count(), NODES, "{nodes}");
         let paths = output_of(&served, host, "saquery", &["PR", "-p"]);
@@ -97,15 +97,20 @@ fn perfquery_reads_and_resets_counters_of_switches_and_hosts() {
         return;
     }
     let served = Served::start(FABRIC).unwrap();
-    let opensm = opensm(&served, FIRST);
+    let opensm = opensm(&served, FIRST_HOST);
     let lid_of = |path: &str| {
-        let info = output_of(&served, SECOND, "smpquery", &["portinfo", "-D", path, "0"]);
+        let info = output_of(
+            &served,
+            SECOND_HOST,
+            "smpquery",
+            &["portinfo", "-D", path, "0"],
+        );
         let line = info.lines().find(|line| line.starts_with("Lid:"));
         let lid = line.and_then(|line| line.rsplit('.').next());
         lid.expect("there is a LID").to_owned()
     };
     let read = |arguments: &[&str], counter: &str| {
-        let output = output_of(&served, SECOND, "perfquery", arguments);
+        let output = output_of(&served, SECOND_HOST, "perfquery", arguments);
         let line = output.lines().find(|line| line.starts_with(counter));
         let value = line.and_then(|line| line.rsplit('.').next());
         let value: u64 = value.and_then(|value| value.parse().ok()).expect(&output);
@@ -114,7 +119,7 @@ fn perfquery_reads_and_resets_counters_of_switches_and_hosts() {
     let leaf = lid_of("0,1");
     // perfquery's own requests arrive at the port of the leaf to which the second host is
     // connected.
-    let port = output_of(&served, SECOND, "smpquery", &["nodeinfo", "-D", "0,1"]);
+    let port = output_of(&served, SECOND_HOST, "smpquery", &["nodeinfo", "-D", "0,1"]);
     let line = port.lines().find(|line| line.starts_with("LocalPort:"));
     let port = line
         .and_then(|line| line.rsplit('.').next())
@@ -147,9 +152,9 @@ fn osmtest_passes_all_validations_against_opensm() {
         return;
     }
     let served = Served::start(FABRIC).unwrap();
-    let opensm = opensm(&served, FIRST);
+    let opensm = opensm(&served, FIRST_HOST);
     for (flow, title) in [("c", "Create Inventory"), ("a", "All Validations")] {
-        osmtest::passes(&served, SECOND, flow, title);
+        osmtest::passes(&served, SECOND_HOST, flow, title);
     }
     opensm.stop().unwrap();
 }
@@ -161,8 +166,15 @@ fn many_clients_at_once_get_the_same_answers() {
         return;
     }
     let served = Served::start(FABRIC).unwrap();
-    let opensm = opensm(&served, FIRST);
-    let hosts = [FIRST, SECOND, SECOND, SECOND, THIRD, THIRD];
+    let opensm = opensm(&served, FIRST_HOST);
+    let hosts = [
+        FIRST_HOST,
+        SECOND_HOST,
+        SECOND_HOST,
+        SECOND_HOST,
+        THIRD_HOST,
+        THIRD_HOST,
+    ];
     let start = |host: &&str| {
         let client = served.client(host, "saquery").unwrap();
         client.args(["PR", "-p"]).spawn().unwrap()
@@ -188,18 +200,23 @@ fn killed_manager_clears_is_sm_and_frees_its_management_class() {
     }
     let served = Served::start(FABRIC).unwrap();
     let is_sm = || {
-        let info = output_of(&served, FIRST, "smpquery", &["portinfo", "-D", "0", "1"]);
+        let info = output_of(
+            &served,
+            FIRST_HOST,
+            "smpquery",
+            &["portinfo", "-D", "0", "1"],
+        );
         info.lines().any(|line| line.trim() == "IsSM")
     };
     assert!(!is_sm());
-    let first = opensm(&served, FIRST);
+    let first = opensm(&served, FIRST_HOST);
     assert!(is_sm());
     first.kill().unwrap();
     assert!(wait_for(Duration::from_secs(10), || (!is_sm()).then_some(())).is_some());
     // The management class is free as well: a second manager can register for it.
-    let second = opensm(&served, FIRST);
+    let second = opensm(&served, FIRST_HOST);
     assert!(is_sm());
-    assert_eq!(active_ends(&served, SECOND), LINK_ENDS);
+    assert_eq!(active_ends(&served, SECOND_HOST), LINK_ENDS);
     second.stop().unwrap();
 }
 
@@ -210,13 +227,13 @@ fn rsm_brings_the_fabric_up_through_umad() {
         return;
     }
     let served = Served::start(FABRIC).unwrap();
-    let rsm = served.client(FIRST, binaries::rsm()).unwrap();
+    let rsm = served.client(FIRST_HOST, binaries::rsm()).unwrap();
     let once = rsm.args(["--fabric", "umad", "--once", "--format", "json"]);
     let finished = once.run(LIMIT).unwrap().success().unwrap();
     let report = OnceReport::of(&finished).unwrap();
     assert_eq!(report.count("/switches").unwrap(), 20);
     assert_eq!(report.count("/links").unwrap(), 48);
-    assert_eq!(active_ends(&served, SECOND), LINK_ENDS);
+    assert_eq!(active_ends(&served, SECOND_HOST), LINK_ENDS);
 }
 
 /// The switch's trap reaches OpenSM, which notices that a link is gone, and that it is back.
@@ -227,7 +244,7 @@ fn opensm_reacts_to_the_trap_of_a_pulled_cable() {
         return;
     }
     let served = Served::start(FABRIC).unwrap();
-    let mut opensm = opensm(&served, FIRST);
+    let mut opensm = opensm(&served, FIRST_HOST);
     for (action, ends) in [("unlink", LINK_ENDS - 2), ("relink", LINK_ENDS)] {
         let sweeps = opensm.sweeps();
         served
@@ -235,7 +252,7 @@ fn opensm_reacts_to_the_trap_of_a_pulled_cable() {
             .unwrap();
         assert!(opensm.wait_subnet_up(sweeps + 1, LIMIT), "{}", opensm.log());
         let settled = wait_for_every(Duration::from_millis(100), LIMIT, || {
-            (active_ends(&served, SECOND) == ends).then_some(())
+            (active_ends(&served, SECOND_HOST) == ends).then_some(())
         });
         assert!(settled.is_some(), "{action}: {}", opensm.log());
     }
@@ -271,7 +288,7 @@ fn ibnetdiscover_prints_the_same_as_on_ibsim() {
     let ibsim = Ibsim::start(&net).unwrap();
     let on_ibsim = ibsim.diagnose(&format!("H-{FIRST_GUID:016x}"), "ibnetdiscover", &[]);
     let served = Served::start(net.to_str().unwrap()).unwrap();
-    let on_rsm_sim = topology(&output_of(&served, FIRST, "ibnetdiscover", &[]));
+    let on_rsm_sim = topology(&output_of(&served, FIRST_HOST, "ibnetdiscover", &[]));
     assert_eq!(
         on_rsm_sim,
         topology(&on_ibsim.unwrap().success().unwrap().stdout)

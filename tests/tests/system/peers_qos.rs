@@ -24,9 +24,9 @@ use rsm_tests::sm::{OnceReport, OpenSm, Rsm, opensm_once, rsm_once};
 const FABRIC: &str = "fat-tree:k=4,levels=2";
 
 /// The host of the managers.
-const MANAGER: &str = "host-001 mlx5_0";
+const MANAGER_HOST: &str = "host-001 mlx5_0";
 /// The host of the diagnostics.
-const ASKER: &str = "host-002 mlx5_0";
+const DIAGNOSTICS_HOST: &str = "host-002 mlx5_0";
 
 /// The NodeDescription of a switch.
 const LEAF: &str = "MF0;leaf-01:MQM8700/U1";
@@ -35,7 +35,7 @@ const LEAF: &str = "MF0;leaf-01:MQM8700/U1";
 const SERVED_PEERS: &[&str] = &["opensm", "iblinkinfo", "smpquery"];
 
 /// The time without a sweep after which OpenSM counts as settled.
-const SETTLED: Duration = Duration::from_millis(1500);
+const QUIET_TIME: Duration = Duration::from_millis(1500);
 
 /// The case in which OpenSM sends one table for all ports.
 const ONE_REQUEST: &str = "one request for all inputs";
@@ -124,7 +124,8 @@ fn tables(ask: &dyn Fn(&str, &[&str]) -> Finished) -> Tables {
         );
         // No packet leaves by the port on which it arrived, and none arrives at a port without a
         // link. For port 0, OpenSM applies the table of that port (`sw0`) only to the switch's own
-        // packets, and the table of external ports to all others; rsm applies it to all.
+        // packets, and the table of external ports to all other packets; rsm applies it to all
+        // packets.
         let is_compared = |line: &&str| match input(line) {
             Some(input) => input == 0 || (port != 0 && input != port && up.contains(&(lid, input))),
             None => true,
@@ -163,7 +164,7 @@ fn assert_same(case: &str, ours: &Tables, theirs: &Tables) {
 /// when they are back.
 fn settle(opensm: &OpenSm) {
     let mut known = 0;
-    let settled = wait_for_every(SETTLED, LIMIT, || {
+    let settled = wait_for_every(QUIET_TIME, LIMIT, || {
         let sweeps = opensm.sweeps();
         let settled = sweeps == known;
         known = sweeps;
@@ -175,9 +176,12 @@ fn settle(opensm: &OpenSm) {
 /// The tables of the simulated fabric under OpenSM with the configuration `file`.
 fn tables_of_opensm(file: &Path) -> Tables {
     let served = Served::start(FABRIC).unwrap();
-    let ask =
-        |program: &str, arguments: &[&str]| served.diagnose(ASKER, program, arguments).unwrap();
-    let opensm = served.client(MANAGER, "opensm").unwrap();
+    let ask = |program: &str, arguments: &[&str]| {
+        served
+            .diagnose(DIAGNOSTICS_HOST, program, arguments)
+            .unwrap()
+    };
+    let opensm = served.client(MANAGER_HOST, "opensm").unwrap();
     let opensm = OpenSm::run(opensm, &["-F", file.to_str().unwrap()], LIMIT).unwrap();
     settle(&opensm);
     let tables = tables(&ask);
@@ -188,10 +192,13 @@ fn tables_of_opensm(file: &Path) -> Tables {
 /// The tables of the simulated fabric under rsm with the configuration `file`.
 fn tables_of_rsm(file: &Path) -> Tables {
     let served = Served::start(FABRIC).unwrap();
-    let ask =
-        |program: &str, arguments: &[&str]| served.diagnose(ASKER, program, arguments).unwrap();
+    let ask = |program: &str, arguments: &[&str]| {
+        served
+            .diagnose(DIAGNOSTICS_HOST, program, arguments)
+            .unwrap()
+    };
     let state = served.directory().join("state");
-    let rsm = served.client(MANAGER, binaries::rsm()).unwrap();
+    let rsm = served.client(MANAGER_HOST, binaries::rsm()).unwrap();
     let rsm = rsm.args(["--fabric", "umad", "--once", "--format", "json"]);
     let rsm = rsm.arg("--state-dir").arg(state).arg("--config").arg(file);
     let finished = rsm.run(LIMIT).unwrap().success().unwrap();
@@ -218,8 +225,8 @@ fn opensm_conf_gives_simulated_ports_the_same_qos_tables_under_rsm_and_opensm() 
         let mut theirs = tables_of_opensm(&file);
         if *case == ONE_REQUEST {
             // A sweep that finds a link back up sends the table for all ports again, and not the
-            // one of port 0, which that overwrites. How often OpenSM sweeps depends on how long
-            // its links take.
+            // table of port 0, which is thereby overwritten. How often OpenSM sweeps depends on how
+            // long its links take.
             let ports0 = theirs.iter_mut().filter(|((_, port), _)| *port == 0);
             for rows in ports0.map(|(_, rows)| rows) {
                 let overwritten = rows.iter_mut().find(|row| input(row) == Some(0));
@@ -268,7 +275,7 @@ fn opensm_conf_gives_ports_of_ibsim_the_same_qos_tables_under_rsm_and_opensm() {
                 assert_eq!(report.findings_but_habits().unwrap().len(), 0, "{case}");
             } else {
                 // OpenSM fits the tables to the number of VLs that it has read: the second run
-                // reads the number that the first has set.
+                // reads the number that the first run has set.
                 for _ in 0..2 {
                     let opensm = opensm_once(&ibsim, None, &host).unwrap();
                     let opensm = opensm.arg("-F").arg(file);
@@ -281,7 +288,7 @@ fn opensm_conf_gives_ports_of_ibsim_the_same_qos_tables_under_rsm_and_opensm() {
     });
 }
 
-/// Partitions with more than one member, one of them with a service level of its own.
+/// Partitions with more than one member, one of the partitions with a service level of its own.
 const PARTITIONS: &str = "Default=0x7fff, ipoib : ALL=full ;\nTenant=0x10, sl=6 : ALL=full ;\n";
 
 /// A policy with every criterion that a query by saquery can have.
@@ -371,15 +378,15 @@ const QUERIES: &[&[&str]] = &[
 
 /// The fields of a PathRecord that a policy determines. The P_Key is not among them: if
 /// neither query nor level names a partition, OpenSM takes the lowest common P_Key, and rsm takes
-/// the first one.
+/// the first common P_Key.
 const FIELDS: &[&str] = &["sl", "mtu", "rate", "pkt_life"];
 
 /// The [`FIELDS`] of the answers to [`QUERIES`], from a host to two hosts and a switch, as text.
 fn answers(served: &Served, lids: &dyn Fn(&str) -> u16) -> Vec<String> {
     let ends = [
-        (ASKER, "host-003 mlx5_0"),
-        (ASKER, "host-008 mlx5_0"),
-        (ASKER, LEAF),
+        (DIAGNOSTICS_HOST, "host-003 mlx5_0"),
+        (DIAGNOSTICS_HOST, "host-008 mlx5_0"),
+        (DIAGNOSTICS_HOST, LEAF),
     ];
     let mut answers = Vec::new();
     for (from, to) in ends {
@@ -388,7 +395,7 @@ fn answers(served: &Served, lids: &dyn Fn(&str) -> u16) -> Vec<String> {
             let ends = ["PR", "--slid", &slid, "--dlid", &dlid];
             let arguments: Vec<&str> = ends.into_iter().chain(query.iter().copied()).collect();
             let output = served
-                .diagnose(ASKER, "saquery", &arguments)
+                .diagnose(DIAGNOSTICS_HOST, "saquery", &arguments)
                 .unwrap()
                 .stdout;
             let fields = output.lines().filter_map(|line| {
@@ -408,7 +415,7 @@ fn answers(served: &Served, lids: &dyn Fn(&str) -> u16) -> Vec<String> {
 /// The LID of a node by its NodeDescription.
 fn lid_of(served: &Served, description: &str) -> u16 {
     let finished = served
-        .diagnose(ASKER, "saquery", &["-L", description])
+        .diagnose(DIAGNOSTICS_HOST, "saquery", &["-L", description])
         .unwrap();
     let output = finished.success().unwrap().stdout;
     let number = output.split_whitespace().find_map(|word| word.parse().ok());
@@ -436,7 +443,7 @@ fn qos_policy_gives_path_records_the_same_levels_under_rsm_and_opensm() {
     std::fs::write(file("partitions.conf"), PARTITIONS).unwrap();
 
     let served = Served::start(FABRIC).unwrap();
-    let opensm = served.client(MANAGER, "opensm").unwrap();
+    let opensm = served.client(MANAGER_HOST, "opensm").unwrap();
     let opensm = OpenSm::run(opensm, &["-F", conf.to_str().unwrap()], LIMIT).unwrap();
     settle(&opensm);
     let theirs = answers(&served, &|name| lid_of(&served, name));
@@ -444,7 +451,7 @@ fn qos_policy_gives_path_records_the_same_levels_under_rsm_and_opensm() {
     drop(served);
 
     let served = Served::start(FABRIC).unwrap();
-    let rsm = served.client(MANAGER, binaries::rsm()).unwrap();
+    let rsm = served.client(MANAGER_HOST, binaries::rsm()).unwrap();
     let state = served.directory().join("state");
     let arguments = ["--config", conf.to_str().unwrap()];
     let rsm = Rsm::run(rsm, &state, &arguments, LIMIT).unwrap();
@@ -460,7 +467,13 @@ fn qos_policy_gives_path_records_the_same_levels_under_rsm_and_opensm() {
     let qos = rsm.ask(&["qos"]).unwrap();
     assert_eq!(qos["rules"].as_array().map(Vec::len), Some(11), "{qos}");
     assert_eq!(qos["port_groups"][1]["ports"], 14, "{qos}");
-    let path = ["path", ASKER, "host-003 mlx5_0", "--service-id", "0x100"];
+    let path = [
+        "path",
+        DIAGNOSTICS_HOST,
+        "host-003 mlx5_0",
+        "--service-id",
+        "0x100",
+    ];
     let path = rsm.ask(&path).unwrap();
     let reason = path["paths"][0]["service_level_reason"].as_str().unwrap();
     assert!(
@@ -468,7 +481,7 @@ fn qos_policy_gives_path_records_the_same_levels_under_rsm_and_opensm() {
         "{reason}"
     );
 
-    // A policy with an error changes nothing and becomes a finding; a valid one takes effect.
+    // A policy with an error changes nothing and becomes a finding; a valid policy takes effect.
     let findings = |rsm: &Rsm| rsm.ask(&["findings", "--kind", "config-refused"]).unwrap();
     let mut rsm = rsm;
     std::fs::write(file("qos-policy.conf"), POLICY.replace("sl: 4", "sl: 44")).unwrap();
@@ -483,7 +496,13 @@ fn qos_policy_gives_path_records_the_same_levels_under_rsm_and_opensm() {
     std::fs::write(file("qos-policy.conf"), POLICY.replace("sl: 4", "sl: 3")).unwrap();
     rsm.process().hang_up();
     let changed = wait_for_every(Duration::from_millis(100), LIMIT, || {
-        let path = ["path", ASKER, "host-008 mlx5_0", "--qos-class", "7"];
+        let path = [
+            "path",
+            DIAGNOSTICS_HOST,
+            "host-008 mlx5_0",
+            "--qos-class",
+            "7",
+        ];
         let path = rsm.ask(&path).unwrap();
         (path["paths"][0]["service_level"] == 3).then_some(())
     });

@@ -12,7 +12,7 @@ use rsm_tests::tap::{Packet, Tap, attribute, method};
 /// Starts rsm and kills it at the moment when the `count`-th packet that `matches` leaves it.
 ///
 /// Returns false if rsm completes a convergence before that.
-fn killed_after(
+fn kill_after(
     ibsim: &Ibsim,
     host: &str,
     state: &std::path::Path,
@@ -105,7 +105,7 @@ fn sigkill_during_a_sweep_changes_nothing() {
     let before = check_states(&ibsim, host).unwrap();
     for gets in [1, 10, 60] {
         assert!(
-            killed_after(&ibsim, host, &state, gets, Packet::is_request),
+            kill_after(&ibsim, host, &state, gets, Packet::is_request),
             "{gets} requests"
         );
         assert_eq!(
@@ -135,7 +135,7 @@ fn after_sigkill_during_a_push_the_next_start_completes_it() {
         let ibsim = generated("fat-tree:k=4,levels=3", directory.path());
         let (host, state) = (ibsim.hosts()[0], ibsim.directory().join("state"));
         assert!(
-            killed_after(&ibsim, host, &state, sets, Packet::is_set),
+            kill_after(&ibsim, host, &state, sets, Packet::is_set),
             "{sets} Sets"
         );
         let before = check_states(&ibsim, host).unwrap();

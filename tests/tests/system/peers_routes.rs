@@ -18,7 +18,8 @@ const PAIRS: usize = 60;
 /// The number of tables to compare on a fabric that has more.
 const TABLES: usize = 12;
 
-/// Compares routes and tables that rsmctl shows with those that ibtracert and ibroute read.
+/// Compares routes and tables that rsmctl shows with the routes and tables that ibtracert and
+/// ibroute read.
 fn routes_agree(ibsim: &Ibsim) {
     let hosts = ibsim.hosts();
     let state = ibsim.directory().join("state");

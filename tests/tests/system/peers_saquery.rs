@@ -46,17 +46,17 @@ struct End {
     description: String,
 }
 
-fn number(value: &Value, pointer: &str) -> u64 {
+fn number_at(value: &Value, pointer: &str) -> u64 {
     let found = value.pointer(pointer).and_then(Value::as_u64);
     found.unwrap_or_else(|| panic!("no {pointer} in {value}"))
 }
 
-fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+fn text_at<'a>(value: &'a Value, pointer: &str) -> &'a str {
     let found = value.pointer(pointer).and_then(Value::as_str);
     found.unwrap_or_else(|| panic!("no {pointer} in {value}"))
 }
 
-fn list(value: Value) -> Vec<Value> {
+fn list_of(value: Value) -> Vec<Value> {
     match value {
         Value::Array(items) => items,
         other => panic!("no list: {other}"),
@@ -65,22 +65,22 @@ fn list(value: Value) -> Vec<Value> {
 
 impl<'a> Subnet<'a> {
     fn new(rsm: &'a Rsm, diagnose: &'a dyn Fn(&[&str]) -> Finished, whole: bool) -> Subnet<'a> {
-        let nodes = list(rsm.ask(&["nodes"]).unwrap());
-        let ports = list(rsm.ask(&["ports"]).unwrap());
-        let with_lid = ports.iter().filter(|port| number(port, "/lid") != 0);
+        let nodes = list_of(rsm.ask(&["nodes"]).unwrap());
+        let ports = list_of(rsm.ask(&["ports"]).unwrap());
+        let with_lid = ports.iter().filter(|port| number_at(port, "/lid") != 0);
         let ends = with_lid.map(|port| {
-            let guid = text(port, "/key/node_guid");
-            let node = nodes.iter().find(|node| text(node, "/guid") == guid);
+            let guid = text_at(port, "/key/node_guid");
+            let node = nodes.iter().find(|node| text_at(node, "/guid") == guid);
             let node = node.expect("a port is on a node");
             let end = End {
                 node: guid.to_owned(),
-                guid: text(port, "/guid").to_owned(),
-                number: number(port, "/key/number"),
-                is_switch: text(node, "/kind") == "switch",
-                ports: number(node, "/num_ports"),
-                description: text(node, "/description").to_owned(),
+                guid: text_at(port, "/guid").to_owned(),
+                number: number_at(port, "/key/number"),
+                is_switch: text_at(node, "/kind") == "switch",
+                ports: number_at(node, "/num_ports"),
+                description: text_at(node, "/description").to_owned(),
             };
-            (number(port, "/lid"), end)
+            (number_at(port, "/lid"), end)
         });
         Subnet {
             rsm,
@@ -165,7 +165,7 @@ impl<'a> Subnet<'a> {
         }
     }
 
-    /// The LID in records about a port: that of the switch, or of the port of an adapter.
+    /// The LID in records about a port: the LID of the switch, or of the port of an adapter.
     fn lid_of(&self, node: &str, port: u64) -> u64 {
         let mut ends = self.ends.iter();
         let found = ends.find(|(_, end)| end.node == node && (end.is_switch || end.number == port));
@@ -174,11 +174,14 @@ impl<'a> Subnet<'a> {
 
     /// Compares PortInfoRecords with `rsmctl ports`.
     fn check_ports(&self) {
-        let shown: BTreeMap<(u64, u64), Value> = list(self.shown(&["ports"]))
+        let shown: BTreeMap<(u64, u64), Value> = list_of(self.shown(&["ports"]))
             .into_iter()
             .map(|port| {
-                let on = number(&port, "/key/number");
-                ((self.lid_of(text(&port, "/key/node_guid"), on), on), port)
+                let on = number_at(&port, "/key/number");
+                (
+                    (self.lid_of(text_at(&port, "/key/node_guid"), on), on),
+                    port,
+                )
             })
             .collect();
         let keys: Vec<String> = shown
@@ -197,25 +200,25 @@ impl<'a> Subnet<'a> {
                 "Initialize" => "init",
                 _ => "down",
             };
-            assert_eq!(text(port, "/state"), state, "{at:?}");
-            if number(port, "/lid") != 0 {
-                assert_eq!(read("Lid"), number(port, "/lid"));
-                assert_eq!(read("LMC"), number(port, "/lmc"));
+            assert_eq!(text_at(port, "/state"), state, "{at:?}");
+            if number_at(port, "/lid") != 0 {
+                assert_eq!(read("Lid"), number_at(port, "/lid"));
+                assert_eq!(read("LMC"), number_at(port, "/lmc"));
             }
             if state == "active" {
-                assert_eq!(read("NeighborMTU"), number(port, "/mtu_bytes"), "{at:?}");
+                assert_eq!(read("NeighborMTU"), number_at(port, "/mtu_bytes"), "{at:?}");
             }
         }
     }
 
     /// Compares LinkRecords with `rsmctl links`.
     fn check_links(&self) {
-        let shown: BTreeSet<[u64; 4]> = list(self.shown(&["links"]))
+        let shown: BTreeSet<[u64; 4]> = list_of(self.shown(&["links"]))
             .iter()
             .flat_map(|link| {
                 let end = |end: &str| {
-                    let on = number(link, &format!("/{end}/port/number"));
-                    let node = text(link, &format!("/{end}/port/node_guid"));
+                    let on = number_at(link, &format!("/{end}/port/number"));
+                    let node = text_at(link, &format!("/{end}/port/node_guid"));
                     (self.lid_of(node, on), on)
                 };
                 let (a, b) = (end("a"), end("b"));
@@ -249,11 +252,16 @@ impl<'a> Subnet<'a> {
             let shown = self.shown(&["lft", &end.node]);
             assert_eq!(
                 of(&infos).number("LinearFDBTop").unwrap(),
-                number(&shown, "/top")
+                number_at(&shown, "/top")
             );
-            let entries: BTreeMap<u16, u16> = list(shown["entries"].clone())
+            let entries: BTreeMap<u16, u16> = list_of(shown["entries"].clone())
                 .iter()
-                .map(|entry| (number(entry, "/lid") as u16, number(entry, "/port") as u16))
+                .map(|entry| {
+                    (
+                        number_at(entry, "/lid") as u16,
+                        number_at(entry, "/port") as u16,
+                    )
+                })
                 .collect();
             let mut queried = of(&tables).entries;
             queried.retain(|_, port| *port != 255);
@@ -279,26 +287,26 @@ impl<'a> Subnet<'a> {
 
     /// Compares P_KeyTableRecords with the members of the default partition in rsmctl.
     fn check_p_keys(&self) {
-        for member in list(self.shown(&["partitions", "0x7fff"])) {
-            let on = number(&member, "/port/number");
-            let lid = self.lid_of(text(&member, "/port/node_guid"), on);
+        for member in list_of(self.shown(&["partitions", "0x7fff"])) {
+            let on = number_at(&member, "/port/number");
+            let lid = self.lid_of(text_at(&member, "/port/node_guid"), on);
             // The port number of channel adapters is reserved here.
             let records = self.queried(&["PKTR", &format!("{lid}/0/0")]);
             assert_eq!(records.len(), 1, "LID {lid}");
-            let index = number(&member, "/index") as usize;
-            assert_eq!(text(&member, "/membership"), "full");
+            let index = number_at(&member, "/index") as usize;
+            assert_eq!(text_at(&member, "/membership"), "full");
             assert_eq!(records[0].keys[index], 0xFFFF, "LID {lid}");
         }
     }
 
     /// Compares multicast groups with `rsmctl multicast`.
     fn check_groups(&self) {
-        let shown = list(self.shown(&["multicast"]));
+        let shown = list_of(self.shown(&["multicast"]));
         assert!(!shown.is_empty(), "there is the broadcast group");
         let queried = self.queried(&["-g"]);
         assert_eq!(queried.len(), shown.len());
         for group in shown {
-            let named = |record: &&Record| record.text("MGID").unwrap() == text(&group, "/mgid");
+            let named = |record: &&Record| record.text("MGID").unwrap() == text_at(&group, "/mgid");
             let record = queried.iter().find(named).expect("it is told of");
             for (field, pointer) in [
                 ("Mlid", "/mlid"),
@@ -307,28 +315,28 @@ impl<'a> Subnet<'a> {
             ] {
                 assert_eq!(
                     record.number(field).unwrap(),
-                    number(&group, pointer),
+                    number_at(&group, pointer),
                     "{field}"
                 );
             }
             let rate = record.number("Rate").unwrap() & 0x3F;
             assert_eq!(gbps(rate), group["rate_gbps"].as_f64());
             let mtu = record.number("Mtu").unwrap() & 0x3F;
-            assert_eq!(128 << mtu, number(&group, "/mtu_bytes"));
+            assert_eq!(128 << mtu, number_at(&group, "/mtu_bytes"));
         }
     }
 
     /// Compares the SMInfoRecord of the master with `rsmctl status`.
     fn check_master(&self) {
         let status = self.shown(&["status"]);
-        let lid = number(&status, "/lid");
+        let lid = number_at(&status, "/lid");
         let queried = self.queried(&["SMIR", &lid.to_string()]);
         let [record] = &queried[..] else {
             panic!("{queried:?}");
         };
-        assert_eq!(record.text("GUID").unwrap(), text(&status, "/port_guid"));
+        assert_eq!(record.text("GUID").unwrap(), text_at(&status, "/port_guid"));
         let priority = record.number("Priority").unwrap();
-        assert_eq!(priority, number(&status, "/priority"));
+        assert_eq!(priority, number_at(&status, "/priority"));
         // State 3 is master.
         assert_eq!(record.number("SMState").unwrap(), 3);
         // Each request that brought the subnet up counts.
@@ -347,7 +355,7 @@ impl<'a> Subnet<'a> {
             .collect();
         for (from, to) in hosts.iter().zip(hosts.iter().rev()) {
             let shown = self.shown(&["path", from, to]);
-            let shown = list(shown["paths"].clone());
+            let shown = list_of(shown["paths"].clone());
             let queried = self.queried(&["PR", "--slid", from, "--dlid", to]);
             assert_eq!((queried.len(), shown.len()), (1, 1));
             let (record, path) = (&queried[0], &shown[0]);
@@ -359,17 +367,17 @@ impl<'a> Subnet<'a> {
             ] {
                 assert_eq!(
                     record.number(field).unwrap(),
-                    number(path, pointer),
+                    number_at(path, pointer),
                     "{field}"
                 );
             }
             for (field, pointer) in [("sgid", "/source_gid"), ("dgid", "/destination_gid")] {
-                assert_eq!(record.text(field).unwrap(), text(path, pointer));
+                assert_eq!(record.text(field).unwrap(), text_at(path, pointer));
             }
             let low = |field| record.number(field).unwrap() & 0x3F;
             assert_eq!(gbps(low("rate")), path["rate_gbps"].as_f64());
-            assert_eq!(128 << low("mtu"), number(path, "/mtu_bytes"));
-            assert_eq!(low("pkt_life"), number(path, "/packet_life_time"));
+            assert_eq!(128 << low("mtu"), number_at(path, "/mtu_bytes"));
+            assert_eq!(low("pkt_life"), number_at(path, "/packet_life_time"));
             let back = record.number("num_path_revers").unwrap() & 0x80 != 0;
             assert_eq!(Some(back), path["reversible"].as_bool());
         }
@@ -389,14 +397,14 @@ impl<'a> Subnet<'a> {
         self.check_paths();
         // The SA has counted every query above.
         let counters = self.shown(&["sa"]);
-        let asked: u64 = list(counters["requests"].clone())
+        let asked: u64 = list_of(counters["requests"].clone())
             .iter()
-            .filter(|requests| text(requests, "/attribute") == "PathRecord")
-            .map(|requests| number(requests, "/count"))
+            .filter(|requests| text_at(requests, "/attribute") == "PathRecord")
+            .map(|requests| number_at(requests, "/count"))
             .sum();
         assert!(asked >= 8, "{counters}");
-        assert_eq!(number(&counters, "/wrong_keys"), 0);
-        assert!(number(&counters, "/latencies/count") >= asked);
+        assert_eq!(number_at(&counters, "/wrong_keys"), 0);
+        assert!(number_at(&counters, "/latencies/count") >= asked);
     }
 }
 

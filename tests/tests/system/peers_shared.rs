@@ -18,7 +18,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// A time longer than rsm takes to store a registration.
 const WRITE_TIME: Duration = Duration::from_secs(2);
 /// A time longer than repairs of so small a fabric take.
-const QUIET: Duration = Duration::from_secs(2);
+const QUIET_TIME: Duration = Duration::from_secs(2);
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
@@ -46,7 +46,7 @@ fn manager_with_an_empty_folder_has_everything_after_sigkill_and_sets_nothing() 
     // The folder is lost with its machine; the port stays the same.
     let rsm = site.rsm(0, "two", "");
     site.wait_answer(&mut hosts[0], 0);
-    std::thread::sleep(QUIET);
+    std::thread::sleep(QUIET_TIME);
     let log = rsm.process.stderr_so_far();
     assert_eq!(site.fabric.sets_by_sender(), BTreeMap::new(), "{log}");
     assert_eq!(site.fabric.lids(), lids);
@@ -224,7 +224,7 @@ fn deposed_master_sets_nothing_after_sigcont() {
 }
 
 /// The master is suspended until another manager has taken over, then resumed at varying moments,
-/// some of them while the other one requests its SMInfo.
+/// some of them while the other manager requests its SMInfo.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
 fn deposed_master_stands_by_after_sigcont_and_the_epoch_stays() {
@@ -258,7 +258,7 @@ fn deposed_master_stands_by_after_sigcont_and_the_epoch_stays() {
         let epoch = other.status()["shared_store"]["epoch"].clone();
         site.fabric.sets_by_sender();
         stopped.process.resume();
-        std::thread::sleep(QUIET);
+        std::thread::sleep(QUIET_TIME);
         let store = other.status()["shared_store"].clone();
         assert_eq!(store["epoch"], epoch, "round {round}: {store}\n{}", log());
         assert_eq!(store["held"], true, "round {round}: {store}\n{}", log());
@@ -274,7 +274,7 @@ fn deposed_master_stands_by_after_sigcont_and_the_epoch_stays() {
 /// `--nocapture` shows the figures of the takeover.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-#[expect(clippy::print_stdout, reason = "a takeover's figures are worth a line")]
+#[expect(clippy::print_stdout, reason = "a measurement shows its figures")]
 fn standby_takes_over_lids_and_registrations_of_a_killed_master() {
     if !require_peers(PEERS) {
         return;
@@ -304,7 +304,7 @@ fn standby_takes_over_lids_and_registrations_of_a_killed_master() {
     // The SA answers at the former LID, which moves with the manager.
     site.wait_answer_at(&mut hosts[0], lids[0]);
     let answers = watch.elapsed();
-    std::thread::sleep(QUIET);
+    std::thread::sleep(QUIET_TIME);
     let log = second.process.stderr_so_far();
     let sets = site.fabric.sets_by_sender();
     let mut expected = lids.clone();
@@ -378,8 +378,8 @@ fn different_settings_and_managers_that_are_not_allowed_are_findings() {
     }
     second.stop();
 
-    // Only the first manager is allowed: the other one cannot take over, however high its priority
-    // is.
+    // Only the first manager is allowed: the other manager cannot take over, however high its
+    // priority is.
     let own = site.fabric.hosts[0];
     let own = site
         .fabric
@@ -393,7 +393,7 @@ fn different_settings_and_managers_that_are_not_allowed_are_findings() {
     let third = site.rsm(last, "three", "[sm]\npriority = 15\n");
     third.wait_state("standby");
     first.wait_finding("manager-not-allowed", true);
-    std::thread::sleep(QUIET);
+    std::thread::sleep(QUIET_TIME);
     first.wait_state("up");
     third.wait_state("standby");
     third.stop();

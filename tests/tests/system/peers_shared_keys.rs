@@ -123,8 +123,8 @@ fn rotation_interrupted_by_sigkill_is_completed_by_the_standby() {
     });
     second.wait_state("up");
     let is_done = wait_for_every(POLL, LIMIT, || {
-        // All hosts have keys of one generation, and all switches of another, to which a fence
-        // moved them.
+        // All hosts have keys of one generation, and all switches have keys of another generation,
+        // to which a fence moved them.
         let all: BTreeSet<(bool, Option<u64>)> = generations(&site)
             .into_iter()
             .map(|((_, port), number)| (port == PortNum::ZERO, number))

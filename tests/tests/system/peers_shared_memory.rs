@@ -46,16 +46,16 @@ fn wait_hosts(rsm: &Manager, expected: &[&str]) {
 
 /// The events of the last hour in which an operator forgot this GPU host, from the history on the
 /// disk.
-fn forgotten(rsm: &Manager, host: &str) -> Vec<String> {
+fn forget_events(rsm: &Manager, host: &str) -> Vec<String> {
     let all = rsm.command(&["events", "--since", "1h", "--format", "json"]);
     let is_wanted = |line: &&str| line.contains("forget-gpu-inventory") && line.contains(host);
     all.lines().filter(is_wanted).map(str::to_owned).collect()
 }
 
-/// Waits until the history on the disk has the one event of [`forgotten`]; returns it.
-fn wait_forgotten(rsm: &Manager, host: &str) -> String {
+/// Waits until the history on the disk has the one event of [`forget_events`]; returns it.
+fn wait_forget_event(rsm: &Manager, host: &str) -> String {
     let found = wait_for_every(POLL, LIMIT, || {
-        let found = forgotten(rsm, host);
+        let found = forget_events(rsm, host);
         (!found.is_empty()).then_some(found)
     });
     let found = found.unwrap_or_else(|| panic!("{}", rsm.command(&["events", "--since", "1h"])));
@@ -86,7 +86,7 @@ fn standby_has_the_gpu_hosts_and_history_of_the_master_before_and_after_a_takeov
     first.command(&["gpu", "forget", "gpu-b"]);
     // Before the takeover, the standby reads the changes in etcd every five seconds.
     wait_hosts(&second, &["gpu-a"]);
-    let event = wait_forgotten(&second, "gpu-b");
+    let event = wait_forget_event(&second, "gpu-b");
     let own = site.fabric.hosts[0];
     let guid = site
         .fabric
@@ -104,24 +104,24 @@ fn standby_has_the_gpu_hosts_and_history_of_the_master_before_and_after_a_takeov
     first.process.kill().unwrap();
     second.wait_state("up");
     wait_hosts(&second, &["gpu-a", "gpu-c"]);
-    wait_forgotten(&second, "gpu-b");
+    wait_forget_event(&second, "gpu-b");
     assert!(convergences(&second) > known, "{known}");
 
-    // The first manager comes back, and learns what the second one has done; it still has its own
-    // events.
+    // The first manager comes back, and learns what the second manager has done; it still has its
+    // own events.
     second.command(&["gpu", "forget", "gpu-a"]);
     let first = site.rsm(0, "one", "");
     first.wait_state("standby");
     wait_hosts(&first, &["gpu-c"]);
-    wait_forgotten(&first, "gpu-a");
-    wait_forgotten(&first, "gpu-b");
+    wait_forget_event(&first, "gpu-a");
+    wait_forget_event(&first, "gpu-b");
     // A manager with an empty folder gets everything from the store.
     first.process.kill().unwrap();
     let third = site.rsm(0, "three", "");
     third.wait_state("standby");
     wait_hosts(&third, &["gpu-c"]);
-    wait_forgotten(&third, "gpu-a");
-    wait_forgotten(&third, "gpu-b");
+    wait_forget_event(&third, "gpu-a");
+    wait_forget_event(&third, "gpu-b");
     third.stop();
     second.stop();
 }

@@ -1,4 +1,4 @@
-//! Managers that share an etcd whose members die, whose disk is slow, or which only one of them
+//! Managers that share an etcd whose members die, whose disk is slow, or which only one manager
 //! reaches: the fabric is managed all the time, and no acknowledged change is lost.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ const POLL: Duration = Duration::from_millis(20);
 const WRITE_TIME: Duration = Duration::from_secs(2);
 /// A time longer than a repair that waits only for the fabric, in a debug build beside other
 /// programs.
-const REPAIR: Duration = Duration::from_secs(10);
+const REPAIR_LIMIT: Duration = Duration::from_secs(10);
 /// A time longer than the two seconds of a takeover from a master whose store hangs, in a debug
 /// build beside other programs, and shorter than the successive time limits of etcd's calls.
 const HANGS_LIMIT: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ fn repair(site: &Site, rsm: &Manager, number: usize) {
         (site.fabric.fabric.blocks_written().unwrap() > before).then_some(())
     });
     assert!(repaired.is_some(), "{}", rsm.process.stderr_so_far());
-    assert!(watch.elapsed() < REPAIR, "{:?}", watch.elapsed());
+    assert!(watch.elapsed() < REPAIR_LIMIT, "{:?}", watch.elapsed());
     site.fabric.set_link(cable, true);
 }
 
@@ -218,7 +218,7 @@ fn an_etcd_whose_disk_takes_half_a_second_for_an_fsync_delays_no_host_and_loses_
     }
     let watch = Stopwatch::start();
     register(&site.fabric, &mut hosts);
-    assert!(watch.elapsed() < REPAIR, "{:?}", watch.elapsed());
+    assert!(watch.elapsed() < REPAIR_LIMIT, "{:?}", watch.elapsed());
     // A round of writes has at least one fsync: the store lags behind the state in force.
     let lags = wait_for_every(POLL, LIMIT, || {
         let store = &rsm.status()["shared_store"];
@@ -384,7 +384,7 @@ fn takeover_while_etcd_is_away_continues_with_the_state_last_read_from_etcd() {
 
 /// A master and a standby, which exchange their roles at each takeover.
 struct Pair {
-    /// The managers; `None` for one that was killed and not replaced yet.
+    /// The managers; `None` for a manager that was killed and not replaced yet.
     managers: [Option<Manager>; 2],
     /// The index of each manager's host.
     places: [usize; 2],
@@ -419,7 +419,7 @@ impl Pair {
     }
 
     /// Waits until the standby has become master, and starts another manager in place of the killed
-    /// one.
+    /// manager.
     fn replace(&mut self, site: &Site) {
         self.standby().wait_state("up");
         let name = format!("m{}", self.starts);
@@ -434,7 +434,7 @@ impl Pair {
 /// `--nocapture` shows the figures of takeovers while all members of etcd hang.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-#[expect(clippy::print_stdout, reason = "a takeover's figures are worth a line")]
+#[expect(clippy::print_stdout, reason = "a measurement shows its figures")]
 fn a_master_that_dies_while_etcd_hangs_is_replaced_and_faults_are_repaired() {
     if !require_peers(PEERS) {
         return;

@@ -43,7 +43,7 @@ fn export(directory: &Path, fabric: &str, format: &str, inventory: Option<&Path>
     finished.expect("a fabric with GPU hosts").stdout
 }
 
-/// The lists of nodes in a file, verbatim; in a YAML file those of the tree, which contains all
+/// The lists of nodes in a file, verbatim; in a YAML file the lists of the tree, which contains all
 /// nodes.
 fn nodes(file: &str) -> BTreeSet<&str> {
     let file = file.split("- topology: blocks").next().unwrap_or(file);
@@ -188,7 +188,7 @@ fn slurm_accepts_the_trees_of_four_fabrics_without_a_warning() {
 
 /// Writes a folder with the inventories of 64 hosts like `docs/dgx.txt`, in NVLink domains of 18
 /// hosts. Returns its path.
-fn racks(directory: &Path) -> std::path::PathBuf {
+fn inventories_of_racks(directory: &Path) -> std::path::PathBuf {
     let rsm = Invocation::new(binaries::rsm(), directory);
     let rsm = rsm
         .args(["gpu", "import"])
@@ -216,7 +216,7 @@ fn slurm_with_block_support_accepts_the_blocks_of_four_fleets() {
         return;
     }
     let directory = tempfile::tempdir().expect("there is room");
-    let racks = racks(directory.path());
+    let racks = inventories_of_racks(directory.path());
     let blocks = |fabric: &str, folder| export(directory.path(), fabric, "slurm-block", folder);
     if version() < WITH_BLOCKS {
         let (text, started) = Start::new("block", blocks(FABRICS[0], None), 26_890).log();

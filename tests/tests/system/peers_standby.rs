@@ -20,7 +20,7 @@ fn rsm_beside_a_running_master_is_standby_and_sends_no_set() {
         return;
     }
     let ibsim = Ibsim::start(&ibsim_example(SMALL)).unwrap();
-    // OpenSM has the highest priority, which wins over any of rsm's.
+    // OpenSM has the highest priority, which wins over any priority of rsm.
     let opensm = OpenSm::start(&ibsim, None, "Hca1", &["-p", "15"], LIMIT).unwrap();
     let before = check_states(&ibsim, "Hca3").unwrap();
 

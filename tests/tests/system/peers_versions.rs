@@ -1,9 +1,9 @@
-//! Two versions side by side: managers of an earlier version and of this one take over from each
-//! other on one state folder and on one shared store, in both directions.
+//! Two versions side by side: managers of an earlier version and of this version take over from
+//! each other on one state folder and on one shared store, in both directions.
 //!
 //! The earlier version reads and writes the rows that it knows, and keeps the rows that it does not
 //! know. Each of these tests needs its program, at the path in `RSM_OLD_BIN`; f07ebaa3 is the last
-//! version whose rows differ from those of the current one:
+//! version whose rows differ from the rows of the current version:
 //!
 //! ```sh
 //! git worktree add ../rsm-old f07ebaa3
@@ -38,12 +38,12 @@ const POLL: Duration = Duration::from_millis(20);
 /// A time longer than rsm takes to store a registration.
 const WRITE_TIME: Duration = Duration::from_secs(2);
 /// A time longer than a bring-up of so small a fabric takes, repairs included.
-const QUIET: Duration = Duration::from_secs(2);
+const QUIET_TIME: Duration = Duration::from_secs(2);
 /// The index of the first host that registers; the next host registers with the next manager.
-const FIRST: usize = 2;
-/// The service of the host with index 0; each further host's is one higher.
+const FIRST_HOST: usize = 2;
+/// The service of the host with index 0; the number of each further host is one higher.
 const SERVICE: u64 = 0x100;
-/// The partition of the host with index 0; each further host's is one higher.
+/// The partition of the host with index 0; the number of each further host is one higher.
 const PARTITION: u16 = 0x10;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,7 +73,7 @@ impl Version {
     }
 }
 
-/// A configuration that both versions read: the earlier one reads the SA's key from no file.
+/// A configuration that both versions read: the earlier version reads the SA's key from no file.
 fn with_key(rest: &str) -> String {
     format!("[sm]\nsa_key = \"{}\"\n{rest}", sa_key::text())
 }
@@ -99,7 +99,7 @@ impl Turn {
         self.manager.process.kill().unwrap();
     }
 
-    /// The kinds of the manager's findings, except the one about the master beside a standby.
+    /// The kinds of the manager's findings, except the finding about the master beside a standby.
     fn findings(&self) -> BTreeSet<String> {
         let findings = self.manager.ask(&["findings"]).unwrap_or_default();
         let kinds = findings.as_array().into_iter().flatten();
@@ -111,7 +111,7 @@ impl Turn {
 
 /// The state of hosts as a manager shows it, and as hosts and switches hold it.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-struct Known {
+struct SeenState {
     /// The LIDs of hosts without a manager, by the host's index.
     lids: BTreeMap<usize, Lid>,
     /// The LIDs of the managers' ports, which a takeover exchanges.
@@ -136,9 +136,9 @@ struct Known {
     reregistrations: Vec<u32>,
 }
 
-impl Known {
+impl SeenState {
     /// Reads the state from `manager`, from the fabric, and from the SA by the first of `hosts`.
-    fn ask(site: &Site, manager: &Manager, hosts: &mut [Host]) -> Known {
+    fn ask(site: &Site, manager: &Manager, hosts: &mut [Host]) -> SeenState {
         let reregistrations = hosts.iter().map(Host::reregistrations).collect();
         let (fabric, host) = (&site.fabric, &mut hosts[0]);
         let last = fabric.hosts.len() - 1;
@@ -155,7 +155,7 @@ impl Known {
                 .with(move |sim| partitions::held(sim, port));
             held.unwrap().iter().map(|key| key.0).collect()
         });
-        Known {
+        SeenState {
             lids: others
                 .filter(|(place, _)| ![0, last].contains(place))
                 .collect(),
@@ -175,9 +175,9 @@ impl Known {
         }
     }
 
-    /// The state as managers of `version` show it: the earlier one trusts no subscription that
+    /// The state as managers of `version` show it: the earlier version trusts no subscription that
     /// another process has accepted.
-    fn as_shown_by(&self, version: Version) -> Known {
+    fn as_shown_by(&self, version: Version) -> SeenState {
         let mut shown = self.clone();
         if version == Older {
             shown
@@ -211,7 +211,7 @@ fn shown_partitions(manager: &Manager) -> Vec<Value> {
         let key = format!("{:#x}", PARTITION + u16::try_from(place).unwrap());
         manager.ask(&["partition", "show", &key])
     };
-    (FIRST..FIRST + 4).filter_map(made).collect()
+    (FIRST_HOST..FIRST_HOST + 4).filter_map(made).collect()
 }
 
 fn gpu_hosts(manager: &Manager) -> BTreeSet<String> {
@@ -244,14 +244,17 @@ fn register(site: &Site, turn: &Turn, host: &mut Host, place: usize) {
     turn.manager
         .command(&["gpu", "import", "--host", &gpu, file]);
     std::thread::sleep(WRITE_TIME);
-    assert!(fabric.fabric.wait_quiet(QUIET, LIMIT).unwrap(), "no rest");
+    assert!(
+        fabric.fabric.wait_quiet(QUIET_TIME, LIMIT).unwrap(),
+        "no rest"
+    );
 }
 
 /// Asserts that `turn` has everything that the earlier managers had, and that no host registers
 /// again.
-fn assert_kept(site: &Site, turn: &Turn, hosts: &mut [Host], known: &Known) {
+fn assert_kept(site: &Site, turn: &Turn, hosts: &mut [Host], known: &SeenState) {
     let expected = known.as_shown_by(turn.version);
-    let mut ask = || Known::ask(site, &turn.manager, hosts);
+    let mut ask = || SeenState::ask(site, &turn.manager, hosts);
     let mut shown = ask();
     // GPU hosts and partitions are available after the first answers to hosts.
     wait_for_every(POLL, LIMIT / 6, || {
@@ -266,7 +269,7 @@ fn assert_kept(site: &Site, turn: &Turn, hosts: &mut [Host], known: &Known) {
 
 /// Attaches the four hosts that register.
 fn attach_hosts(site: &Site) -> Vec<Host> {
-    let places = FIRST..FIRST + 4;
+    let places = FIRST_HOST..FIRST_HOST + 4;
     places.map(|place| site.fabric.host(place)).collect()
 }
 
@@ -279,10 +282,10 @@ fn versions_in_turn_on_one_state_folder_keep_each_others_rows_and_set_nothing() 
     }
     let site = Site::start(FABRIC, 1);
     let mut hosts = attach_hosts(&site);
-    let mut known: Option<Known> = None;
+    let mut known: Option<SeenState> = None;
     let mut sets = 0;
     for (index, version) in [Older, New, Older, New].into_iter().enumerate() {
-        let place = FIRST + index;
+        let place = FIRST_HOST + index;
         let turn = Turn::start(&site, version, (0, "folder"), "");
         if known.is_none() {
             turn.manager.wait_state("up");
@@ -291,12 +294,12 @@ fn versions_in_turn_on_one_state_folder_keep_each_others_rows_and_set_nothing() 
             site.wait_answer(host, 0);
         }
         if let Some(known) = &known {
-            std::thread::sleep(QUIET);
+            std::thread::sleep(QUIET_TIME);
             assert_eq!(site.fabric.sets(), sets, "{index}: {version:?}");
             assert_kept(&site, &turn, &mut hosts, known);
         }
         register(&site, &turn, &mut hosts[index], place);
-        let mut now = Known::ask(&site, &turn.manager, &mut hosts);
+        let mut now = SeenState::ask(&site, &turn.manager, &mut hosts);
         restore_trust(&mut now, known.as_ref());
         sets = site.fabric.sets();
         // The last registrations are not in a database: the next version reads them from the
@@ -309,9 +312,9 @@ fn versions_in_turn_on_one_state_folder_keep_each_others_rows_and_set_nothing() 
     }
 }
 
-/// Restores trust in subscriptions: a manager of the earlier version shows none as trusted, and one
-/// of the new version will trust those of `before` again.
-fn restore_trust(now: &mut Known, before: Option<&Known>) {
+/// Restores trust in subscriptions: a manager of the earlier version shows no subscription as
+/// trusted, and a manager of the new version will trust the subscriptions of `before` again.
+fn restore_trust(now: &mut SeenState, before: Option<&SeenState>) {
     let before = before.into_iter().flat_map(|before| &before.subscriptions);
     for (key, &trusted) in before {
         if let Some(now) = now.subscriptions.get_mut(key) {
@@ -336,7 +339,7 @@ fn versions_that_share_an_etcd_take_over_from_each_other_with_everything() {
     };
     let start = |version| Turn::start(&site, version, places(version), &rest);
     let mut hosts = attach_hosts(&site);
-    let mut known: Option<Known> = None;
+    let mut known: Option<SeenState> = None;
     let mut master = start(Older);
     master.manager.wait_state("up");
     let lid = site.fabric.lid(0);
@@ -349,15 +352,15 @@ fn versions_that_share_an_etcd_take_over_from_each_other_with_everything() {
             New => Older,
         });
         standby.manager.wait_state("standby");
-        register(&site, &master, &mut hosts[index], FIRST + index);
+        register(&site, &master, &mut hosts[index], FIRST_HOST + index);
         master.manager.wait_stored();
-        let mut now = Known::ask(&site, &master.manager, &mut hosts);
+        let mut now = SeenState::ask(&site, &master.manager, &mut hosts);
         restore_trust(&mut now, known.as_ref());
         assert_eq!(standby.findings(), BTreeSet::new(), "{:?}", standby.version);
         master.kill();
         site.wait_answer_at(&mut hosts[0], lid);
         standby.manager.wait_state("up");
-        assert!(site.fabric.fabric.wait_quiet(QUIET, LIMIT).unwrap());
+        assert!(site.fabric.fabric.wait_quiet(QUIET_TIME, LIMIT).unwrap());
         assert_kept(&site, &standby, &mut hosts, &now);
         let store = standby.manager.status()["shared_store"].clone();
         assert_eq!(store["epoch"], index as u64 + 2, "{store}");

@@ -336,7 +336,7 @@ fn end_of_last_link(site: &Site) -> String {
     }
 }
 
-/// Opens the table of all links, and finds the last one by its GUID.
+/// Opens the table of all links, and finds the last link by its GUID.
 fn find_last_link(site: &Site, browser: &Browser) {
     open(site, browser, "links");
     browser.find(".page .bar select");
