@@ -27,7 +27,7 @@ const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 const WRITE_TIME: Duration = Duration::from_secs(2);
 
 /// A time longer than a bring-up of so small a fabric takes, repairs included.
-const QUIET: Duration = Duration::from_secs(2);
+const QUIET_TIME: Duration = Duration::from_secs(2);
 
 /// The components that identify a membership: MGID, PortGID and JoinState.
 const MEMBERSHIP: ComponentMask = McMemberRecord::MGID
@@ -42,7 +42,7 @@ const TO_CREATE: ComponentMask = McMemberRecord::Q_KEY
     .with(McMemberRecord::FLOW_LABEL);
 
 /// A fabric with five attached hosts. Methods number hosts by their index in [`Managed::hosts`],
-/// where 0 is the manager's own.
+/// where 0 is the manager's own host.
 struct World {
     hosted: Managed,
     /// The hosts 1 to 5, by number.
@@ -170,7 +170,7 @@ fn members_services_and_alias_guids_survive_sigkill() {
     let mut first = world.hosts.remove(&1).expect("there is a host");
     let rsm = world.hosted.rsm(&mut first);
     world.hosts.insert(1, first);
-    std::thread::sleep(QUIET);
+    std::thread::sleep(QUIET_TIME);
     assert_eq!(world.hosted.sets(), sets, "{}", rsm.stderr_so_far());
     assert_eq!(world.hosted.multicast_tables(), tables);
     assert_eq!(world.all::<McMemberRecord>(), members);
@@ -263,7 +263,7 @@ fn members_receive_packets_after_sigkill_and_loss_of_the_store() {
             .iter()
             .all(|record| record.port_gid() == Gid(0))
     );
-    // One member joins again and a new one joins; the other members do not join again.
+    // One member joins again and a new member joins; the other members do not join again.
     world.join(1, BROADCAST, full);
     world.join(5, BROADCAST, full);
     world.wait_delivered(1, Lid(0xC000), &[2, 3, 5]);

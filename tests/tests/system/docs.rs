@@ -11,10 +11,10 @@
 //!
 //! All blocks of a page run in one `bash -Eeuo pipefail`, in their order, in a fresh directory that
 //! has a link to the repository's `docs`, with `rsm` and `rsmctl` first in `PATH`. A block that
-//! starts a daemon has this command as its last one (`rsm --state-dir DIR … &`): after each block
-//! the test waits until every daemon of the page reports `State up`, as a reader does before the
-//! next command. At the end of a page, or at its time limit, the test kills every process that the
-//! page has started.
+//! starts a daemon has this command as its last command (`rsm --state-dir DIR … &`): after each
+//! block the test waits until every daemon of the page reports `State up`, as a reader does before
+//! the next command. At the end of a page, or at its time limit, the test kills every process that
+//! the page has started.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -58,7 +58,7 @@ const SHOWN_LINES: usize = 40;
 /// The first line of every script, in place of the page's title. `settle` waits until the daemons
 /// in the background are up; missing parts and a degraded state also count, because a page may show
 /// a fault. The ERR trap names the command that failed. There is no newline, so that line numbers
-/// are those of the page.
+/// match the page.
 const PRELUDE: &str = concat!(
     r#"trap 'echo "FAILED at line $LINENO: $BASH_COMMAND (exit code $?)" >&2' ERR; "#,
     r#"settle() { local status=; for _ in {1..300}; do local waiting=; "#,
@@ -234,7 +234,7 @@ impl Page {
             .collect()
     }
 
-    /// The reason why a link has no target; `None` if it has one.
+    /// The reason why a link has no target; `None` if it has a target.
     fn dead_end(&self, target: &str) -> Option<String> {
         if target.contains("://") {
             return None;
@@ -411,7 +411,7 @@ fn run(page: &Page) -> (String, Result<(), String>) {
     (counts, outcome)
 }
 
-/// The tests of a guarantee in `docs/guarantees.md` are those of this program (`file::name`) or of
+/// The tests of a guarantee in `docs/guarantees.md` are tests of this program (`file::name`) or of
 /// rsm's library (`rsm::module::name`).
 #[test]
 fn every_guarantee_names_tests_that_exist() {
@@ -487,13 +487,15 @@ fn every_link_of_the_documentation_leads_to_a_file_and_a_heading() {
 
 /// The heading of the section of ARCHITECTURE.md that names functions. After each list of functions
 /// it names the file that has them.
-const WALKS: &str = "## Two walks through the code";
+const WALKS_HEADING: &str = "## Two walks through the code";
 
 #[test]
 fn every_function_of_a_walk_is_in_the_file_that_the_walk_names() {
     let root = binaries::workspace();
     let text = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
-    let (_, section) = text.split_once(WALKS).expect("there is the section");
+    let (_, section) = text
+        .split_once(WALKS_HEADING)
+        .expect("there is the section");
     let section = section.split("\n## ").next().unwrap_or_default();
     let mut functions: Vec<&str> = Vec::new();
     let mut found = 0;

@@ -9,10 +9,10 @@ use rsm_tests::fuzz::{self, Target, mutant};
 use rsm_tests::virtual_time::seeds;
 
 /// The number of mutants in the short run, which takes some seconds.
-const FEW: u64 = 3_000;
+const SHORT_RUN_MUTANTS: u64 = 3_000;
 
-/// The number of mutants in the long run, unless `RSM_FUZZ_MUTANTS` gives another.
-const MANY: u64 = 1_000_000;
+/// The number of mutants in the long run, unless `RSM_FUZZ_MUTANTS` gives another number.
+const LONG_RUN_MUTANTS: u64 = 1_000_000;
 
 /// Runs a target on its corpus, which must contain the initial inputs.
 fn replay(target: &Target) {
@@ -49,14 +49,15 @@ macro_rules! fuzzed {
             #[test]
             fn invariants_hold_for_mutants() {
                 let test = concat!(stringify!($name), "::invariants_hold_for_mutants");
-                super::mutate(&$target, test, super::FEW);
+                super::mutate(&$target, test, super::SHORT_RUN_MUTANTS);
             }
 
             #[test]
             #[ignore = "takes an hour"]
             fn invariants_hold_for_many_mutants() {
                 let test = concat!(stringify!($name), "::invariants_hold_for_many_mutants");
-                let count = super::seeds::number("RSM_FUZZ_MUTANTS").unwrap_or(super::MANY);
+                let count =
+                    super::seeds::number("RSM_FUZZ_MUTANTS").unwrap_or(super::LONG_RUN_MUTANTS);
                 super::mutate(&$target, test, count);
             }
         }

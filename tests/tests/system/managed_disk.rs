@@ -15,7 +15,7 @@ const POLL: Duration = Duration::from_millis(200);
 /// The size of the small disk, more than the store of the fabric needs.
 const DISK: &str = "16m";
 
-/// A folder that contains rsm's state folder and, beside that, its socket.
+/// A folder that contains rsm's state folder and its socket beside that folder.
 struct Site {
     folder: tempfile::TempDir,
 }

@@ -15,7 +15,7 @@ const COUNTERS: &str =
 
 /// The port counters in `collectors/switch.go` and `collectors/hca.go` of version 0.10.0, with the
 /// labels `guid` and `port`: `infiniband_switch_port_…` and `infiniband_hca_port_…`.
-const OF_PORTS: [&str; 28] = [
+const PORT_COUNTERS: [&str; 28] = [
     "transmit_data_bytes_total",
     "receive_data_bytes_total",
     "transmit_packets_total",
@@ -47,7 +47,7 @@ const OF_PORTS: [&str; 28] = [
 ];
 
 /// The other metrics of that version, with their labels.
-const OTHERS: [(&str, &[&str]); 17] = [
+const OTHER_METRICS: [(&str, &[&str]); 17] = [
     (
         "infiniband_switch_port_rate_bytes_per_second",
         &["guid", "port"],
@@ -84,7 +84,7 @@ const OTHERS: [(&str, &[&str]); 17] = [
 
 /// The metrics that SckyzO's fork adds or renames in version 2.0, and that rsm has, with their
 /// labels.
-const OF_FORK: [(&str, &[&str]); 5] = [
+const METRICS_OF_FORK: [(&str, &[&str]); 5] = [
     ("infiniband_switch_up", &["guid", "switch"]),
     ("infiniband_hca_up", &["guid", "hca"]),
     ("infiniband_switch_port_state", &["guid", "port", "switch"]),
@@ -99,7 +99,7 @@ const OF_FORK: [(&str, &[&str]); 5] = [
 ];
 
 /// The name of `dli_mapping_errors_total` in the fork.
-const RENAMED: &str = "dlid_mapping_errors_total";
+const NAME_IN_FORK: &str = "dlid_mapping_errors_total";
 
 const UPLINK_OF_SWITCH: [&str; 8] = [
     "guid",
@@ -146,7 +146,7 @@ const ABSENT: [&str; 15] = [
 
 /// The ends of the names of rsm's own metrics: the causes of PortXmitDiscards and the counters of
 /// forward error correction, which the exporter does not read.
-const OWN: [&str; 9] = [
+const OWN_METRICS: [&str; 9] = [
     "sync_header_errors_total",
     "unknown_blocks_total",
     "fec_correctable_blocks_total",
@@ -197,12 +197,15 @@ impl Scraped {
 fn expected() -> BTreeMap<String, Vec<String>> {
     let names = |labels: &[&str]| labels.iter().map(|&label| label.to_owned()).collect();
     let of_ports = ["switch", "hca"].into_iter().flat_map(|kind| {
-        OF_PORTS.iter().chain([&RENAMED]).map(move |name| {
-            let name = format!("infiniband_{kind}_port_{name}");
-            (name, names(&["guid", "port"]))
-        })
+        PORT_COUNTERS
+            .iter()
+            .chain([&NAME_IN_FORK])
+            .map(move |name| {
+                let name = format!("infiniband_{kind}_port_{name}");
+                (name, names(&["guid", "port"]))
+            })
     });
-    let others = OTHERS.iter().chain(&OF_FORK);
+    let others = OTHER_METRICS.iter().chain(&METRICS_OF_FORK);
     let others = others.map(|&(name, labels)| (name.to_owned(), names(labels)));
     of_ports.chain(others).collect()
 }
@@ -233,7 +236,7 @@ fn metrics_have_the_names_and_labels_of_infiniband_exporter() {
         assert_eq!(sets.iter().collect::<Vec<_>>(), [labels], "{name}");
     }
     for name in scraped.labels.keys() {
-        let is_own = OWN.iter().any(|own| name.ends_with(own));
+        let is_own = OWN_METRICS.iter().any(|own| name.ends_with(own));
         assert!(
             is_own || expected.contains_key(name),
             "{name} is not the exporter's"

@@ -19,7 +19,7 @@ use serde_json::Value;
 const FABRIC: &str = "sim:pgft:2;4,4;1,2;1,1";
 
 /// A log filter that admits all lines, also those of libraries: one request produces pages of them.
-const LOUDEST: &str = "trace,rsm=trace";
+const VERBOSE_FILTER: &str = "trace,rsm=trace";
 const LIMIT: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(20);
 
@@ -43,7 +43,7 @@ impl Log {
         }
     }
 
-    /// Reads the lines in the pipe; returns all that was read so far.
+    /// Reads the lines in the pipe; returns everything read so far.
     fn read(&mut self) -> &str {
         let mut bytes = [0; 4096];
         loop {
@@ -70,7 +70,7 @@ struct Site {
 }
 
 impl Site {
-    /// Starts rsm with the filter [`LOUDEST`], and reads the log until the subnet is up.
+    /// Starts rsm with the filter [`VERBOSE_FILTER`], and reads the log until the subnet is up.
     fn start() -> Site {
         let directory = tempfile::tempdir().unwrap();
         let mut log = Log::create(&directory.path().join("log"));
@@ -78,7 +78,14 @@ impl Site {
         let rsm = rsm
             .args(["-c", r#"exec "$0" "$@" 2> log"#])
             .arg(binaries::rsm());
-        let rsm = rsm.args(["--log", LOUDEST, "--fabric", FABRIC, "--listen", "off"]);
+        let rsm = rsm.args([
+            "--log",
+            VERBOSE_FILTER,
+            "--fabric",
+            FABRIC,
+            "--listen",
+            "off",
+        ]);
         let rsm = rsm.args(["--http", "127.0.0.1:0", "--state-dir", "state"]);
         let rsm = rsm.spawn().unwrap();
         let address = wait_for_every(POLL, LIMIT, || {

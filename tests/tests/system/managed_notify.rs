@@ -49,8 +49,8 @@ impl Site {
         }
     }
 
-    /// Starts a manager at `host`, or at the first host if that is empty. Managers of one priority
-    /// share a folder, so that a second start continues the first run.
+    /// Starts a manager at `host`, or at the first host if `host` is empty. Managers of one
+    /// priority share a folder, so that a second start continues the first run.
     fn manager(&self, host: &str, priority: u8) -> Manager {
         let directory = self.hosted.directory().join(format!("rsm-{priority}"));
         std::fs::create_dir_all(&directory).unwrap();
@@ -132,7 +132,7 @@ fn managers_that_hand_the_subnet_over_send_each_event_once() {
     first.process.terminate(LIMIT).unwrap();
     second.wait_state("up");
     site.flap(1);
-    // The first one is back with its higher priority, and the second one hands over.
+    // The first manager is back with its higher priority, and the second manager hands over.
     let first = site.manager("", 8);
     first.wait_state("up");
     second.wait_state("standby");
@@ -154,7 +154,7 @@ fn managers_that_hand_the_subnet_over_send_each_event_once() {
         .filter_map(|event| event["id"].as_str())
         .collect();
     assert_eq!(ids.len(), events.len(), "an event came twice: {events:#?}");
-    // A standby sends nothing, but a master that becomes a standby sends an event about that.
+    // A standby sends nothing, but a master that becomes a standby sends an event about the change.
     let texts = events
         .iter()
         .filter(|event| event["change"] == "state_changed");

@@ -213,7 +213,7 @@ fn each_question_of_the_page_is_answered_by_its_command() {
     let verdict = site.master.line(&command, &["Verdict"]);
     assert!(verdict.contains(" balanced: none of 16 link"), "{verdict}");
 
-    // This fabric has no design; `managed_design` tests one that has.
+    // This fabric has no design; `managed_design` tests a fabric with a design.
     let command = site.command("How far is the installation?");
     let (code, answer) = site.master.run(&command);
     assert_ne!(code, 0);

@@ -39,17 +39,17 @@ const MEMBERSHIP: ComponentMask = McMemberRecord::MGID
 const M_KEYS: [&str; 2] = ["per-port", "one"];
 
 /// A fabric whose ports hold M_Keys, with rsm, the victim and the attacker.
-struct Attacked {
+struct AttackedFabric {
     managed: Managed,
     rsm: rsm_tests::process::Running,
     victim: Host,
     attacker: Host,
 }
 
-impl Attacked {
+impl AttackedFabric {
     /// Starts the fabric. `m_keys` is the setting of M_Keys, `sm_key` is the SM_Key of the
     /// managers, and `has_sa_key` says whether the SA has a key of its own.
-    fn start(m_keys: &str, sm_key: u64, has_sa_key: bool) -> Attacked {
+    fn start(m_keys: &str, sm_key: u64, has_sa_key: bool) -> AttackedFabric {
         let managed = Managed::start(FABRIC);
         let folder = managed.fabric.directory().join("conf");
         let config = sa_key::configuration(&folder);
@@ -67,7 +67,7 @@ impl Attacked {
         let mut victim = managed.host(VICTIM);
         let rsm = managed.rsm_with(&mut victim, &["--config", config.to_str().unwrap()]);
         let attacker = managed.host(3);
-        Attacked {
+        AttackedFabric {
             managed,
             rsm,
             victim,
@@ -166,7 +166,7 @@ impl Attacked {
 fn well_known_keys_read_no_m_key_and_change_nothing_of_other_hosts() {
     for m_keys in M_KEYS {
         for sm_key in [DEFAULT_KEY, SM_KEY] {
-            let mut attacked = Attacked::start(m_keys, sm_key, false);
+            let mut attacked = AttackedFabric::start(m_keys, sm_key, false);
             attacked.register();
             for key in [0, DEFAULT_KEY, SM_KEY] {
                 let read = attacked.m_keys(key).expect("it is answered");
@@ -196,7 +196,7 @@ fn only_the_key_of_the_sa_reads_m_keys_and_changes_other_hosts() {
 
 /// Asserts that only [`SA_KEY`] reads M_Keys and changes registrations of another host.
 fn assert_only_the_sa_key_is_trusted(m_keys: &str) {
-    let mut attacked = Attacked::start(m_keys, SM_KEY, true);
+    let mut attacked = AttackedFabric::start(m_keys, SM_KEY, true);
     attacked.register();
     for key in [0, DEFAULT_KEY] {
         let read = attacked.m_keys(key).expect("it is answered");

@@ -148,7 +148,7 @@ fn send_get(
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs nginx")]
-fn users_of_a_proxy_see_what_their_roles_permit_and_all_others_are_refused() {
+fn users_of_a_proxy_see_what_their_roles_permit_and_all_other_users_are_refused() {
     if !require_peer("nginx") {
         return;
     }

@@ -39,7 +39,7 @@ fn run(rsm: &Path, served: &Served, options: &[&str], program: &[&str]) -> (Fini
 }
 
 /// A program that creates the file `ran` and prints the board ID of its adapter.
-const TOUCH: &[&str] = &[
+const TOUCH_RAN: &[&str] = &[
     "sh",
     "-c",
     "echo x > ran; cat /sys/class/infiniband/rsm0/board_id",
@@ -67,7 +67,7 @@ fn rsm_alone() -> (tempfile::TempDir, std::path::PathBuf) {
 #[test]
 fn program_on_a_served_fabric_sees_the_simulated_adapter() {
     let served = Served::start(FABRIC).unwrap();
-    let (finished, ran) = run(&binaries::rsm(), &served, &[], TOUCH);
+    let (finished, ran) = run(&binaries::rsm(), &served, &[], TOUCH_RAN);
     let finished = finished.success().unwrap();
     assert!(ran);
     assert_eq!(finished.stdout.trim(), "RSM_SIM");
@@ -114,17 +114,17 @@ fn relative_socket_serves_programs_that_change_their_directory() {
 fn without_its_library_sim_run_fails_and_starts_no_program() {
     let served = Served::start(FABRIC).unwrap();
     let (dir, rsm) = rsm_alone();
-    assert_refused(run(&rsm, &served, &[], TOUCH), LIBRARY);
+    assert_refused(run(&rsm, &served, &[], TOUCH_RAN), LIBRARY);
     let given = ["--preload", "/nowhere/library.so"];
     assert_refused(
-        run(&binaries::rsm(), &served, &given, TOUCH),
+        run(&binaries::rsm(), &served, &given, TOUCH_RAN),
         "/nowhere/library.so",
     );
     // A library where packages install it is found.
     let private = dir.path().join("lib/rsm");
     fs::create_dir_all(&private).unwrap();
     fs::copy(binaries::sim_preload(), private.join(LIBRARY)).unwrap();
-    let (finished, ran) = run(&rsm, &served, &[], TOUCH);
+    let (finished, ran) = run(&rsm, &served, &[], TOUCH_RAN);
     finished.success().unwrap();
     assert!(ran);
 }
@@ -135,8 +135,8 @@ fn with_a_library_that_the_loader_ignores_sim_run_fails_and_starts_no_program() 
     let (_dir, rsm) = rsm_alone();
     let beside = rsm.with_file_name(LIBRARY);
     fs::write(&beside, "no library").unwrap();
-    assert_refused(run(&rsm, &served, &[], TOUCH), "not simulated");
-    // The loader accepts this library, but it is a different one.
+    assert_refused(run(&rsm, &served, &[], TOUCH_RAN), "not simulated");
+    // The loader accepts this library, but it is a different library.
     fs::remove_file(&beside).unwrap();
     let libc = fs::read_to_string("/proc/self/maps").unwrap();
     let mut libc = libc
@@ -148,14 +148,14 @@ fn with_a_library_that_the_loader_ignores_sim_run_fails_and_starts_no_program() 
         &beside,
     )
     .unwrap();
-    assert_refused(run(&rsm, &served, &[], TOUCH), "not simulated");
+    assert_refused(run(&rsm, &served, &[], TOUCH_RAN), "not simulated");
     // The loader splits the list at spaces.
     let folder = served.directory().join("a folder");
     fs::create_dir(&folder).unwrap();
     let library = folder.join(LIBRARY);
     fs::copy(binaries::sim_preload(), &library).unwrap();
     let given = ["--preload", library.to_str().unwrap()];
-    assert_refused(run(&rsm, &served, &given, TOUCH), "space");
+    assert_refused(run(&rsm, &served, &given, TOUCH_RAN), "space");
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn without_its_fabric_or_node_sim_run_fails_and_starts_no_program() {
     let rsm = binaries::rsm();
     let node = ["--node", "nobody"];
     assert_refused(
-        run(&rsm, &served, &node, TOUCH),
+        run(&rsm, &served, &node, TOUCH_RAN),
         "no node is called `nobody`",
     );
     // The library does nothing without a socket; an empty path never reaches it.
@@ -172,7 +172,7 @@ fn without_its_fabric_or_node_sim_run_fails_and_starts_no_program() {
         ("", "a value is required for '--socket"),
         ("/nowhere/fabric.sock", "not simulated"),
     ] {
-        let refused = run(&rsm, &served, &["--socket", socket], TOUCH);
+        let refused = run(&rsm, &served, &["--socket", socket], TOUCH_RAN);
         assert_refused(refused, reason);
     }
 }
@@ -184,7 +184,7 @@ fn program_that_ignores_preloaded_libraries_is_refused() {
     for mode in [0o4755, 0o2755] {
         fs::copy("/bin/sh", &copy).unwrap();
         fs::set_permissions(&copy, fs::Permissions::from_mode(mode)).unwrap();
-        let program = [&[copy.to_str().unwrap()], &TOUCH[1..]].concat();
+        let program = [&[copy.to_str().unwrap()], &TOUCH_RAN[1..]].concat();
         let refused = run(&binaries::rsm(), &served, &[], &program);
         assert!(refused.0.stderr.contains(REFUSED), "{}", refused.0.stderr);
         assert_refused(refused, "setuid or setgid bit");

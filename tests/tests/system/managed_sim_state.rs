@@ -1,4 +1,5 @@
-//! rsm at a port that `rsm sim serve` simulates keeps its state separate from that of the site.
+//! rsm at a port that `rsm sim serve` simulates keeps its state separate from the state of the
+//! site.
 
 use std::fs;
 

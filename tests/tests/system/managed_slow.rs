@@ -1,4 +1,4 @@
-//! Slow links: the findings, `rsmctl slow`, `rsmctl links` and the page name the same ones.
+//! Slow links: the findings, `rsmctl slow`, `rsmctl links` and the page name the same links.
 
 use std::collections::BTreeSet;
 

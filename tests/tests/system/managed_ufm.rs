@@ -11,7 +11,7 @@ use rsm_tests::web::{Answer, Site, exchange};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A fabric of 4 leaves with 2 hosts each, whose names are those of the generator.
+/// A fabric of 4 leaves with 2 hosts each, with the names of the generator.
 const FABRIC: &str = "fat-tree:k=4,levels=2";
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -314,7 +314,7 @@ fn calls_of_volcano_slurm_and_other_clients_are_answered() {
     );
     assert_eq!(members("0x20")[0]["guid"], guid_of(3));
     // The partition is created empty, then gets a set of members, each with its membership, then
-    // another set in place of the first one.
+    // another set in place of the first set.
     let empty =
         json!({"pkey": "0x21", "ip_over_ib": true, "index0": false, "partition_name": "green"});
     ufm.change("POST", &v2("/resources/pkeys/add"), &empty);

@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
 
 /// Creates two authorities. `ca` signs the certificates of the server at 127.0.0.1 and of a client
-/// with the name `uri`; `other-ca` signs that of a stranger with the same name.
+/// with the name `uri`; `other-ca` signs the certificate of a stranger with the same name.
 fn certify(directory: &Path, uri: &str) {
     let certificates = Certificates::at(directory);
     for authority in ["ca", "other-ca"] {
@@ -138,7 +138,7 @@ const PORTS: &str = "/resources/ports?sys_type=Computer";
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs openssl")]
-fn clients_with_a_token_or_a_certificate_are_served_over_tls_and_others_are_not() {
+fn clients_with_a_token_or_a_certificate_are_served_over_tls_and_other_clients_are_not() {
     if !require_peers(PEERS) {
         return;
     }
@@ -200,7 +200,7 @@ fn clients_with_a_token_or_a_certificate_are_served_over_tls_and_others_are_not(
     ];
     let refused = ufm.ask(&stranger, "GET", one, "", "");
     assert!(refused.is_err(), "{refused:?}");
-    // A client that trusts another authority gets no answer, and neither does one without TLS.
+    // A client that trusts another authority gets no answer, and neither does a client without TLS.
     let distrust = ufm.ask(&["-CAfile", "other-ca.pem"], "GET", &path, &basic, "");
     assert!(distrust.is_err(), "{distrust:?}");
     let plain = rsm_tests::web::get(&ufm.address, &path);

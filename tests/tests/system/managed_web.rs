@@ -173,7 +173,7 @@ fn malformed_requests_end_their_connection_and_rsm_serves_on() {
 }
 
 #[test]
-fn connections_beyond_the_limit_are_closed_until_others_end() {
+fn connections_beyond_the_limit_are_closed_until_other_connections_end() {
     let site = Site::start(FABRIC);
     let open: Vec<TcpStream> = (0..rsm_web::limits::MAX_CONNECTIONS)
         .map(|_| TcpStream::connect(site.address()).unwrap())
@@ -266,7 +266,7 @@ fn the_dashboard_names_only_metrics_that_are_served() {
 }
 
 /// Metrics that rsm serves only with a shared store or with a receiver of events.
-const OF_OTHERS: &[&str] = &[
+const METRICS_OF_OPTIONS: &[&str] = &[
     "rsm_shared_store_ok",
     "rsm_standby_ready",
     "rsm_notify_failing",
@@ -281,7 +281,7 @@ fn alerts_name_only_metrics_that_are_served() {
     let served = metric_names(&get(site.address(), "/metrics").text());
     let unknown = named.difference(&served);
     let unknown: Vec<&String> = unknown
-        .filter(|name| !OF_OTHERS.contains(&name.as_str()))
+        .filter(|name| !METRICS_OF_OPTIONS.contains(&name.as_str()))
         .collect();
     assert!(unknown.is_empty(), "{unknown:?}");
 }

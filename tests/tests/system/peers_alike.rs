@@ -26,7 +26,7 @@ const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
 struct Sides<'a> {
     on_ibsim: &'a dyn Fn(&str, &[&str]) -> Finished,
     on_rsm_sim: &'a dyn Fn(&str, &[&str]) -> Finished,
-    /// Pairs of a text with a GUID that ibsim makes up for a port, and with that in the file.
+    /// Pairs of a text with a GUID that ibsim makes up for a port, and with the GUID in the file.
     names: Vec<(String, String)>,
 }
 

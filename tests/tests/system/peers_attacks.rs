@@ -13,10 +13,10 @@ use rsm_tests::process::Invocation;
 const LIMIT: Duration = Duration::from_secs(3600);
 
 /// The number of attacks in the bar.
-const ALL: usize = 72;
+const ATTACKS: usize = 72;
 
-/// Runs the attacks `only`, or all if that is empty, in each of the modes. The bar fails if what an
-/// attack changes stays, or if no finding names its host.
+/// Runs the attacks `only`, or all attacks if `only` is empty, in each of the modes. The bar fails
+/// if what an attack changes stays, or if no finding names its host.
 fn attack(modes: &[&str], only: &[&str]) {
     if !require_python_module("ctypes", "python3") {
         return;
@@ -39,7 +39,7 @@ fn attack(modes: &[&str], only: &[&str]) {
     let table = ended.success().unwrap();
     let rows = table.stdout.lines().filter(|line| !line.starts_with(' '));
     let attacks = match only {
-        [] => ALL,
+        [] => ATTACKS,
         only => only.len(),
     };
     let wanted = modes.len() * attacks;

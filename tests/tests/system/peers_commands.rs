@@ -1,7 +1,7 @@
 //! The commands of infiniband-diags on one simulated fabric, first under OpenSM and then under rsm:
 //! exit codes are equal, and so is the output, except for the differences in [`DIFFERENCES`].
 //!
-//! rsm keeps the LIDs that OpenSM has assigned, so that they are the same under both.
+//! rsm keeps the LIDs that OpenSM has assigned, so that they are the same under both managers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,13 +18,13 @@ use rsm_tests::sm::{OpenSm, Rsm};
 const FABRIC: &str = "fat-tree:k=4,levels=2";
 
 /// The host of the managers.
-const MANAGER: &str = "host-001 mlx5_0";
+const MANAGER_HOST: &str = "host-001 mlx5_0";
 /// The host where commands run.
-const ASKER: &str = "host-002 mlx5_0";
+const COMMAND_HOST: &str = "host-002 mlx5_0";
 
 /// The nodes that commands name: the word for each in [`COMMANDS`], and its NodeDescription.
 const NODES: [(&str, &str); 4] = [
-    ("sm", MANAGER),
+    ("sm", MANAGER_HOST),
     ("host", "host-003 mlx5_0"),
     ("other", "host-007 mlx5_0"),
     ("leaf", "MF0;leaf-01:MQM8700/U1"),
@@ -340,7 +340,7 @@ fn normalised(command: &str, finished: &Finished) -> Vec<String> {
 fn run_all(served: &Served) -> BTreeMap<&'static str, Finished> {
     // A manager that has brought the subnet up answers hosts a moment later.
     let nodes = wait_for(LIMIT, || {
-        let nodes = served.diagnose(ASKER, "saquery", &["NR"]).unwrap();
+        let nodes = served.diagnose(COMMAND_HOST, "saquery", &["NR"]).unwrap();
         saquery::parse(&nodes.success().ok()?.stdout).ok()
     });
     let nodes = nodes.expect("the SA answers");
@@ -360,7 +360,9 @@ fn run_all(served: &Served) -> BTreeMap<&'static str, Finished> {
         let parts: Vec<&str> = line.split(' ').collect();
         (
             command,
-            served.diagnose(ASKER, parts[0], &parts[1..]).unwrap(),
+            served
+                .diagnose(COMMAND_HOST, parts[0], &parts[1..])
+                .unwrap(),
         )
     });
     outputs.collect()
@@ -378,12 +380,12 @@ fn commands_of_infiniband_diags_print_the_same_under_opensm_and_rsm() {
         return;
     }
     let served = Served::start(FABRIC).unwrap();
-    let opensm = served.client(MANAGER, "opensm").unwrap();
+    let opensm = served.client(MANAGER_HOST, "opensm").unwrap();
     let opensm = OpenSm::run(opensm, &[], LIMIT).unwrap();
     let under_opensm = run_all(&served);
     opensm.stop().unwrap();
     let state: &Path = &served.directory().join("state");
-    let rsm = served.client(MANAGER, binaries::rsm()).unwrap();
+    let rsm = served.client(MANAGER_HOST, binaries::rsm()).unwrap();
     let rsm = Rsm::run(rsm, state, &[], LIMIT).unwrap();
     let under_rsm = run_all(&served);
     rsm.stop().unwrap().success().unwrap();

@@ -150,7 +150,7 @@ fn dry_run_with_opensms_tables_as_plan_lists_the_one_block_that_was_broken_by_ha
     let rsm = hosted.client(binaries::rsm()).unwrap();
     let report = dry_run(rsm, &["--config", &config], SETS_LISTED);
     let (unbroken, others) = blocks(&report);
-    // OpenSM leaves a spine without a path to another one; the engine adds these entries, and
+    // OpenSM leaves a spine without a path to another spine; the engine adds these entries, and
     // changes none.
     let added = |set: &Value| {
         let changes = set["changes"].as_array().unwrap();

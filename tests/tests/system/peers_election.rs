@@ -46,8 +46,8 @@ fn ask(served: &Served, lid: Option<u16>) -> Option<SmInfo> {
     sminfo::parse(&answer.stdout).ok()
 }
 
-/// Waits until the querying port knows a master that is not the one with the GUID `other`, and that
-/// reports itself as master; returns its SMInfo.
+/// Waits until the querying port knows a master with another GUID than `other`, and that this
+/// master reports itself as master; returns its SMInfo.
 fn wait_master(served: &Served, other: Option<u64>) -> SmInfo {
     let master = wait_for_every(Duration::from_millis(200), LIMIT, || {
         ask(served, None).filter(|sm| sm.state == MASTER && Some(sm.guid) != other)

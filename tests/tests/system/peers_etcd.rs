@@ -1,5 +1,5 @@
-//! The shared store in a real etcd: one manager loads what another has stored, and no manager
-//! writes once another holds the epoch.
+//! The shared store in a real etcd: one manager loads what another manager has stored, and no
+//! manager writes once another manager holds the epoch.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,8 +22,8 @@ use rsm_tests::web;
 const LIMIT: Duration = Duration::from_secs(30);
 const PREFIX: &str = "/rsm/fe80000000000000";
 /// The GUIDs of two managers.
-const ONE: Guid = Guid(0x0002_c903_0000_0001);
-const OTHER: Guid = Guid(0x0002_c903_0000_0002);
+const FIRST_MANAGER: Guid = Guid(0x0002_c903_0000_0001);
+const SECOND_MANAGER: Guid = Guid(0x0002_c903_0000_0002);
 
 fn options(etcd: &Etcd) -> EtcdOptions {
     EtcdOptions {
@@ -54,7 +54,7 @@ fn table(name: &str) -> Namespace {
 }
 
 /// Changes with the LID claims of `ports` ports, and as many rows in each of two tables. `value` is
-/// that of the rows in one of them.
+/// the value of the rows in one table.
 fn changes(ports: u16, value: &[u8]) -> ChangeSet {
     let mut changes = ChangeSet::new();
     for number in 1..=ports {
@@ -103,8 +103,8 @@ fn next<T>(
     }
 }
 
-/// The epoch of a granted claim, and the state to continue with; `None` if that is the claimant's
-/// own.
+/// The epoch of a granted claim, and the state to continue with; `None` for the claimant's own
+/// state.
 fn granted(event: &ReplicaEvent) -> Option<(Epoch, Option<Persisted>)> {
     match event {
         ReplicaEvent::Granted { epoch, state, .. } => Some((*epoch, state.as_deref().cloned())),
@@ -137,10 +137,10 @@ fn a_deposed_manager_writes_nothing_and_its_successor_has_everything() {
     let refused = first.commit(&changes(1, b"early")).unwrap_err();
     assert!(matches!(refused, StoreError::NoEpoch), "{refused}");
     let epoch = first
-        .claim(ONE, None, ClaimCondition::Unconditional)
+        .claim(FIRST_MANAGER, None, ClaimCondition::Unconditional)
         .unwrap()
         .expect("it is free");
-    assert_eq!((epoch.number, epoch.holder), (1, ONE));
+    assert_eq!((epoch.number, epoch.holder), (1, FIRST_MANAGER));
     // These are enough rows for several transactions.
     let mut stored = changes(3_000, b"value");
     first.commit(&stored).unwrap();
@@ -165,16 +165,16 @@ fn a_deposed_manager_writes_nothing_and_its_successor_has_everything() {
     };
     assert_eq!(
         second
-            .claim(OTHER, Some(stale), ClaimCondition::Unconditional)
+            .claim(SECOND_MANAGER, Some(stale), ClaimCondition::Unconditional)
             .unwrap(),
         None
     );
     first.beat().unwrap();
     let next = second
-        .claim(OTHER, Some(seen), ClaimCondition::Unconditional)
+        .claim(SECOND_MANAGER, Some(seen), ClaimCondition::Unconditional)
         .unwrap()
         .expect("the beat changes no epoch");
-    assert_eq!((next.number, next.holder), (2, OTHER));
+    assert_eq!((next.number, next.holder), (2, SECOND_MANAGER));
     assert_eq!(second.state(), state(&stored));
 
     for refused in [first.beat(), first.commit(&changes(1, b"late"))] {
@@ -207,7 +207,7 @@ fn standby_that_follows_needs_at_most_three_requests_to_claim_the_epoch_and_load
         return;
     }
     let etcd = Etcd::start(1).unwrap();
-    let mut first = claimed(&etcd, ONE);
+    let mut first = claimed(&etcd, FIRST_MANAGER);
     let mut stored = changes(10, b"value");
     first.commit(&stored).unwrap();
     let mut second = store(&etcd);
@@ -225,13 +225,13 @@ fn standby_that_follows_needs_at_most_three_requests_to_claim_the_epoch_and_load
     let before = requests(&etcd);
     assert!(before > 0, "etcd counts requests");
     let epoch = second
-        .claim(OTHER, seen, ClaimCondition::HolderSilent)
+        .claim(SECOND_MANAGER, seen, ClaimCondition::HolderSilent)
         .unwrap();
     let asked = requests(&etcd) - before;
-    assert_eq!(epoch.map(|epoch| epoch.holder), Some(OTHER));
+    assert_eq!(epoch.map(|epoch| epoch.holder), Some(SECOND_MANAGER));
     assert_eq!(second.state(), state(&stored));
-    // The requests are the claim, the changes since the observation, and one for the names of keys,
-    // because some keys were removed.
+    // The requests are the claim, the changes since the observation, and a request for the names of
+    // keys, because some keys were removed.
     assert_eq!(asked, 3);
 
     // Nothing changes until the next claim.
@@ -239,10 +239,10 @@ fn standby_that_follows_needs_at_most_three_requests_to_claim_the_epoch_and_load
     let seen = first.observe().unwrap();
     let before = requests(&etcd);
     let epoch = first
-        .claim(ONE, seen, ClaimCondition::HolderSilent)
+        .claim(FIRST_MANAGER, seen, ClaimCondition::HolderSilent)
         .unwrap();
     assert_eq!(requests(&etcd) - before, 2);
-    assert_eq!(epoch.map(|epoch| epoch.holder), Some(ONE));
+    assert_eq!(epoch.map(|epoch| epoch.holder), Some(FIRST_MANAGER));
     assert_eq!(first.state(), state(&stored));
 }
 
@@ -253,7 +253,7 @@ fn claim_fails_after_a_beat_or_a_change_of_format_since_the_observation() {
         return;
     }
     let etcd = Etcd::start(1).unwrap();
-    let mut first = claimed(&etcd, ONE);
+    let mut first = claimed(&etcd, FIRST_MANAGER);
     first.commit(&changes(10, b"value")).unwrap();
     let mut second = store(&etcd);
     second.follow().unwrap();
@@ -261,7 +261,7 @@ fn claim_fails_after_a_beat_or_a_change_of_format_since_the_observation() {
     first.beat().unwrap();
     assert_eq!(
         second
-            .claim(OTHER, seen, ClaimCondition::HolderSilent)
+            .claim(SECOND_MANAGER, seen, ClaimCondition::HolderSilent)
             .unwrap(),
         None
     );
@@ -269,14 +269,14 @@ fn claim_fails_after_a_beat_or_a_change_of_format_since_the_observation() {
     etcd.ctl(&["put", "/rsm/fe80000000000000/format", "rsm-store 2"])
         .unwrap();
     let error = second
-        .claim(OTHER, seen, ClaimCondition::Unconditional)
+        .claim(SECOND_MANAGER, seen, ClaimCondition::Unconditional)
         .unwrap_err();
     assert!(error.to_string().contains("rsm-store 2"), "{error}");
     first.beat().unwrap();
     etcd.ctl(&["put", "/rsm/fe80000000000000/format", "rsm-store 1"])
         .unwrap();
     let epoch = second
-        .claim(OTHER, seen, ClaimCondition::Unconditional)
+        .claim(SECOND_MANAGER, seen, ClaimCondition::Unconditional)
         .unwrap();
     assert_eq!(epoch.map(|epoch| epoch.number), Some(2));
 }
@@ -298,7 +298,7 @@ fn keys_of_other_programs_and_damaged_pages_are_refused_and_not_overwritten() {
     let mut first = store(&etcd);
     for error in [
         first
-            .claim(ONE, None, ClaimCondition::Unconditional)
+            .claim(FIRST_MANAGER, None, ClaimCondition::Unconditional)
             .unwrap_err(),
         first.load().unwrap_err(),
     ] {
@@ -310,7 +310,7 @@ fn keys_of_other_programs_and_damaged_pages_are_refused_and_not_overwritten() {
         .unwrap();
 
     first
-        .claim(ONE, None, ClaimCondition::Unconditional)
+        .claim(FIRST_MANAGER, None, ClaimCondition::Unconditional)
         .unwrap()
         .expect("it is free");
     first.commit(&changes(2, b"value")).unwrap();
@@ -327,7 +327,7 @@ fn keys_of_other_programs_and_damaged_pages_are_refused_and_not_overwritten() {
         etcd.ctl(&["put", key, value]).unwrap();
         let before = dump(&etcd);
         let error = store(&etcd)
-            .claim(OTHER, seen, ClaimCondition::Unconditional)
+            .claim(SECOND_MANAGER, seen, ClaimCondition::Unconditional)
             .unwrap_err();
         assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
         assert!(error.to_string().contains(key), "{error}");
@@ -338,7 +338,7 @@ fn keys_of_other_programs_and_damaged_pages_are_refused_and_not_overwritten() {
     etcd.ctl(&["put", "/rsm/fe80000000000000/format", "rsm-store 2"])
         .unwrap();
     let error = store(&etcd)
-        .claim(OTHER, seen, ClaimCondition::Unconditional)
+        .claim(SECOND_MANAGER, seen, ClaimCondition::Unconditional)
         .unwrap_err();
     assert!(error.to_string().contains("rsm-store 2"), "{error}");
     etcd.ctl(&["put", "/rsm/fe80000000000000/format", "rsm-store 1"])
@@ -351,13 +351,13 @@ fn keys_of_other_programs_and_damaged_pages_are_refused_and_not_overwritten() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
-fn changes_are_stored_by_two_members_of_three_and_those_of_an_outage_after_it() {
+fn changes_are_stored_by_two_of_three_members_and_changes_of_an_outage_after_it() {
     if !require_peers(PEERS) {
         return;
     }
     let mut etcd = Etcd::start(3).unwrap();
     let (replica, events) = replica(&etcd);
-    replica.claim(claim(ONE, None));
+    replica.claim(claim(FIRST_MANAGER, None));
     assert_eq!(next(&events, granted).1, None);
     let written = || wait_for(LIMIT, || (replica.lag().rows == 0).then_some(()));
 
@@ -405,7 +405,7 @@ fn a_store_that_hangs_delays_no_caller_and_gets_every_change() {
     }
     let etcd = Etcd::start(1).unwrap();
     let (replica, events) = replica(&etcd);
-    replica.claim(claim(ONE, None));
+    replica.claim(claim(FIRST_MANAGER, None));
     next(&events, granted);
     let mut slowest = Duration::ZERO;
     for round in 0..5_u8 {
@@ -436,22 +436,22 @@ fn managers_use_the_other_members_if_one_hangs() {
         return;
     }
     let etcd = Etcd::start(3).unwrap();
-    let mut master = claimed(&etcd, ONE);
+    let mut master = claimed(&etcd, FIRST_MANAGER);
     let mut standby = store(&etcd);
     standby.follow().unwrap();
-    // Both managers have used this member so far. If it led the cluster, the others first elect
-    // another leader.
+    // Both managers have used this member so far. If it led the cluster, the other members first
+    // elect another leader.
     etcd.suspend_member(0);
     let seen = wait_for(LIMIT, || standby.observe().ok());
     let seen = seen.expect("two members answer");
     let claim = || {
         standby
-            .claim(OTHER, seen, ClaimCondition::Unconditional)
+            .claim(SECOND_MANAGER, seen, ClaimCondition::Unconditional)
             .ok()
             .flatten()
     };
     let epoch = wait_for(LIMIT, claim).expect("two members answer");
-    assert_eq!((epoch.number, epoch.holder), (2, OTHER));
+    assert_eq!((epoch.number, epoch.holder), (2, SECOND_MANAGER));
     let deposed = wait_for(LIMIT, || match master.beat() {
         Err(StoreError::Deposed(by)) => Some(by),
         _ => None,
@@ -467,21 +467,21 @@ fn epoch_of_a_holder_that_beats_passes_on_only_to_an_insistent_claim_or_by_relea
     }
     let etcd = Etcd::start(1).unwrap();
     let (first, events) = replica(&etcd);
-    first.claim(claim(ONE, None));
+    first.claim(claim(FIRST_MANAGER, None));
     let (epoch, _) = next(&events, granted);
     let stored = changes(10, b"value");
     first.put(stored.clone());
     assert!(wait_for(LIMIT, || (first.lag().rows == 0).then_some(())).is_some());
 
-    // The holder beats: a claim on the epoch of another manager, or of any one, is refused.
+    // The holder beats: a claim on the epoch of another manager, or of any manager, is refused.
     let (second, others) = replica(&etcd);
     let refused = |event: &ReplicaEvent| match event {
         ReplicaEvent::Refused(holder) => Some(*holder),
         _ => None,
     };
-    second.claim(claim(OTHER, Some(Guid(9))));
+    second.claim(claim(SECOND_MANAGER, Some(Guid(9))));
     assert_eq!(next(&others, refused), epoch);
-    second.claim(claim(OTHER, None));
+    second.claim(claim(SECOND_MANAGER, None));
     assert_eq!(next(&others, refused), epoch);
     std::thread::sleep(STALE + 4 * BEAT);
     assert!(
@@ -491,14 +491,17 @@ fn epoch_of_a_holder_that_beats_passes_on_only_to_an_insistent_claim_or_by_relea
     second.release();
 
     // The holder does not answer in the fabric, but beats: it is busy.
-    second.claim(claim(OTHER, Some(ONE)));
+    second.claim(claim(SECOND_MANAGER, Some(FIRST_MANAGER)));
     assert_eq!(next(&others, refused), epoch);
     // The claimant insists, because the holder has not answered in the fabric for long.
-    let mut insisting = claim(OTHER, Some(ONE));
+    let mut insisting = claim(SECOND_MANAGER, Some(FIRST_MANAGER));
     insisting.insists = true;
     second.claim(insisting);
     let (taken, loaded) = next(&others, granted);
-    assert_eq!((taken.number, taken.holder), (epoch.number + 1, OTHER));
+    assert_eq!(
+        (taken.number, taken.holder),
+        (epoch.number + 1, SECOND_MANAGER)
+    );
     assert_eq!(loaded, Some(state(&stored)));
     let deposed = |event: &ReplicaEvent| match event {
         ReplicaEvent::Deposed(by) => Some(*by),
@@ -508,10 +511,10 @@ fn epoch_of_a_holder_that_beats_passes_on_only_to_an_insistent_claim_or_by_relea
     first.put(changes(20, b"late"));
     assert_eq!(first.lag().rows, 0, "a deposed manager keeps no changes");
 
-    // The second manager ends and releases its epoch. The first one was master in the meantime,
-    // without the store: its state replaces that of the store.
+    // The second manager ends and releases its epoch. The first manager was master in the meantime,
+    // without the store: its state replaces the state of the store.
     second.close();
-    let mut own = claim(ONE, None);
+    let mut own = claim(FIRST_MANAGER, None);
     own.state = state(&changes(12, b"mine"));
     own.held_before = epoch.number;
     own.is_master = true;
@@ -524,7 +527,7 @@ fn epoch_of_a_holder_that_beats_passes_on_only_to_an_insistent_claim_or_by_relea
     assert!(wait_for(LIMIT, || (first.lag().rows == 0).then_some(())).is_some());
     first.close();
     let (third, events) = replica(&etcd);
-    let mut own = claim(ONE, None);
+    let mut own = claim(FIRST_MANAGER, None);
     own.state = state(&changes(5, b"newest"));
     own.held_before = again.number;
     third.claim(own);
@@ -593,7 +596,7 @@ fn store_uses_certificates_and_users_of_etcd_and_says_why_access_fails() {
     ctl(&["auth", "enable"]);
     let mut store = with(&trusted, Some(("rsm", "word"))).unwrap();
     store
-        .claim(ONE, None, ClaimCondition::Unconditional)
+        .claim(FIRST_MANAGER, None, ClaimCondition::Unconditional)
         .unwrap()
         .expect("it is free");
     store.commit(&changes(10, b"value")).unwrap();
@@ -640,7 +643,7 @@ fn standby_loads_the_state_of_45056_hosts_within_ten_seconds() {
         return;
     }
     let etcd = Etcd::start(3).unwrap();
-    let mut master = claimed(&etcd, ONE);
+    let mut master = claimed(&etcd, FIRST_MANAGER);
     let tables: BTreeMap<&str, (u64, usize)> = BTreeMap::from([
         ("positions", (1, 12)),
         ("members", (4, 48)),
@@ -671,7 +674,7 @@ fn standby_loads_the_state_of_45056_hosts_within_ten_seconds() {
     let seen = standby.observe().unwrap();
     let watch = Stopwatch::start();
     standby
-        .claim(OTHER, seen, ClaimCondition::Unconditional)
+        .claim(SECOND_MANAGER, seen, ClaimCondition::Unconditional)
         .unwrap()
         .expect("the claim is the only one");
     let loaded = standby.state();
