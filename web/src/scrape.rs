@@ -89,7 +89,7 @@ async fn written(shared: &Arc<Shared>, scrape: Scrape) -> Result<Body, JoinError
         // here.
         let drawn = shared.graphs.current().await;
         let exporter = Arc::clone(shared);
-        let own = tokio::task::spawn_blocking(move || exporter.exporter.own()).await?;
+        let own = tokio::task::spawn_blocking(move || exporter.exporter.own_families()).await?;
         let links = drawn.map_or_else(
             |_| String::new(),
             |drawn| metrics::links(drawn.links_active, drawn.links_not_active),

@@ -132,7 +132,7 @@ mod tests {
 
     const KEY: u64 = 0x0123_4567_89ab_cdef;
 
-    fn named(text: &str, mode: u32) -> (tempfile::TempDir, SmConfig) {
+    fn config_with_key_file(text: &str, mode: u32) -> (tempfile::TempDir, SmConfig) {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join(SA_KEY_FILE);
         std::fs::write(&file, text).unwrap();
@@ -150,7 +150,7 @@ mod tests {
             "0123456789abcdef\n",
             "# of the SA\n 0x0123456789ABCDEF # here\n",
         ] {
-            let (_directory, sm) = named(text, 0o600);
+            let (_directory, sm) = config_with_key_file(text, 0o600);
             assert_eq!(sm.own_sa_key().unwrap(), Some(KEY));
         }
     }
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_key_file_that_others_may_read_is_refused_with_the_remedy() {
         for (mode, good) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false)] {
-            let (_directory, sm) = named("0123456789abcdef\n", mode);
+            let (_directory, sm) = config_with_key_file("0123456789abcdef\n", mode);
             let loaded = sm.own_sa_key();
             assert_eq!(loaded.is_ok(), good, "{mode:o}");
             if let Err(error) = loaded {
@@ -182,7 +182,7 @@ mod tests {
             "0000000000000000",
             "0x0000000000000001\n",
         ] {
-            let (_directory, sm) = named(text, 0o600);
+            let (_directory, sm) = config_with_key_file(text, 0o600);
             let error = sm.own_sa_key().unwrap_err().to_string();
             assert!(!error.contains("cde") && !error.contains("000"), "{error}");
         }
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn key_file_with_the_sm_key_is_not_used_and_causes_a_warning() {
-        let (_directory, mut sm) = named("0123456789abcdef\n", 0o600);
+        let (_directory, mut sm) = config_with_key_file("0123456789abcdef\n", 0o600);
         sm.sm_key = KEY;
         assert_eq!(sm.own_sa_key().unwrap(), None);
         let warnings = findings(&sm);
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn key_file_beside_a_configuration_is_used_unless_the_configuration_names_a_key() {
-        let (directory, named) = named("0123456789abcdef\n", 0o600);
+        let (directory, named) = config_with_key_file("0123456789abcdef\n", 0o600);
         let file = directory.path().join("rsm.toml");
         let mut config = Config::default();
         config.find_sa_key(&file);

@@ -49,7 +49,7 @@ pub(super) fn collectors(
 ) {
     let mut rows = vec![discovery(subnet)];
     if let Some(counters) = counters {
-        rows.extend(counted(counters));
+        rows.extend(agent_rows(counters));
     }
     let mut family = text.gauge(
         "infiniband_exporter_collector_duration_seconds",
@@ -101,7 +101,7 @@ fn discovery(subnet: &dyn Subnet) -> Row {
 
 /// The metrics of the agents of each kind: the longest of the last readings, and the number of
 /// agents that cannot be read or do not answer at present.
-fn counted(counters: &dyn CountersQueries) -> [Row; 2] {
+fn agent_rows(counters: &dyn CountersQueries) -> [Row; 2] {
     let mut rows = OF_DEVICES.map(|collector| Row {
         name: collector.name,
         took: None,

@@ -96,7 +96,7 @@ impl Counted {
             loop {
                 counter.count_new(&subnet.convergences(MAX_CONVERGENCES).items);
                 let received = tokio::select! {
-                    received = next(&mut events) => received,
+                    received = wait_for_change(&mut events) => received,
                     _stopping = stopping.wait_for(|stopping| *stopping) => return,
                 };
                 if !received {
@@ -171,7 +171,7 @@ impl Counted {
 }
 
 /// Waits for the end of a convergence, or for lost events. Returns whether more may come.
-async fn next(events: &mut tokio::sync::broadcast::Receiver<Arc<v1::Event>>) -> bool {
+async fn wait_for_change(events: &mut tokio::sync::broadcast::Receiver<Arc<v1::Event>>) -> bool {
     loop {
         match events.recv().await {
             Ok(event) if matches!(event.change, Some(Change::ConvergenceFinished(_))) => {

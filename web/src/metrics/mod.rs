@@ -80,7 +80,7 @@ impl Exporter {
     }
 
     /// The metric families of rsm, except the families of links.
-    pub(crate) fn own(&self) -> String {
+    pub(crate) fn own_families(&self) -> String {
         let mut text = Text::new();
         own::write(&mut text, self.subnet.as_ref());
         self.counted.write(&mut text);

@@ -118,7 +118,7 @@ pub(super) fn unescaped(text: &str) -> Result<String, Refused> {
 }
 
 impl Body {
-    fn parts(self) -> Result<(u16, Members, Settings, String), Refused> {
+    fn into_parts(self) -> Result<(u16, Members, Settings, String), Refused> {
         let key = p_key(&self.pkey)?;
         let members = Members {
             guids: self.guids,
@@ -139,13 +139,13 @@ impl Body {
 
 /// The P_Key, members and settings in a body.
 pub(super) fn membership(body: &[u8]) -> Result<(u16, Members, Settings), Refused> {
-    let (key, members, settings, _) = parse::<Body>(body)?.parts()?;
+    let (key, members, settings, _) = parse::<Body>(body)?.into_parts()?;
     Ok((key, members, settings))
 }
 
 /// The P_Key, members and settings in a body that names hosts.
 pub(super) fn hosts(body: &[u8]) -> Result<(u16, Vec<WantedMember>, Settings), Refused> {
-    let (key, members, settings, hosts) = parse::<Body>(body)?.parts()?;
+    let (key, members, settings, hosts) = parse::<Body>(body)?.into_parts()?;
     let membership = membership_of(members.membership.as_deref().unwrap_or("full"))?;
     let wanted = host_names(&hosts)?.into_iter().map(|port| WantedMember {
         port,
@@ -157,7 +157,7 @@ pub(super) fn hosts(body: &[u8]) -> Result<(u16, Vec<WantedMember>, Settings), R
 
 /// The P_Key and quality of service in a body.
 pub(super) fn qos(body: &[u8]) -> Result<(u16, Settings), Refused> {
-    let (key, _, settings, _) = parse::<Body>(body)?.parts()?;
+    let (key, _, settings, _) = parse::<Body>(body)?.into_parts()?;
     Ok((key, settings))
 }
 
@@ -195,7 +195,7 @@ impl Members {
     }
 
     /// The requested members.
-    pub(super) fn wanted(&self) -> Result<Vec<WantedMember>, Refused> {
+    pub(super) fn wanted_members(&self) -> Result<Vec<WantedMember>, Refused> {
         let common = self.membership.as_deref().unwrap_or("full");
         // The common membership is checked even without members.
         membership_of(common)?;

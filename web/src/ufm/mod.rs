@@ -141,7 +141,7 @@ impl Ufm {
         match route {
             Route::Read(reading) => self.read(&caller, reading).await,
             Route::Change(change) => {
-                let made = self.make(&caller, &peer, &call, change, request.into_body());
+                let made = self.make_change(&caller, &peer, &call, change, request.into_body());
                 match made.await {
                     Ok(reply) => reply,
                     Err((code, text)) => failure(code, &text),
@@ -152,7 +152,7 @@ impl Ufm {
 
     /// Makes a change, and answers with a job if UFM has jobs for such changes, else with an empty
     /// object.
-    async fn make(
+    async fn make_change(
         &self,
         caller: &Caller,
         peer: &Peer,
@@ -270,7 +270,7 @@ impl Ufm {
         match change {
             Change::Add | Change::Replace => {
                 let (p_key, members, settings) = body::membership(body)?;
-                let wanted = members.wanted()?;
+                let wanted = members.wanted_members()?;
                 let create = PartitionAction::Create {
                     settings: settings.of_new(p_key)?,
                     members: wanted.clone(),

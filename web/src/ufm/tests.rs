@@ -248,7 +248,7 @@ fn members_have_the_common_membership_or_one_each() {
         "guids":["0002c90300001234","0x0002C90300001235"]}"#;
     let (key, members, _) = membership(text).expect("it is right");
     assert_eq!(key, 5);
-    let wanted = members.wanted().expect("they are right");
+    let wanted = members.wanted_members().expect("they are right");
     let first = MemberName::Guid(Guid(0x0002_c903_0000_1234));
     assert_eq!(wanted[0].port, first);
     assert!(
@@ -259,7 +259,7 @@ fn members_have_the_common_membership_or_one_each() {
     let text = br#"{"pkey":"0x5","guids":["0002c90300001234"],"memberships":["both"]}"#;
     let (_, members, settings) = membership(text).expect("it is right");
     assert_eq!(
-        members.wanted().expect("they are right")[0].membership,
+        members.wanted_members().expect("they are right")[0].membership,
         Membership::Both
     );
     let settings = settings.of_new(5).expect("they are right");

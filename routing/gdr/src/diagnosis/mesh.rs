@@ -25,11 +25,11 @@ pub(super) fn within(inventory: &HostInventory) -> Vec<ShortOfLinks> {
     let width = equal_width(inventory);
     let expected = match (inventory.link_family, width) {
         (LinkFamily::Xgmi, Some(width)) if is_nearly_full(inventory) => {
-            vec![width * others(gpus); gpus]
+            vec![width * other_gpus(gpus); gpus]
         }
         (LinkFamily::Xgmi, _) => return Vec::new(),
         (_, Some(width)) if exactly_one_is_unlinked(inventory, &found) => {
-            vec![width * others(gpus); gpus]
+            vec![width * other_gpus(gpus); gpus]
         }
         _ => expected_of_equals(&found),
     };
@@ -73,7 +73,7 @@ impl ShortOfLinks {
 }
 
 /// The number of other GPUs in a host.
-fn others(gpus: usize) -> u32 {
+fn other_gpus(gpus: usize) -> u32 {
     u32::try_from(gpus.saturating_sub(1)).unwrap_or(u32::MAX)
 }
 

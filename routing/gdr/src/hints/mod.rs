@@ -127,9 +127,9 @@ pub(super) fn hints(
         let (fabric, _) = fabric?;
         Some(fabric.port(host.joined[port].port()?).leaf)
     };
-    let wanted = wanted(host, place, fabric.map(|(_, rails)| rails));
+    let targets = target_leaves(host, place, fabric.map(|(_, rails)| rails));
     let misfit = |gpu: usize, port: usize| match leaf(port) {
-        Some(leaf) if !wanted[gpu].is_empty() => u64::from(!wanted[gpu].contains(&leaf)),
+        Some(leaf) if !targets[gpu].is_empty() => u64::from(!targets[gpu].contains(&leaf)),
         _ => 0,
     };
     let assigned = host.assign_among(&live, misfit);
@@ -177,7 +177,11 @@ pub(super) fn hints(
 
 /// The leaves that each GPU's traffic should reach: the leaves of the rails of the ports that the
 /// GPU has if all ports work.
-pub(crate) fn wanted(host: &Host, place: usize, rails: Option<&Rails>) -> Vec<Vec<SwitchIdx>> {
+pub(crate) fn target_leaves(
+    host: &Host,
+    place: usize,
+    rails: Option<&Rails>,
+) -> Vec<Vec<SwitchIdx>> {
     let rail = |port: &usize| Some(rails?.rail(place, host.slot(*port)?)?.leaf);
     let ports: Vec<usize> = host.compute_slots().collect();
     let assigned = host.assign_among(&ports, |_, _| 0);

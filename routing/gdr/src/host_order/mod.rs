@@ -20,6 +20,6 @@ impl HostPositions {
     /// These positions, extended to every port of `blocks`. A present port keeps its position
     /// unless its cable has moved; numbers change if leaves need more places than before.
     pub fn with(&self, blocks: &Blocks, fabric: &GpuFabric) -> HostPositions {
-        take::take(self, blocks, fabric)
+        take::extend_positions(self, blocks, fabric)
     }
 }

@@ -11,7 +11,11 @@ use rsm_routing::engine::by_subtree_and;
 use rsm_routing::topology::SwitchIdx;
 
 /// Extends `earlier` by a position for every port of `blocks`.
-pub(super) fn take(earlier: &HostPositions, blocks: &Blocks, fabric: &GpuFabric) -> HostPositions {
+pub(super) fn extend_positions(
+    earlier: &HostPositions,
+    blocks: &Blocks,
+    fabric: &GpuFabric,
+) -> HostPositions {
     let mut positions = earlier.clone();
     rank_leaves(&mut positions, blocks, fabric);
     let usual = usual_ports(blocks, fabric);
@@ -193,7 +197,7 @@ impl Assigner<'_> {
         let mut placed: Vec<Option<u32>> = vec![None; block.hosts.len()];
         let mut taken = BTreeSet::new();
         for (host, ports) in block.hosts.iter().enumerate() {
-            let kept = ports.iter().filter_map(|&port| self.kept(port));
+            let kept = ports.iter().filter_map(|&port| self.place_at_leaf(port));
             placed[host] = most_common(kept).filter(|&place| taken.insert(place));
         }
         for (host, ports) in block.hosts.iter().enumerate() {
@@ -257,7 +261,7 @@ impl Assigner<'_> {
     }
 
     /// The place that a port has at its current leaf; `None` if the port has no place there.
-    fn kept(&self, port: u32) -> Option<u32> {
+    fn place_at_leaf(&self, port: u32) -> Option<u32> {
         let (port, leaf) = self.port(port);
         let position = self.positions.ports.get(&port.guid)?;
         (position.leaf == leaf).then_some(position.place)
@@ -285,7 +289,7 @@ impl Assigner<'_> {
     /// Gives a port without a position the place of its host or, if a present port has that place,
     /// the best remaining place.
     fn assign(&mut self, port: u32, wanted: u32) {
-        if self.kept(port).is_some() {
+        if self.place_at_leaf(port).is_some() {
             return;
         }
         let (port, leaf) = self.port(port);

@@ -116,7 +116,9 @@ pub fn import(format: InventoryFormat, bytes: &[u8]) -> Result<HostInventory, Im
     }
     let text = &*text::decode(bytes)?;
     let host = match format {
-        InventoryFormat::NvidiaSmi => matrix::read(text).map_err(|error| other::named(text, error)),
+        InventoryFormat::NvidiaSmi => {
+            matrix::read(text).map_err(|error| other::with_tool_name(text, error))
+        }
         InventoryFormat::AmdSmi => amd::read(text),
         InventoryFormat::NcclXml => nccl::read(text),
         InventoryFormat::Hwloc => hwloc::read(text),

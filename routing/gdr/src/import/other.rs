@@ -21,7 +21,7 @@ const TOOLS: [(&[&str], &str); 8] = [
 ];
 
 /// Adds the tool to the error about a text that is not a matrix of `nvidia-smi`.
-pub(super) fn named(text: &str, error: ImportError) -> ImportError {
+pub(super) fn with_tool_name(text: &str, error: ImportError) -> ImportError {
     let is_of = |words: &&[&str]| words.iter().any(|word| text.contains(word));
     match TOOLS.iter().find(|(words, _)| is_of(words)) {
         None => error,

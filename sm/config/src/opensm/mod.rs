@@ -16,7 +16,7 @@ mod value;
 use std::path::{Path, PathBuf};
 
 pub(super) use self::engine::LONE_MINHOP;
-use self::keys::{Fate, Missing, is_idle, others};
+use self::keys::{Fate, Missing, is_idle, keys_without_counterpart};
 pub use self::outcome::{KeyGroup, KeyOutcome};
 use self::value::{IsThere, Taken, convert_value};
 use super::convert::Convert;
@@ -97,7 +97,8 @@ pub(super) fn key_of(line: &str) -> Option<&str> {
         let mut theirs = fields().iter().filter_map(|field| field.opensm);
         theirs.any(|(theirs, _)| theirs == key)
     };
-    let is_known = key == NO_ENFORCEMENT || is_ours() || others().contains_key(key);
+    let is_known =
+        key == NO_ENFORCEMENT || is_ours() || keys_without_counterpart().contains_key(key);
     (is_known && !value.is_empty() && !value.starts_with('=')).then_some(key)
 }
 
@@ -277,7 +278,7 @@ impl Reader<'_> {
 
     /// Reports the treatment of a key without a counterpart in rsm.
     fn convert_without_counterpart(&mut self, entry: &Entry<'_>) {
-        match others().get(entry.key) {
+        match keys_without_counterpart().get(entry.key) {
             None => self.record_unknown(entry, &suggestion(entry.key)),
             Some(Fate::Invented(meant)) => {
                 self.record_unknown(entry, &format!("what is meant is {meant}"));
@@ -431,7 +432,7 @@ fn default_file(name: &str, is_there: IsThere<'_>) -> Option<PathBuf> {
 /// The known key most similar to `key`.
 fn suggestion(key: &str) -> String {
     let ours = fields().iter().filter_map(|field| Some(field.opensm?.0));
-    let known = others().iter();
+    let known = keys_without_counterpart().iter();
     let known = known.filter(|(_, fate)| !matches!(fate, Fate::Invented(_)));
     let names = ours.chain(known.map(|(name, _)| *name));
     match nearest(key, names.chain([NO_ENFORCEMENT])) {

@@ -9,7 +9,9 @@ use rsm_mad::wire::attr::PKey;
 
 use super::super::c_number::number;
 use super::super::suggest::nearest;
-use super::flags::{Flags, GroupFlags, definition_flags, flag_name, group_flag, known, membership};
+use super::flags::{
+    Flags, GroupFlags, definition_flags, find_name, flag_name, group_flag, membership,
+};
 use super::group::{ANY_BROADCAST, BROADCAST, IPOIB_Q_KEY, P_KEY_SHIFT, full, in_scopes};
 use super::model::{
     Membership, Partition, PartitionGroup, PartitionMembers, PartitionOrigin, Partitions, Rule,
@@ -80,7 +82,7 @@ pub(super) fn build(
             builder.protections.set_trust(p_key, mode);
         }
         for &(kind, word) in &definition.owned {
-            builder.own(kind, word, p_key, report);
+            builder.add_owned_prefix(kind, word, p_key, report);
         }
     }
     warn_of_limited_partitions(&builder.rules, &first_names, report);
@@ -209,7 +211,7 @@ fn members(word: Word<'_>, report: &mut Report<'_>) -> Option<PartitionMembers> 
         report.error(word.offset, found, expected);
         return None;
     }
-    Some(match known(word, "member", &MEMBERS, report)? {
+    Some(match find_name(word, "member", &MEMBERS, report)? {
         "ALL" => PartitionMembers::All,
         "ALL_CAS" => PartitionMembers::ChannelAdapters,
         "ALL_SWITCHES" => PartitionMembers::Switches,
@@ -399,7 +401,13 @@ impl Builder {
     }
 
     /// Parses the prefix of MGIDs or GUIDs in `word`, and gives it to a partition.
-    fn own(&mut self, kind: OwnedKind, word: Word<'_>, p_key: PKey, report: &mut Report<'_>) {
+    fn add_owned_prefix(
+        &mut self,
+        kind: OwnedKind,
+        word: Word<'_>,
+        p_key: PKey,
+        report: &mut Report<'_>,
+    ) {
         let (name, parsed) = match kind {
             OwnedKind::Mgids => ("mgids", Owned::mgids(word.text)),
             OwnedKind::Guids => ("guids", Owned::guids(word.text)),

@@ -119,12 +119,12 @@ pub(super) fn flag_name(
     report: &mut Report<'_>,
 ) -> Option<&'static str> {
     let names: Vec<&'static str> = more.iter().copied().chain(GROUP_FLAGS).collect();
-    known(word, "flag", &names, report)
+    find_name(word, "flag", &names, report)
 }
 
 /// The name in `names` that `word` equals or abbreviates. If there is none, reports an error about
 /// `what` and returns `None`.
-pub(super) fn known(
+pub(super) fn find_name(
     word: Word<'_>,
     what: &str,
     names: &[&'static str],
@@ -227,7 +227,7 @@ pub(super) fn group_flag(
 /// The treatment of requests that `word` names. If there is none, reports an error and returns
 /// `None`.
 fn trust(word: Word<'_>, report: &mut Report<'_>) -> Option<TrustMode> {
-    let name = known(word, "trust", &TrustMode::ALL.map(TrustMode::name), report)?;
+    let name = find_name(word, "trust", &TrustMode::ALL.map(TrustMode::name), report)?;
     TrustMode::ALL.into_iter().find(|mode| mode.name() == name)
 }
 
@@ -238,7 +238,7 @@ pub(super) fn membership(
     report: &mut Report<'_>,
 ) -> Option<Membership> {
     Some(
-        match known(word, "membership", &["full", "limited", "both"], report)? {
+        match find_name(word, "membership", &["full", "limited", "both"], report)? {
             "full" => Membership::Full,
             "limited" => Membership::Limited,
             _ => {

@@ -38,7 +38,7 @@ fn shown(
     key: AliasGuidKey,
     guid: Guid,
 ) -> Keyed<AliasGuidKey, v1::AliasGuid> {
-    let (port, description) = published.named(key.port);
+    let (port, description) = published.port_and_description(key.port);
     let message = v1::AliasGuid {
         port_guid: key.port.to_string(),
         index: key.index.into(),

@@ -248,7 +248,7 @@ impl RoutingQueries for RouteAnalyst {
                         losses.push(whatif::Loss::Node(resolve_node(names, node)?));
                     }
                     LossSelector::Part(name) => {
-                        for (part, ..) in drained::parts(&published, name)? {
+                        for (part, ..) in drained::named_parts(&published, name)? {
                             losses.push(match part {
                                 NodeOrCable::Node(guid) => whatif::Loss::Node(guid),
                                 NodeOrCable::Port(key) => {
@@ -399,7 +399,7 @@ fn measure(plan: &Plan, seed: u64) -> quality::Quality {
 }
 
 /// A port as a message, and the description of its node.
-fn named(fabric: &Fabric, key: PortKey) -> (Option<v1::PortKey>, String) {
+fn port_and_description(fabric: &Fabric, key: PortKey) -> (Option<v1::PortKey>, String) {
     let node = fabric.find(key.node).map(|node| fabric.node(node));
     let description = node.map(|node| node.description.clone());
     (Some(api_key(key).into()), description.unwrap_or_default())
@@ -415,8 +415,9 @@ fn contention(contention: &Contention) -> v1::Contention {
 }
 
 fn link_use(fabric: &Fabric, link: &LinkUse) -> v1::LinkUse {
-    let (port, description) = named(fabric, PortKey::new(link.switch, link.port));
-    let (peer, peer_description) = named(fabric, PortKey::new(link.peer, link.peer_port));
+    let (port, description) = port_and_description(fabric, PortKey::new(link.switch, link.port));
+    let (peer, peer_description) =
+        port_and_description(fabric, PortKey::new(link.peer, link.peer_port));
     v1::LinkUse {
         port,
         description,
@@ -514,8 +515,8 @@ pub(super) fn verdict(plan: &Plan, spread: &Spread) -> String {
 
 fn foreseen(plan: &Plan, found: whatif::Consequence) -> v1::Consequence {
     let cable = |&(near, far): &(PortKey, PortKey)| {
-        let (port, description) = named(&plan.fabric, near);
-        let (peer, peer_description) = named(&plan.fabric, far);
+        let (port, description) = port_and_description(&plan.fabric, near);
+        let (peer, peer_description) = port_and_description(&plan.fabric, far);
         v1::LostCable {
             port,
             description,
@@ -524,7 +525,7 @@ fn foreseen(plan: &Plan, found: whatif::Consequence) -> v1::Consequence {
         }
     };
     let cut_off = |&key: &PortKey| {
-        let (port, description) = named(&plan.fabric, key);
+        let (port, description) = port_and_description(&plan.fabric, key);
         v1::CutOffPort { port, description }
     };
     let smps = found.smps() as u64;

@@ -269,7 +269,7 @@ impl Controller {
         let mut parts = BTreeMap::new();
         for name in &request.parts {
             let selector = name;
-            for (part, name, peer) in drained::parts(&published, selector)? {
+            for (part, name, peer) in drained::named_parts(&published, selector)? {
                 if let NodeOrCable::Port(key) = part
                     && !part.is_there(published.fabric())
                 {

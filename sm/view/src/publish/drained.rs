@@ -133,12 +133,15 @@ pub(super) fn unplug_all(published: &Published, parts: &[NodeOrCable]) -> v1::Un
 type NamedPart = (NodeOrCable, String, Option<PortKey>);
 
 /// The parts that a name refers to: all adapters of a host, or one part.
-pub(super) fn parts(published: &Published, name: &Selector) -> Result<Vec<NamedPart>, LookupError> {
+pub(super) fn named_parts(
+    published: &Published,
+    name: &Selector,
+) -> Result<Vec<NamedPart>, LookupError> {
     let found = resolve_host_or_part(&published.names, name)?.into_iter();
-    Ok(found.map(|found| part(published, found)).collect())
+    Ok(found.map(|found| named_part(published, found)).collect())
 }
 
-fn part(published: &Published, (node, port): (Guid, Option<PortNum>)) -> NamedPart {
+fn named_part(published: &Published, (node, port): (Guid, Option<PortNum>)) -> NamedPart {
     let fabric = published.fabric();
     let called = fabric
         .node_of(node)
@@ -182,7 +185,7 @@ pub(super) fn drained_parts(
     if let Some((part, _)) = away {
         return Ok(vec![part]);
     }
-    let meant = parts(published, name)?.into_iter();
+    let meant = named_parts(published, name)?.into_iter();
     let found = meant.filter_map(|(part, ..)| avoid.drained_at(part, published.fabric()));
     let found: Vec<NodeOrCable> = found.collect();
     match found.is_empty() {

@@ -130,7 +130,7 @@ impl DryRunReport {
                 name: name.unwrap_or_default(),
                 attribute: set.order.attribute.to_string(),
                 modifier: set.order.modifier,
-                part: part(set.order.task),
+                part: part_of_device(set.order.task),
                 reason: reason(set),
                 changes: changes(set),
             };
@@ -205,7 +205,7 @@ impl NodeChanges {
     }
 
     /// Lists the kinds of Sets with their numbers: `3 LFT blocks (17 entries), 1 PortInfo`.
-    fn parts(&self) -> String {
+    fn kinds_of_sets(&self) -> String {
         let named = [
             (self.switch_info, "SwitchInfo"),
             (self.port_info, "PortInfo"),
@@ -254,7 +254,13 @@ impl fmt::Display for Text<'_> {
             "nothing was set; rsm would send {sets} Sets to {nodes} devices:"
         )?;
         for node in &report.nodes {
-            writeln!(f, "  {} ({}): {}", node.name, node.guid, node.parts())?;
+            writeln!(
+                f,
+                "  {} ({}): {}",
+                node.name,
+                node.guid,
+                node.kinds_of_sets()
+            )?;
         }
         write!(f, "{}", report.takeover)?;
         if !self.details {
@@ -313,7 +319,7 @@ impl fmt::Display for TakeoverSets {
 }
 
 /// The part of a device that a Set concerns.
-fn part(task: Task) -> String {
+fn part_of_device(task: Task) -> String {
     match task {
         Task::Block { block, .. } => format!("block {block}"),
         Task::Multicast { at, .. } => format!("block {} position {}", at.block, at.position),

@@ -62,14 +62,14 @@ impl HeldFindings {
             let held = match known {
                 Some(known) => Arc::new(v1::Finding {
                     message: finding.text.clone(),
-                    name: named(finding, name),
+                    name: finding_name(finding, name),
                     occurrences: known.occurrences + 1,
                     ..v1::Finding::clone(&known)
                 }),
                 None => {
                     self.last_id += 1;
                     let mut raised = raise(finding, self.last_id, generation, now_unix_ms);
-                    raised.name = named(finding, name);
+                    raised.name = finding_name(finding, name);
                     let raised = Arc::new(raised);
                     changes.raised.push(raised.clone());
                     raised
@@ -92,7 +92,7 @@ impl HeldFindings {
 
 /// The name of a finding's subject. A finding about GPU hosts has no node as its subject: its text
 /// begins with the hosts.
-fn named(finding: &Finding, name: &dyn Fn(Subject) -> String) -> String {
+fn finding_name(finding: &Finding, name: &dyn Fn(Subject) -> String) -> String {
     if !matches!(finding.kind, FindingKind::Gpu(_)) {
         return name(finding.subject);
     }

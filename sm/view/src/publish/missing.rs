@@ -90,7 +90,10 @@ impl MissingNode {
 }
 
 /// All missing nodes. `unix_ms` converts a time of this run to Unix time.
-pub(super) fn gone(snapshot: &Snapshot, unix_ms: &dyn Fn(Time) -> u64) -> Vec<MissingNode> {
+pub(super) fn missing_nodes(
+    snapshot: &Snapshot,
+    unix_ms: &dyn Fn(Time) -> u64,
+) -> Vec<MissingNode> {
     let (expected, fabric) = (&snapshot.expected, &snapshot.fabric);
     let nodes = expected
         .nodes()
@@ -100,7 +103,7 @@ pub(super) fn gone(snapshot: &Snapshot, unix_ms: &dyn Fn(Time) -> u64) -> Vec<Mi
             guid,
             description: node.description.clone(),
             ends: node.ends.clone(),
-            place: place(expected, fabric, guid),
+            place: place_of_node(expected, fabric, guid),
             until: until(node.at, unix_ms),
             disabled: expected
                 .disabled_before(fabric, guid)
@@ -145,7 +148,7 @@ pub(super) fn gone_switches(snapshot: &Snapshot) -> GoneSwitches {
 }
 
 /// Former place of a missing node: the other end of its first cable.
-fn place(expected: &Expected, fabric: &Fabric, guid: Guid) -> String {
+fn place_of_node(expected: &Expected, fabric: &Fabric, guid: Guid) -> String {
     let Some((_, port)) = expected.ports_of(guid).next() else {
         return "a place that is not known".to_owned();
     };
@@ -203,7 +206,7 @@ fn item(
             hosts_behind: missing.hosts_behind as u64,
             moved_routes: missing.moved,
             seen: match (missing.now.as_str(), missing.mend.as_str()) {
-                ("", _) => seen(fabric, &missing),
+                ("", _) => state_of_other_end(fabric, &missing),
                 (now, "") => now.to_owned(),
                 (now, mend) => format!("{now}; {mend}"),
             },
@@ -227,7 +230,7 @@ fn former_place(missing: &Missing) -> String {
 
 /// Present state of the other end of a missing part's cable: of the first cable whose other end is
 /// present. The text names that end if it is not at the first cable.
-fn seen(fabric: &Fabric, missing: &Missing) -> String {
+fn state_of_other_end(fabric: &Fabric, missing: &Missing) -> String {
     let mut far = missing.cables.iter().zip(&missing.peers).enumerate();
     let far = far.find_map(|(at, (&(_, far), name))| Some((fabric.find_port(far)?, at, name)));
     let Some((at, place, name)) = far else {

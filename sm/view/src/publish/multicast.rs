@@ -121,7 +121,7 @@ pub(super) fn members(
     let members = group.members.range((from, Bound::Unbounded));
     let shown = members.map(|(_, member)| {
         let at = published.index().port_of_guid(member.port);
-        let (port, description) = published.named(member.port);
+        let (port, description) = published.port_and_description(member.port);
         let message = v1::MulticastMember {
             gid: member.gid.to_string(),
             port_guid: member.port.to_string(),

@@ -41,7 +41,7 @@ impl Names {
     }
 
     /// The missing nodes.
-    pub(super) fn gone(&self) -> &Arc<[MissingNode]> {
+    pub(super) fn missing_nodes(&self) -> &Arc<[MissingNode]> {
         &self.gone
     }
 

@@ -70,7 +70,7 @@ pub(super) fn series(
         steps: series
             .points
             .iter()
-            .map(|point| step(point, series.step_ms))
+            .map(|point| counter_step(point, series.step_ms))
             .collect(),
         // A step is at most as long as the span, which is some days.
         step_seconds: u32::try_from(series.step_ms / 1000).unwrap_or(u32::MAX),
@@ -82,7 +82,7 @@ pub(super) fn series(
     })
 }
 
-fn step(point: &Point, step_ms: u64) -> v1::CounterStep {
+fn counter_step(point: &Point, step_ms: u64) -> v1::CounterStep {
     let seconds = point.port_seconds as f64 / f64::from(point.ports.max(1));
     let errors = Quantity::errors().filter(|&one| point.counts[one] > 0);
     v1::CounterStep {
@@ -173,7 +173,9 @@ pub(super) fn top(
     let total = ranked.len() as u64;
     let first = ranked.iter().take(limit);
     Ok(v1::GetTopPortsSinceResponse {
-        ports: first.map(|moved| counted(fabric, moved, wanted)).collect(),
+        ports: first
+            .map(|moved| counted_port(fabric, moved, wanted))
+            .collect(),
         total,
         since_unix_ms: span.since_unix_ms,
         until_unix_ms: span.until_unix_ms,
@@ -203,7 +205,7 @@ fn rank(order: PortOrder, moved: &Moved) -> f64 {
     }
 }
 
-fn counted(fabric: &Fabric, moved: &Moved, wanted: Wanted) -> v1::CountedPort {
+fn counted_port(fabric: &Fabric, moved: &Moved, wanted: Wanted) -> v1::CountedPort {
     let peer = fabric
         .find_port(moved.port)
         .and_then(|at| fabric.port(at).peer);

@@ -78,9 +78,9 @@ impl Published {
                 .is_empty()
             && before.began_unix_ms == began_unix_ms;
         let (gone, missing) = match is_same {
-            true => (before.names.gone().clone(), before.missing.clone()),
+            true => (before.names.missing_nodes().clone(), before.missing.clone()),
             false => (
-                missing::gone(&snapshot, unix_ms).into(),
+                missing::missing_nodes(&snapshot, unix_ms).into(),
                 missing::shown(&snapshot, unix_ms).into(),
             ),
         };
@@ -167,7 +167,7 @@ impl Published {
 
     /// The end port with this GUID, and the description of its node; `None` and an empty text if
     /// the fabric lacks it.
-    pub(super) fn named(&self, port: Guid) -> (Option<v1::PortKey>, String) {
+    pub(super) fn port_and_description(&self, port: Guid) -> (Option<v1::PortKey>, String) {
         match self.index().port_of_guid(port) {
             Some(at) => {
                 let fabric = self.fabric();

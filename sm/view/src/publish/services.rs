@@ -43,7 +43,7 @@ fn shown(published: &Published, service: &Service, now: Time) -> Keyed<ServiceKe
     let (port, description) = if id.gid.is_multicast() {
         (None, String::new())
     } else {
-        published.named(service.port)
+        published.port_and_description(service.port)
     };
     let lease = record.service_lease();
     let key = ServiceKey {

@@ -32,7 +32,7 @@ fn shown(
     id: SubscriptionId,
     subscription: &Subscription,
 ) -> Keyed<SubscriptionKey, v1::Subscription> {
-    let (port, description) = published.named(id.port);
+    let (port, description) = published.port_and_description(id.port);
     let interest = &subscription.interest;
     let (source_gid, source_lids) = match interest.sources {
         Sources::All => (String::new(), None),

@@ -39,7 +39,7 @@ impl Concern {
         if let Some(reason) = &done.unwritten.ended {
             return Err(unwritten(0, reason.clone()));
         }
-        let parts = self.parts(done, fabric);
+        let parts = self.unwritten_ports(done, fabric);
         if parts.is_empty() {
             return Ok(());
         }
@@ -53,7 +53,7 @@ impl Concern {
 
     /// The ports that the command concerns and that do not hold its result; port 0 stands for a
     /// node.
-    fn parts(&self, done: &Convergence, fabric: &Fabric) -> BTreeSet<PortKey> {
+    fn unwritten_ports(&self, done: &Convergence, fabric: &Fabric) -> BTreeSet<PortKey> {
         let unwritten = &done.unwritten;
         match self {
             Concern::InAnswer => BTreeSet::new(),

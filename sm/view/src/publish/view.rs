@@ -197,7 +197,7 @@ impl View {
 
     /// The missing nodes of a snapshot.
     pub fn gone_nodes(&self, snapshot: &Snapshot) -> Vec<GoneNode> {
-        let gone = missing::gone(snapshot, &|at| self.clock.unix_ms(at));
+        let gone = missing::missing_nodes(snapshot, &|at| self.clock.unix_ms(at));
         gone.into_iter().map(MissingNode::in_words).collect()
     }
 

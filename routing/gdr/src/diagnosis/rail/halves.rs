@@ -192,7 +192,7 @@ impl RailSearch<'_> {
         let leaves: Vec<SwitchIdx> = unit.rails.iter().map(leaf).collect::<Option<_>>()?;
         let names: Vec<Vec<(String, u64)>> = leaves
             .iter()
-            .map(|leaf| parts(self.fabric.switch_names.get(leaf.index())?))
+            .map(|leaf| texts_and_numbers(self.fabric.switch_names.get(leaf.index())?))
             .collect::<Option<_>>()?;
         let sorted: BTreeSet<&Vec<(String, u64)>> = names.iter().collect();
         let rank = |name| sorted.iter().position(|other| *other == name);
@@ -230,7 +230,7 @@ impl MisplacedPort {
 }
 
 /// The alternating texts and numbers of a name, so that 2 comes before 10; `None` without a number.
-fn parts(name: &str) -> Option<Vec<(String, u64)>> {
+fn texts_and_numbers(name: &str) -> Option<Vec<(String, u64)>> {
     let is_digit = |char: char| char.is_ascii_digit();
     let mut parts = Vec::new();
     let mut rest = name;

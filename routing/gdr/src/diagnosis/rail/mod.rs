@@ -20,7 +20,7 @@ use crate::Analysis;
 use crate::claims::JoinFaults;
 use crate::fabric::GpuFabric;
 use crate::findings::{GpuFinding, GpuFindingKind, PortName};
-use crate::hints::wanted;
+use crate::hints::target_leaves;
 use crate::host::Host;
 use crate::hosts::HostOrigin;
 use crate::join::{Joined, NotJoined};
@@ -242,9 +242,9 @@ impl RailSearch<'_> {
             let slot = host.slot(port)?;
             rails.rail(place, slot).filter(Rail::is_sure)
         };
-        let wanted = wanted(host, place, Some(rails));
+        let targets = target_leaves(host, place, Some(rails));
         let misfit = |gpu: usize, port: usize| match self.leaf(host, port) {
-            Some(leaf) if !wanted[gpu].is_empty() => u64::from(!wanted[gpu].contains(&leaf)),
+            Some(leaf) if !targets[gpu].is_empty() => u64::from(!targets[gpu].contains(&leaf)),
             _ => 0,
         };
         // Include ports that are down: their absence must not shift the others off their rails.
@@ -261,7 +261,7 @@ impl RailSearch<'_> {
                 let Some(expected) = own.and_then(sure).map(|rail| rail.leaf) else {
                     continue;
                 };
-                if wanted[gpu].contains(&actual) || out.iter().any(|seen| seen.port == port) {
+                if targets[gpu].contains(&actual) || out.iter().any(|seen| seen.port == port) {
                     continue;
                 }
                 out.push(MisplacedPort {

@@ -28,7 +28,7 @@ const TIERS: [&str; 6] = ["PIX", "PXB", "PHB", "NODE", "SYS", "SOC"];
 /// Splits a word (`PXBNODE` has two cells) into the cells at its start and the rest.
 pub(super) fn leading(word: &str) -> (Vec<Cell>, &str) {
     let (mut cells, mut rest) = (Vec::new(), word);
-    while let Some((cell, after)) = first(rest) {
+    while let Some((cell, after)) = first_cell(rest) {
         cells.push(cell);
         rest = after;
     }
@@ -42,7 +42,7 @@ pub(super) fn is_cells(word: &str) -> bool {
 }
 
 /// The cell at the start of a text, and the text after it; `None` if the text starts with no cell.
-fn first(text: &str) -> Option<(Cell, &str)> {
+fn first_cell(text: &str) -> Option<(Cell, &str)> {
     if let Some(rest) = text.strip_prefix('X') {
         return Some((Cell::Itself, rest));
     }

@@ -76,7 +76,7 @@ pub(super) fn by_manager() -> [BTreeMap<&'static str, Fate>; 2] {
 }
 
 /// All keys without a counterpart in rsm, by name.
-pub(super) fn others() -> &'static BTreeMap<&'static str, Fate> {
+pub(super) fn keys_without_counterpart() -> &'static BTreeMap<&'static str, Fate> {
     &OTHERS
 }
 
@@ -123,7 +123,10 @@ mod tests {
         for pair in keys.windows(2) {
             assert_ne!(pair[0].0, pair[1].0);
         }
-        assert_eq!(others().len(), keys.len() + invented::KEYS.len());
+        assert_eq!(
+            keys_without_counterpart().len(),
+            keys.len() + invented::KEYS.len()
+        );
     }
 
     #[test]
