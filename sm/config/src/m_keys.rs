@@ -74,7 +74,7 @@ impl Secret {
                 .iter()
                 .fold(0, |key, &byte| key << 8 | u64::from(byte))
         });
-        // 256 zero keys in a row do not occur; 1 is a key like any other.
+        // 256 zero keys in a row do not occur; 1 is a key like any other key.
         derived.find(|&key| key != 0).unwrap_or(1)
     }
 
@@ -193,7 +193,7 @@ pub struct MKeyPolicy {
     pub one: u64,
     /// Whether each port has its own key. Requires a secret.
     pub per_port: bool,
-    /// The secrets. The first is in use; ports may still hold keys derived from the others.
+    /// The secrets. The first is in use; ports may still hold keys derived from the other secrets.
     pub secrets: Arc<[Secret]>,
     /// The generation in use.
     pub generations: Generations,

@@ -133,7 +133,7 @@ fn load_shown_for_pods_is_the_measure_that_colours_links() {
     let browser = Browser::start(1400, 900, Colours::Dark);
     browser.open(&format!("http://{}/#/fabric", site.address()));
     wait_pods(&browser, "40");
-    // Half of the links of the first pod at 60 %, the others idle; errors at one link.
+    // Half of the links of the first pod at 60 %, the other links idle; errors at one link.
     let weighed = |paint: &str| {
         let script = format!(
             "return Promise.all([import('/fabric.js'), import('/pods.js')]).then(([{{ shared: {{ scene }} }}, {{ Pods }}]) => {{ \

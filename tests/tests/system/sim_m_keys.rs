@@ -360,7 +360,7 @@ fn a_new_secret_replaces_a_secret_that_is_still_configured() {
     }
 }
 
-/// The second manager has another secret, and not that of the ports.
+/// The second manager has another secret than the ports.
 #[test]
 fn a_lost_secret_is_a_finding_and_changes_no_key() {
     for protection in [0, 1] {

@@ -141,7 +141,8 @@ fn took_over_at_once(world: &World, index: usize) -> bool {
     causes.iter().any(|cause| cause.contains(quick))
 }
 
-/// Asserts that no credit loop was on the wire, and that no LID moved except those of the managers.
+/// Asserts that no credit loop was on the wire, and that no LID moved except the LIDs of the
+/// managers.
 fn assert_no_loop_and_no_move(world: &World) {
     let loops = world.watched().credit_loops();
     assert!(loops.is_empty(), "{loops:#?}");
@@ -623,7 +624,7 @@ fn two_managers_take_over_from_each_other_repeatedly() {
     assert_up_by(&world, 0);
 }
 
-/// The number of hosts whose port was written, other than those of the managers.
+/// The number of hosts whose port was written, other than the hosts of the managers.
 fn hosts_written(world: &World) -> usize {
     let written = world.requests().nodes(Method::SET, PortInfo::ID);
     let managers = [manager_port(world, 0).0, manager_port(world, 1).0];

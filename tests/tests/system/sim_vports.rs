@@ -73,7 +73,7 @@ fn lid_of(world: &World, at: VPortAt, info: &VPortInfo) -> Lid {
 }
 
 /// Asserts that all virtual ports are Active, that those that need a LID of their own have a unique
-/// LID, and that packets from each reach the others.
+/// LID, and that packets from each virtual port reach the other virtual ports.
 fn assert_vports_up(world: &World) {
     let all = vports(world);
     let hosts = world.nodes(NodeKind::Ca).into_iter();

@@ -24,7 +24,7 @@ struct Named {
     of_switch: &'static str,
     of_hca: &'static str,
     help: &'static str,
-    /// Whether the counter counts errors. Symbols and blocks that error correction mends are no
+    /// Whether the counter counts errors. Symbols and blocks that error correction corrects are no
     /// errors: they occur at every port.
     is_error: bool,
 }

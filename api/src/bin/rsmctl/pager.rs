@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 /// The number of lines of the smallest usual terminal: shorter output needs no pager.
 pub(crate) const PAGE: usize = 24;
 
-/// The pager if the variable PAGER is not set and this one is installed.
+/// The pager if the variable PAGER is not set and this pager is installed.
 const DEFAULT_PAGER: &str = "less";
 
 /// The options of `less` unless the variable LESS gives others: it ends if everything fits on the

@@ -222,7 +222,7 @@ mod tests {
             let is_spine = |node: &Node| node.name().starts_with("storage-spine");
             let count = netlist.nodes().iter().filter(|node| is_spine(node)).count();
             assert_eq!(count, spines, "{hosts} hosts");
-            // Every node is reached from the first one, and no cable is in a cycle.
+            // Every node is reached from the first node, and no cable is in a cycle.
             let mut joined: Vec<usize> = (0..netlist.nodes().len()).collect();
             fn root(joined: &mut [usize], mut at: usize) -> usize {
                 while joined[at] != at {

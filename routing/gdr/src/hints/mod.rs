@@ -56,7 +56,7 @@ impl Gdr {
 pub enum HintReason {
     /// No other compute port is as near.
     Nearest,
-    /// Other ports are as near; this one is on the GPU's rail.
+    /// Other ports are as near; this port is on the GPU's rail.
     TieByRail,
     /// Other ports are as near; GPUs share them evenly, in the order of PCI addresses.
     TieByShare,

@@ -586,7 +586,7 @@ impl PartitionSettings {
     }
 }
 
-/// Fails if the P_Key is that of the default partition.
+/// Fails if the P_Key is the P_Key of the default partition.
 fn not_default(p_key: u16) -> Result<(), ChangeError> {
     match p_key {
         DEFAULT => Err(ChangeError::Default),

@@ -133,8 +133,8 @@ impl Overlay {
         self.partitions.is_empty() && !self.limits_default
     }
 
-    /// The partitions by ascending P_Key. The default partition is the last one, if ports were
-    /// added to it.
+    /// The partitions by ascending P_Key. The default partition is the last partition, if ports
+    /// were added to it.
     pub fn partitions(&self) -> impl Iterator<Item = (u16, &Arc<OverlayPartition>)> {
         self.partitions.iter().map(|(&p_key, one)| (p_key, one))
     }

@@ -348,7 +348,8 @@ impl Builder {
             flags.q_key = IPOIB_Q_KEY;
         }
         for group in in_scopes(BROADCAST, p_key, &flags) {
-            // A second definition of the partition does not change the group of the first one.
+            // A second definition of the partition does not change the group of the first
+            // definition.
             self.groups.entry(group.mgid).or_insert(group);
         }
     }

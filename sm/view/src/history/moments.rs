@@ -13,8 +13,8 @@ use super::state::{FindingKey, LinkRow, State, StateChange, key};
 /// End of a cable, as node GUID and port number.
 type End = (u64, u32);
 
-/// The changes after a time. Times are those of the records, in milliseconds since the Unix epoch:
-/// a change while no manager ran has the time of the next start.
+/// The changes after a time. Times are the times of the records, in milliseconds since the Unix
+/// epoch: a change while no manager ran has the time of the next start.
 #[derive(Clone, Default, Debug)]
 pub struct Moments {
     /// The last known state.

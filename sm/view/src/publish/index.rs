@@ -15,7 +15,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Indexes the end ports of `fabric`. If two ports share a LID or GUID, the first one in the
+    /// Indexes the end ports of `fabric`. If two ports share a LID or GUID, the first port in the
     /// order of nodes and ports counts.
     pub(super) fn build(fabric: &Fabric) -> Index {
         let mut index = Index {

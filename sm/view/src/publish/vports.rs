@@ -10,7 +10,7 @@ use super::api_view::{api_key, core_key, shown_state};
 use super::published::Published;
 use super::subnet::{page, ports_from};
 
-/// Page of virtual ports after the key `after`; only those of the node `of`, if given.
+/// Page of virtual ports after the key `after`; only virtual ports of the node `of`, if given.
 pub(super) fn virtual_ports(
     published: &Published,
     after: Option<VirtualPortId>,

@@ -59,7 +59,7 @@ pub(crate) async fn run(arguments: TopArguments, session: &mut Session) -> Resul
         false => arguments.by,
     };
     let limit = session.output.limit().map_or(DEFAULT_ROWS, |limit| {
-        // The server has a limit of its own, far below this one.
+        // The server has a limit of its own, far below this limit.
         u32::try_from(limit).unwrap_or(u32::MAX).max(1)
     });
     if let Some(since) = &arguments.since {
@@ -189,7 +189,7 @@ fn errors_table(ports: &[Offender]) -> Rows {
     for Offender { with, ports } in ports {
         let Some(first) = ports.first() else { continue };
         let [name, peer, note] = match with {
-            None => [own(first), peer(first), String::new()],
+            None => [port_name(first), peer_name(first), String::new()],
             Some(node) => [
                 node.clone(),
                 format!("{} links", ports.len()),
@@ -223,8 +223,8 @@ fn traffic_table(ports: &[Offender]) -> Rows {
     ]);
     for port in ports.iter().flat_map(|one| &one.ports) {
         rows.add([
-            own(port),
-            peer(port),
+            port_name(port),
+            peer_name(port),
             per_second(port.xmit_bytes_per_s),
             per_second(port.rcv_bytes_per_s),
             share(port.use_share),
@@ -236,11 +236,11 @@ fn traffic_table(ports: &[Offender]) -> Rows {
     rows
 }
 
-fn own(port: &v1::PortCounters) -> String {
+fn port_name(port: &v1::PortCounters) -> String {
     port_of(&port.description, port.port.as_ref())
 }
 
-fn peer(port: &v1::PortCounters) -> String {
+fn peer_name(port: &v1::PortCounters) -> String {
     port_of(&port.peer_description, port.peer.as_ref())
 }
 

@@ -49,7 +49,7 @@ pub(crate) async fn run(arguments: VportsArguments, session: &mut Session) -> Re
                 vport.node_guid.clone(),
                 lid(vport.lid),
                 label::<v1::PortState>(vport.state),
-                note(&vport),
+                remark(&vport),
                 or_none(&vport.description),
             ]
         },
@@ -57,7 +57,7 @@ pub(crate) async fn run(arguments: VportsArguments, session: &mut Session) -> Re
     session.output.note(&off)
 }
 
-fn note(vport: &v1::VirtualPort) -> String {
+fn remark(vport: &v1::VirtualPort) -> String {
     let note = match (vport.served, vport.shares_lid) {
         (false, _) => "not served",
         (true, true) => "shares its LID",

@@ -247,7 +247,8 @@ impl RailSearch<'_> {
             Some(leaf) if !targets[gpu].is_empty() => u64::from(!targets[gpu].contains(&leaf)),
             _ => 0,
         };
-        // Include ports that are down: their absence must not shift the others off their rails.
+        // Include ports that are down: their absence must not shift the other ports off their
+        // rails.
         let ports: Vec<usize> = host.compute_slots().collect();
         let assigned = host.assign_among(&ports, misfit);
         let plain = host.assign_among(&ports, |_, _| 0);

@@ -74,7 +74,7 @@ struct Walk<'a> {
 struct WalkState {
     /// Number of the job's destinations reached over each port, in the order of [`Walk::starts`].
     counts: Vec<u32>,
-    /// Last destination counted in `counts`, by port; `usize::MAX` before the first one.
+    /// Last destination counted in `counts`, by port; `usize::MAX` before the first destination.
     counted: Vec<usize>,
     /// Last LID that was followed at each switch, by switch index.
     passed: Vec<Option<Lid>>,

@@ -386,7 +386,7 @@ async fn name_of_a_host_refers_to_all_its_adapters() {
         controller.undrain(vec![named("rails")]).await
     });
     assert_eq!(undrained.await.unwrap().0, 2);
-    // One adapter is gone, the other one has lost nothing.
+    // One adapter is gone, the other adapter has lost nothing.
     world.sim.power_off(HOSTS[3]).unwrap();
     world.run(Duration::from_secs(30));
     let (sender, _events) = mpsc::channel::<Event>(4);
