@@ -59,7 +59,7 @@ use tokio::sync::Semaphore;
 
 use self::job::Job;
 pub(super) use self::past::Past;
-use self::past::{Kept, Readings};
+use self::past::{Readings, StoredErrors};
 #[cfg(test)]
 pub(super) use self::past::{Moved, PortMoves};
 use self::used::UsedLinks;
