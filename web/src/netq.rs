@@ -99,8 +99,8 @@ impl Fabric {
 
     /// The groups as switches, each linked with the group around it. The result is a tree, so that
     /// topograph has nothing to merge. All hosts are equally deep, because topograph walks upwards
-    /// from all hosts at once. A host with the name of a group is left out, because it would replace
-    /// the group.
+    /// from all hosts at once. A host with the name of a group is left out, because it would
+    /// replace the group.
     fn graph(&self) -> Value {
         let depth = self.instances.iter().map(|one| one.network_layers.len());
         let depth = depth.max().unwrap_or(0);
