@@ -16,10 +16,11 @@ mod vports;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::{ArInfo, NodeType, PKey, PKeyTable, PortInfo, PortState, SwitchInfo};
 use rsm_model::fabric::{Fabric, PortRef};
 use rsm_model::habits::DeviceKind;
+use rsm_model::lft_image::LFT_BLOCK;
 use rsm_model::port_info::{FieldMask, LinkMismatch, PortSettings};
 use rsm_model::{InventorySwitch, p_keys};
 use rsm_plan::{Plan, ports};
@@ -294,7 +295,9 @@ impl Comparison<'_> {
         let record = node.switch.as_ref()?;
         let table = plan.last_table(guid)?;
         let mut change = SwitchChange::default();
-        let wanted = ports::desired_switch_info(&record.info, plan.top(), &plan.policy.ports);
+        let top = plan.top().max(highest_in_force(record));
+        let block_count = top.index() / LFT_BLOCK + 1;
+        let wanted = ports::desired_switch_info(&record.info, top, &plan.policy.ports);
         if needs_switch_info(&record.info, &wanted) {
             change.info = Some(wanted);
         }
@@ -311,10 +314,10 @@ impl Comparison<'_> {
             match before.replace(next) {
                 Some(before) => {
                     let differing = next.differing_blocks(before);
-                    let counted = differing.take_while(|&block| block < plan.blocks());
+                    let counted = differing.take_while(|&block| block < block_count);
                     blocks.extend(counted.map(|block| block as u16));
                 }
-                None => blocks.extend(record.lft.not_held(next, plan.blocks())),
+                None => blocks.extend(record.lft.not_held(next, block_count)),
             }
         }
         change.sl2vl = sl2vl::diff(plan, node);
@@ -330,6 +333,15 @@ fn without_adaptive_routing(switch: &InventorySwitch) -> Option<ArInfo> {
     let ends = is_foreign && !switch.keeps_adaptive_routing;
     let mut info = switch.ar_info().filter(|info| ends && info.uses_groups())?;
     Some(*info.disable())
+}
+
+/// The highest LID that the switch may forward. A lower LinearFDBTop would leave the entries above
+/// it in the switch, and a later plan that raises LinearFDBTop would put them in force again before
+/// they are overwritten, beside tables of another order. LinearFDBTop therefore falls only after the
+/// entries are removed.
+fn highest_in_force(switch: &InventorySwitch) -> Lid {
+    let highest = switch.lft.entries().top().unwrap_or(Lid::NONE);
+    highest.min(switch.info.linear_fdb_top())
 }
 
 /// Whether LifeTimeValue or LinearFDBTop differs, or PortStateChange must be cleared.
