@@ -643,6 +643,22 @@ fn p_keys_lost_in_a_reset_that_sets_have_hidden_are_written_again() {
     }
 }
 
+/// A plan of few switches lowered LinearFDBTop, and the entries above it stayed in the switches: the
+/// next plan that raised it put them in force beside tables of another order.
+#[test]
+fn entries_above_linear_fdb_top_close_no_loop_when_it_rises() {
+    run_on_mixed_devices(2540);
+}
+
+/// A switch was reset after a full sweep had read its SwitchInfo, and the manager wrote on the
+/// tables that the switch had before.
+#[test]
+fn switch_that_was_reset_during_a_full_sweep_is_read_again() {
+    for seed in [748, 973] {
+        run_on_mixed_devices(seed);
+    }
+}
+
 /// A search outwards withdrew the queries about a host after its NodeInfo: it stayed without a LID.
 #[test]
 fn a_node_of_which_only_node_info_was_answered_is_read_by_the_next_light_sweep() {

@@ -480,6 +480,10 @@ impl Sweep {
             if let Some(peer) = record.peer {
                 self.reading.queries.forget(Query::Port(peer));
             }
+            if inventory.hardware.is_switch(key.node) {
+                // A reset of the switch, too, lets its links train again.
+                self.reading.again(Query::Switch(key.node));
+            }
         }
         let wanted = match self.reading.scope {
             SweepScope::Full { .. } => !confirmed || retrained,

@@ -466,6 +466,10 @@ impl Sweep {
         for port in lost {
             self.reading.again(Query::Port(PortKey::new(guid, port)));
         }
+        if self.reading.queries.has_asked(Query::Switch(guid)) {
+            // A switch that was silent may have been reset after this sweep read SwitchInfo.
+            self.reading.again(Query::Switch(guid));
+        }
         if was_cut_off && !self.is_outward() {
             paths::refresh(inventory);
         }
