@@ -102,9 +102,9 @@ pub struct Watch {
     lids: BTreeMap<(Guid, PortNum), (Lid, Lmc)>,
     /// For each switch and table block, the sending time of the latest effective Set.
     latest: BTreeMap<(usize, usize), Time>,
-    /// The blocks in which a Set that was sent earlier has overwritten a later Set. A slow device
-    /// on the path delayed the earlier Set, and a manager that repeats Sets on other routes cannot
-    /// know this. The watch does not check such blocks.
+    /// The entries, as (switch, LID), in which a Set that was sent earlier has overwritten a later
+    /// Set, until they change. A slow device on the path delayed the earlier Set, and a manager
+    /// that repeats Sets on other routes cannot know this. The watch does not check such entries.
     overtaken: BTreeSet<(usize, usize)>,
     states: u64,
     credit_loops: Vec<String>,
@@ -133,7 +133,7 @@ impl Watch {
         watch
     }
 
-    /// Tells whether a switch holds an outdated block, because an earlier Set overtook a later one.
+    /// Tells whether a switch holds an entry that a later sent block should have replaced.
     #[must_use]
     pub fn was_overtaken(&self) -> bool {
         !self.overtaken.is_empty()
@@ -196,15 +196,18 @@ impl Watch {
                     entries.resize(first + BLOCK_LEN, 255);
                 }
                 let has_changed = entries[first..][..BLOCK_LEN] != entry.data;
+                let before = entries[first..].iter().zip(&entry.data).zip(first..);
+                let changing = before.filter(|((before, now), _)| before != now);
+                let changing = changing.map(|(_, lid)| (switch, lid));
                 let block = (switch, entry.modifier as usize);
                 let latest = self.latest.entry(block).or_insert(entry.sent);
                 if entry.sent < *latest {
-                    if has_changed {
-                        self.overtaken.insert(block);
-                    }
+                    self.overtaken.extend(changing);
                 } else {
                     *latest = entry.sent;
-                    self.overtaken.remove(&block);
+                    changing.for_each(|entry| {
+                        self.overtaken.remove(&entry);
+                    });
                 }
                 if has_changed {
                     let held = &mut entries[first..][..BLOCK_LEN];
@@ -417,10 +420,10 @@ impl Watch {
     }
 
     /// The exit port for a unicast LID, and the next switch. `None` if packets do not go to another
-    /// switch, or the block of the LID is overtaken.
+    /// switch, or the entry is overtaken.
     fn hop(&self, switch: usize, lid: usize) -> Option<(u8, usize)> {
         let exit = self.tables[switch].exit(lid)?;
-        if self.overtaken.contains(&(switch, lid / BLOCK_LEN)) {
+        if self.overtaken.contains(&(switch, lid)) {
             return None;
         }
         let next = *self.links[switch].get(usize::from(exit))?;
