@@ -391,4 +391,4 @@ impl HostInventory {
 }
 
 /// The maximum number of NVLinks of any GPU (H100, B200).
-const MAX_LINKS: u32 = 18;
+pub(crate) const MAX_LINKS: u32 = 18;
