@@ -56,7 +56,7 @@ impl Gdr {
 pub enum HintReason {
     /// No other compute port is as near.
     Nearest,
-    /// Other ports are as near; this port is on the GPU's rail.
+    /// Other ports are as near; this port is on the GPU's rail, and not all of them are.
     TieByRail,
     /// Other ports are as near; GPUs share them evenly, in the order of PCI addresses.
     TieByShare,
@@ -161,13 +161,12 @@ pub(super) fn hints(
             )
         });
         rest.truncate(MAX_FALLBACKS);
-        let rail_decides = some_but_not_all_fit(&live, gpu, misfit);
         GpuHint {
             gpu,
             tier,
             rail: ports.first().and_then(|&port| rail(port)),
             gdr: gdr(host, gpu, ports.first().copied()),
-            reason: reason(host, gpu, &ports, &compute, &live, rail_decides),
+            reason: reason(host, gpu, &ports, &compute, &live, misfit),
             fallbacks: rest,
             ports,
         }
@@ -191,20 +190,15 @@ pub(crate) fn target_leaves(
         .collect()
 }
 
-/// Whether some live ports fit a GPU's rail and other live ports do not.
-fn some_but_not_all_fit(live: &[usize], gpu: usize, misfit: impl Fn(usize, usize) -> u64) -> bool {
-    let fits = live.iter().filter(|&&port| misfit(gpu, port) == 0).count();
-    (1..live.len()).contains(&fits)
-}
-
-/// The reason why a GPU has `ports`; `rail_decides` if only some live ports fit its rail.
+/// The reason why a GPU has `ports`. `misfit` returns 1 for a GPU and a port that is not on the
+/// GPU's rail.
 fn reason(
     host: &Host,
     gpu: usize,
     ports: &[usize],
     compute: &[usize],
     live: &[usize],
-    rail_decides: bool,
+    misfit: impl Fn(usize, usize) -> u64,
 ) -> HintReason {
     let Some(&port) = ports.first() else {
         return HintReason::NoPort;
@@ -217,14 +211,18 @@ fn reason(
     if compute.iter().any(|other| nearer(&other)) {
         return HintReason::NearerIsDown;
     }
-    let as_near = live
+    let as_near: Vec<usize> = live
         .iter()
-        .filter(|&&other| tier(other) == Some(mine))
-        .count();
-    match as_near {
+        .copied()
+        .filter(|&other| tier(other) == Some(mine))
+        .collect();
+    let is_on_rail = |port: usize| misfit(gpu, port) == 0;
+    match as_near.len() {
         0 | 1 => HintReason::Nearest,
-        _ if as_near == live.len() && mine == Tier::Sys => HintReason::NoTier,
-        _ if rail_decides => HintReason::TieByRail,
+        count if count == live.len() && mine == Tier::Sys => HintReason::NoTier,
+        _ if is_on_rail(port) && !as_near.iter().all(|&port| is_on_rail(port)) => {
+            HintReason::TieByRail
+        }
         _ => HintReason::TieByShare,
     }
 }

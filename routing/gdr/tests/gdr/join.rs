@@ -8,7 +8,7 @@ use rsm_gdr::findings::GpuFindingKind;
 use rsm_gdr::generate::{Fleet, FleetFaults, fleet};
 use rsm_gdr::hints::HintReason;
 use rsm_gdr::hosts::GpuInventory;
-use rsm_gdr::inventory::{HostInventory, LinkLayer, Tier};
+use rsm_gdr::inventory::{HcaPort, HostInventory, LinkLayer, Tier};
 use rsm_gdr::join::{JoinKey, Joined, NotJoined};
 use rsm_gdr::roles::TrafficRole;
 use rsm_gdr::{Analysis, AnalysisConfig};
@@ -263,6 +263,76 @@ fn a_tie_is_broken_by_the_rail_without_a_finding() {
         "{:#?}",
         analysis.findings
     );
+}
+
+/// The unit with every host changed, the first host by `first` as well.
+fn with_all(change: impl Fn(&mut HostInventory), first: impl Fn(&mut HostInventory)) -> Analysis {
+    let fleet = unit();
+    let mut inventory = GpuInventory::new();
+    for (place, (name, record)) in fleet.inventory.hosts().iter().enumerate() {
+        let mut host = (*record.inventory).clone();
+        change(&mut host);
+        if place == 0 {
+            first(&mut host);
+        }
+        inventory.insert(name, host, 0).expect("a plain host");
+    }
+    analyse(&fleet.netlist, &inventory, AnalysisConfig::default())
+}
+
+#[test]
+fn a_tie_between_ports_that_are_all_on_the_rails_of_the_gpu_is_not_broken_by_the_rail() {
+    // Four GPUs, each with two adapters beside it, which are at the leaves of two rails.
+    let change = |host: &mut HostInventory| {
+        host.gpus.truncate(4);
+        host.nvlinks.retain(|link| link.b < 4);
+        let tier = |at: usize| match at / 8 == at % 8 / 2 {
+            true => Tier::Pix,
+            false => Tier::Node,
+        };
+        host.tiers = (0..32).map(|at| Some(tier(at))).collect();
+    };
+    let analysis = with_all(change, |_| {});
+    for hint in &analysis.hints[0] {
+        assert_eq!(hint.ports.len(), 2, "{hint:?}");
+        assert_eq!(hint.reason, HintReason::TieByShare, "{hint:?}");
+    }
+}
+
+#[test]
+fn a_tie_between_ports_that_are_all_off_the_rail_of_the_gpu_is_not_broken_by_the_rail() {
+    // Each switch has four GPUs and four adapters. In the first host the cables of two adapters of
+    // different switches are exchanged: the port on the rail of GPU 0 is a far one.
+    let change = |host: &mut HostInventory| {
+        let tier = |at: usize| match at / 32 == at % 8 / 4 {
+            true => Tier::Pix,
+            false => Tier::Sys,
+        };
+        host.tiers = (0..64).map(|at| Some(tier(at))).collect();
+    };
+    let exchange = |host: &mut HostInventory| {
+        let ports = &mut host.hca_ports;
+        let guids = |port: &HcaPort| (port.node_guid, port.port_guid, port.system_image_guid);
+        let (near, far) = (guids(&ports[0]), guids(&ports[4]));
+        for (at, (node, port, system)) in [(0, far), (4, near)] {
+            (ports[at].node_guid, ports[at].port_guid) = (node, port);
+            ports[at].system_image_guid = system;
+        }
+    };
+    let reasons = |analysis: &Analysis| -> Vec<HintReason> {
+        analysis.hints[0].iter().map(|hint| hint.reason).collect()
+    };
+    let analysis = with_all(change, exchange);
+    let hints = &analysis.hints[0];
+    assert_eq!(
+        (hints[0].ports[0], hints[0].rail),
+        (0, Some(4)),
+        "{hints:?}"
+    );
+    let mut expected = vec![HintReason::TieByRail; 8];
+    assert_eq!(reasons(&with_all(change, |_| {})), expected);
+    (expected[0], expected[4]) = (HintReason::TieByShare, HintReason::TieByShare);
+    assert_eq!(reasons(&analysis), expected, "{hints:?}");
 }
 
 #[test]
