@@ -9,8 +9,8 @@ use super::RenderError;
 use super::groups::{Group, domains, fnv, units, units_with_others};
 use crate::Analysis;
 
-/// The maximum length of a Kubernetes label value.
-const MAX_LABEL: usize = 63;
+/// The maximum length of a DNS label, of the value of a label of Kubernetes, and of a driver's name.
+pub(super) const MAX_LABEL: usize = 63;
 
 /// The graph, with the names of topograph's format.
 #[derive(Serialize)]
@@ -234,7 +234,7 @@ pub(super) fn subdomain(name: &str) -> Result<(), RenderError> {
         false => Err(RenderError::Name {
             name: name.to_owned(),
             format: "Kubernetes",
-            rule: "lower-case letters, digits, `-` and `.`, a letter or digit at both ends of each part",
+            rule: "lower-case letters, digits, `-` and `.`, a letter or digit at both ends of each part, at most 63 characters in each part and 253 in all",
         }),
     }
 }

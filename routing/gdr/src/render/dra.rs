@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::RenderError;
-use super::cluster::subdomain;
-use super::groups::units;
+use super::cluster::{MAX_LABEL, subdomain};
+use super::groups::{Group, units};
 use super::ports::{by_rail, device, find_host, of_fabric, plane};
 use crate::Analysis;
 use crate::fabric::GpuFabric;
@@ -24,11 +24,11 @@ const HEAD: &str = "\
 /// claim.
 ///
 /// # Errors
-/// There is no fabric, no host in it, an adapter without a name, or a name that Kubernetes does not
-/// accept.
+/// There is no fabric, no host in it, an adapter without a name, or the name of a host or a domain
+/// that Kubernetes does not accept.
 pub fn resource_slices(analysis: &Analysis, domain: &str) -> Result<String, RenderError> {
     let fabric = analysis.joined()?;
-    subdomain(domain)?;
+    driver(domain)?;
     let mut out = HEAD.to_owned();
     for unit in units(analysis)? {
         for name in &unit.hosts {
@@ -36,7 +36,7 @@ pub fn resource_slices(analysis: &Analysis, domain: &str) -> Result<String, Rend
             let (place, host) = find_host(analysis, name)?;
             let _ = write!(
                 out,
-                "---\napiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata:\n  name: {name}-{domain}\nspec:\n  \
+                "---\napiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata:\n  name: {name}.{domain}\nspec:\n  \
                  driver: {domain}\n  nodeName: \"{name}\"\n  pool:\n    name: \"{name}\"\n    generation: 1\n    \
                  resourceSliceCount: 1\n  devices:\n"
             );
@@ -44,10 +44,23 @@ pub fn resource_slices(analysis: &Analysis, domain: &str) -> Result<String, Rend
                 out: &mut out,
                 domain,
             };
-            slice.devices(analysis, fabric, (place, host), &unit.name)?;
+            slice.devices(analysis, fabric, (place, host), &unit)?;
         }
     }
     Ok(out)
+}
+
+/// Checks that Kubernetes accepts a domain as the name of a driver and in names of attributes.
+fn driver(domain: &str) -> Result<(), RenderError> {
+    subdomain(domain)?;
+    if domain.len() > MAX_LABEL {
+        return Err(RenderError::Name {
+            name: domain.to_owned(),
+            format: "a driver of Kubernetes' devices",
+            rule: "at most 63 characters",
+        });
+    }
+    Ok(())
 }
 
 /// Writes one ResourceSlice.
@@ -63,7 +76,7 @@ impl Slice<'_> {
         analysis: &Analysis,
         fabric: &GpuFabric,
         (place, host): (usize, &Host),
-        unit: &str,
+        unit: &Group<'_>,
     ) -> Result<(), RenderError> {
         let ports = by_rail(analysis, place);
         // All ports of a GPU take the position of the GPU's first port as their pair.
@@ -115,15 +128,23 @@ impl Slice<'_> {
         }
     }
 
-    /// Adds the attributes for the place of a device in the fabric.
-    fn place(&mut self, pair: Option<usize>, rail: Option<u16>, unit: &str) {
+    /// Adds the attributes for the place of a device in the fabric; the tiers of switches have the
+    /// names that Volcano's tiers have.
+    fn place(&mut self, pair: Option<usize>, rail: Option<u16>, unit: &Group<'_>) {
         if let Some(pair) = pair {
             self.int("pair", pair);
         }
         if let Some(rail) = rail {
             self.int("rail", usize::from(rail));
         }
-        self.text("unit", unit);
+        self.text("unit", &unit.name);
+        for (step, name) in unit.within.iter().enumerate() {
+            match (step + 1 == unit.within.len(), step) {
+                (true, _) => self.text("fabric", name),
+                (false, 0) => self.text("pod", name),
+                (false, _) => self.text(&format!("pod{}", step + 1), name),
+            }
+        }
     }
 
     fn int(&mut self, name: &str, value: usize) {

@@ -328,6 +328,50 @@ fn hostile_names_are_in_no_file() {
 }
 
 #[test]
+fn resource_slices_have_names_of_dns_labels_and_longer_names_are_refused() {
+    let all = analysis();
+    let slices = |name: &str, domain: &str| {
+        let mut inventory = GpuInventory::new();
+        let host = (*all.hosts[0].inventory).clone();
+        inventory.insert(name, host, 0).expect("a plain name");
+        let renamed = Analysis::new(&inventory, all.fabric.clone(), AnalysisConfig::default());
+        render::resource_slices(&renamed, domain)
+    };
+    // A driver's name, which is the domain of attributes, has at most 63 characters.
+    let domain = "a.".repeat(31) + "b";
+    for length in [1, 44, 63] {
+        let host = "h".repeat(length);
+        let text = slices(&host, &domain).expect("names for Kubernetes");
+        let keys = ["name: ", "driver: ", "nodeName: "];
+        let line = |line: &'_ str| {
+            let line = line.trim().trim_start_matches("- ");
+            let name = keys.iter().find_map(|key| line.strip_prefix(key));
+            name.map(|name| name.trim_matches('"').to_owned())
+        };
+        let names: Vec<String> = text.lines().filter_map(line).collect();
+        assert!(names.contains(&host) && names.contains(&domain), "{text}");
+        for name in names {
+            let is_label = |label: &str| (1..=63).contains(&label.len());
+            assert!(name.split('.').all(is_label), "{name}");
+        }
+    }
+    let refused = |name: &str, error: Result<String, RenderError>| match error {
+        Err(RenderError::Name {
+            name: found, rule, ..
+        }) => {
+            assert_eq!(found, name);
+            assert!(rule.contains("at most 63 characters"), "{rule}");
+        }
+        other => panic!("{other:?}"),
+    };
+    let host = "h".repeat(64);
+    refused(&host, slices(&host, &domain));
+    let domain = "a.".repeat(31) + "bc";
+    refused(&domain, slices("host", &domain));
+    assert!(render::kubernetes_labels(&all, &domain).is_ok());
+}
+
+#[test]
 fn missing_data_is_reported_as_an_error() {
     let all = analysis();
     let mut host = (*all.hosts[0].inventory).clone();
