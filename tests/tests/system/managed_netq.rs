@@ -48,6 +48,27 @@ fn graph(site: &Site) -> Answer {
     )
 }
 
+/// The graph, once rsm has one.
+fn known_graph(site: &Site) -> Value {
+    let known = || {
+        let answer = graph(site);
+        (answer.status == 200).then(|| answer.json())
+    };
+    wait_for(LIMIT, known).expect("a graph")
+}
+
+/// The names of the nodes of each tier.
+fn by_tier(answer: &Value) -> BTreeMap<i64, BTreeSet<String>> {
+    let nodes = answer[0]["nodes"][0]["compounded_nodes"].as_array();
+    let mut by_tier: BTreeMap<i64, BTreeSet<String>> = BTreeMap::new();
+    for node in nodes.expect("nodes") {
+        let tier = node["tier"].as_i64().expect("a number");
+        let name = node["name"].as_str().expect("text").to_owned();
+        by_tier.entry(tier).or_default().insert(name);
+    }
+    by_tier
+}
+
 #[test]
 fn netq_calls_of_topograph_return_the_gpu_hosts_and_their_units() {
     let site = Site::start("superpod:su=2");
@@ -60,19 +81,8 @@ fn netq_calls_of_topograph_return_the_gpu_hosts_and_their_units() {
     write(&file, gpu_matrix(&[]).as_bytes());
     let file = file.display().to_string();
     site.rsmctl(&["gpu", "import", "--host", "dgx", "--machine-type", &file]);
-    let hosts = || {
-        let answer = graph(&site);
-        (answer.status == 200).then(|| answer.json())
-    };
-    let answer = wait_for(LIMIT, hosts).expect("a graph");
-    let nodes = answer[0]["nodes"][0]["compounded_nodes"].as_array();
-    let mut by_tier: BTreeMap<i64, BTreeSet<&str>> = BTreeMap::new();
-    for node in nodes.expect("nodes") {
-        let tier = node["tier"].as_i64().expect("a number");
-        let name = node["name"].as_str().expect("text");
-        by_tier.entry(tier).or_default().insert(name);
-    }
-    let sizes: Vec<(i64, usize)> = by_tier
+    let answer = known_graph(&site);
+    let sizes: Vec<(i64, usize)> = by_tier(&answer)
         .iter()
         .map(|(tier, names)| (*tier, names.len()))
         .collect();
@@ -89,4 +99,38 @@ fn netq_calls_of_topograph_return_the_gpu_hosts_and_their_units() {
     // No other path takes POST.
     let refused = post(&site, "/nmx/v1/compute-nodes", "{}");
     assert_eq!(refused.status, 405, "{}", refused.text());
+}
+
+#[test]
+fn netq_calls_of_topograph_return_the_units_pods_and_top_of_a_three_tier_fabric() {
+    // Three pods of two leaves with four hosts each.
+    let site = Site::start("pgft:3;4,2,3;1,2,2;1,1,1");
+    let file = site.directory().join("one.txt");
+    write(&file, b"\tGPU0\tmlx5_0\nGPU0\t X \tPIX\nmlx5_0\tPIX\t X \n");
+    let file = file.display().to_string();
+    site.rsmctl(&["gpu", "import", "--host", "one", "--machine-type", &file]);
+    let answer = known_graph(&site);
+    let by_tier = by_tier(&answer);
+    let links = answer[0]["links"].as_array().expect("links").iter();
+    let links = links.map(|link| link["id"].as_str().expect("text"));
+    let above: BTreeMap<&str, &str> = links.filter_map(|id| id.split_once("-*-")).collect();
+    let mut groups: BTreeSet<String> = by_tier[&-1].clone();
+    // On each tier: the start of the names, the groups, and the hosts or groups in each.
+    for (tier, begin, count, members) in [(0, "su-", 6, 4), (1, "pod-", 3, 2), (2, "fabric-", 1, 3)]
+    {
+        let mut next: BTreeMap<&str, usize> = BTreeMap::new();
+        for group in &groups {
+            *next.entry(above[group.as_str()]).or_default() += 1;
+        }
+        let names: BTreeSet<String> = next.keys().map(|&name| name.to_owned()).collect();
+        assert_eq!(names, by_tier[&tier], "{answer}");
+        assert!(
+            names.iter().all(|name| name.starts_with(begin)),
+            "{names:?}"
+        );
+        let sizes: Vec<usize> = next.into_values().collect();
+        assert_eq!(sizes, vec![members; count], "{answer}");
+        groups = names;
+    }
+    assert_eq!(by_tier.len(), 4, "{answer}");
 }

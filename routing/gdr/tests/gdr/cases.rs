@@ -242,11 +242,3 @@ fn two_adapter_names_without_a_space_between_them_are_two_adapters() {
         [Some(Tier::Sys), Some(Tier::Pix)]
     );
 }
-
-#[test]
-fn files_for_schedulers_have_the_pods_of_a_three_tier_fabric() {
-    let Some(analysis) = of_type("3tier.net", "h200.matrix") else {
-        return;
-    };
-    crate::schedulers::assert_three_tiers(&analysis);
-}

@@ -18,6 +18,7 @@ mod roles_unclear;
 mod samples;
 mod schedulers;
 mod table;
+mod tiers;
 mod unlike;
 mod variants;
 mod versions;

@@ -1,7 +1,7 @@
 //! Tests of the files for schedulers (Slurm, Kubernetes, Volcano, topograph, DRA) and of peer maps:
 //! names are stable as a fabric changes, and each reader's own rules accept the files.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rsm_gdr::fabric::GpuFabric;
@@ -260,7 +260,7 @@ fn slurm_reads_blocks(file: &str) -> Result<(Vec<usize>, Vec<usize>), String> {
 }
 
 /// The names of a folded list such as `n[000-003,016],n020`, in the order of the list.
-fn unfold(list: &str) -> Vec<String> {
+pub(crate) fn unfold(list: &str) -> Vec<String> {
     let mut out = Vec::new();
     let mut rest = list;
     while !rest.is_empty() {
@@ -451,134 +451,6 @@ fn dra_slice_pairs_a_gpu_with_both_of_its_ports() {
             .all(|(gpus, ports)| (gpus.len(), ports.len()) == (1, 2)),
         "{pairs:?}"
     );
-}
-
-/// The file in `format` for all hosts of `analysis`.
-fn rendered(analysis: &Analysis, format: &str) -> String {
-    let options = ExportOptions {
-        host: String::new(),
-        nccl: NcclVersion::RAILS,
-        label_domain: ExportOptions::LABEL_DOMAIN.to_owned(),
-    };
-    let exporter = Exporter::named(format).expect("a format");
-    let text = exporter.render(analysis, &options);
-    text.expect("hosts in the fabric")
-}
-
-/// The set of names in a folded list of Slurm such as `n[000-003,016],n020`.
-fn unfolded(list: &str) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    let mut rest = list;
-    while !rest.is_empty() {
-        let end = rest.find([',', '[']).unwrap_or(rest.len());
-        let (stem, after) = rest.split_at(end);
-        match after
-            .strip_prefix('[')
-            .and_then(|runs| runs.split_once(']'))
-        {
-            Some((runs, after)) => {
-                for run in runs.split(',') {
-                    let (first, last) = run.split_once('-').unwrap_or((run, run));
-                    let range: std::ops::RangeInclusive<u32> =
-                        first.parse().expect("a number")..=last.parse().expect("a number");
-                    let width = first.len();
-                    names.extend(range.map(|number| format!("{stem}{number:0width$}")));
-                }
-                rest = after.trim_start_matches(',');
-            }
-            None => {
-                names.insert(stem.to_owned());
-                rest = after.trim_start_matches(',');
-            }
-        }
-    }
-    names
-}
-
-/// The groups of hosts whose leaf names have the same part before `end`. In names such as `p3u0l7`,
-/// `u` ends the pod, and `l` ends the unit.
-fn by_leaf_name(analysis: &Analysis, end: char) -> BTreeSet<BTreeSet<String>> {
-    let fabric = analysis.fabric.as_ref().expect("a fabric");
-    let mut groups: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for host in &analysis.hosts {
-        let port = host.joined.iter().find_map(|joined| joined.port());
-        let leaf = fabric.switch_name(fabric.port(port.expect("a joined port")).leaf);
-        let (name, _) = leaf.split_once(end).expect("pods and units in names");
-        groups
-            .entry(name.to_owned())
-            .or_default()
-            .insert(host.name.clone());
-    }
-    groups.into_values().collect()
-}
-
-/// Asserts that every format for schedulers has the 16 units, the four pods and the top tier of a
-/// fabric of four pods of four units each.
-pub(crate) fn assert_three_tiers(analysis: &Analysis) {
-    let (pods, units) = (by_leaf_name(analysis, 'u'), by_leaf_name(analysis, 'l'));
-    assert_eq!((pods.len(), units.len()), (4, 16));
-    let tree = rendered(analysis, "slurm-tree");
-    let mut nodes: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-    let mut children: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for line in tree.lines().filter(|line| !line.starts_with('#')) {
-        let (name, list) = line.split_once(' ').expect("two fields");
-        let name = name.trim_start_matches("SwitchName=");
-        match list.split_once('=').expect("a field") {
-            ("Nodes", list) => drop(nodes.insert(name, unfolded(list))),
-            (_, list) => drop(children.insert(name, list.split(',').collect())),
-        }
-    }
-    let own_units: BTreeSet<BTreeSet<String>> = nodes.values().cloned().collect();
-    assert_eq!(own_units, units);
-    let of_pod = |names: &Vec<&str>| -> BTreeSet<String> {
-        names
-            .iter()
-            .filter_map(|name| nodes.get(name))
-            .flatten()
-            .cloned()
-            .collect()
-    };
-    let (own_pods, top): (Vec<_>, Vec<_>) = children
-        .iter()
-        .partition(|(name, _)| name.starts_with("pod-"));
-    let own: BTreeSet<BTreeSet<String>> = own_pods.iter().map(|(_, names)| of_pod(names)).collect();
-    assert_eq!(own, pods);
-    assert_eq!((top.len(), top[0].1.len()), (1, 4), "{tree}");
-
-    let graph: serde_json::Value =
-        serde_json::from_str(&rendered(analysis, "topograph")).expect("JSON");
-    let mut by_layer: BTreeMap<(usize, String), BTreeSet<String>> = BTreeMap::new();
-    for instance in graph["instances"].as_array().expect("instances") {
-        let layers = instance["network_layers"].as_array().expect("layers");
-        assert_eq!(layers.len(), 3, "{instance}");
-        for (layer, name) in layers.iter().enumerate() {
-            let group = (layer, name.as_str().expect("a name").to_owned());
-            let id = instance["id"].as_str().expect("a name").to_owned();
-            by_layer.entry(group).or_default().insert(id);
-        }
-    }
-    let layer = |wanted: usize| -> BTreeSet<BTreeSet<String>> {
-        let groups = by_layer.iter().filter(|((layer, _), _)| *layer == wanted);
-        groups.map(|(_, hosts)| hosts.clone()).collect()
-    };
-    assert_eq!((layer(0), layer(1), layer(2).len()), (units, pods, 1));
-
-    let labels = rendered(analysis, "kubernetes");
-    for (tier, count) in [(0, 16), (1, 4), (2, 1)] {
-        let key = format!("/tier-{tier}=");
-        let values = labels.lines().filter_map(|line| line.split_once(&key));
-        let values: BTreeSet<&str> = values
-            .filter_map(|(_, rest)| rest.split(' ').next())
-            .collect();
-        assert_eq!(values.len(), count, "{key} {values:?}");
-    }
-    let volcano = rendered(analysis, "volcano");
-    for (tier, name, count) in [(1, "unit", 16), (2, "pod", 4), (3, "fabric", 1)] {
-        let text = format!("  tier: {tier}\n  tierName: {name}\n");
-        assert_eq!(volcano.matches(&text).count(), count, "{text}");
-    }
-    let yaml = rendered(analysis, "slurm-yaml");
-    assert_eq!(yaml.matches("- switch: ").count(), 21);
 }
 
 #[test]
