@@ -5,6 +5,7 @@
 
 mod amd;
 mod error;
+mod folder;
 mod hwloc;
 mod json;
 mod matrix;
@@ -20,6 +21,7 @@ mod xml;
 use std::str::FromStr;
 
 pub use error::{ImportError, ImportReason};
+pub use folder::{FolderFiles, PortsDiffer, files_by_host};
 pub use json::{to_compact_json, to_json};
 pub use stream::{HostStream, MAX_STREAM_BYTES, hosts_of_stream};
 
@@ -139,37 +141,4 @@ fn line_of(text: &[u8]) -> u32 {
 fn breaks(text: &[u8]) -> u32 {
     // The count is at most MAX_BYTES.
     text.iter().filter(|&&byte| byte == b'\n').count() as u32
-}
-
-/// The usual endings of inventory files.
-pub const FILE_ENDINGS: [&str; 12] = [
-    "txt", "tsv", "xml", "json", "log", "out", "matrix", "topo", "sysfs", "nccl", "hwloc", "smi",
-];
-
-/// The endings of copies and of files that editors and tools leave behind.
-const ENDINGS_OF_COPIES: [&str; 12] = [
-    "bak", "old", "orig", "save", "sav", "tmp", "swp", "swo", "part", "rej", "rpmsave", "dpkg-old",
-];
-
-/// Whether a file is a copy of another file, or a hidden file, so that it stands for no host:
-/// `host-003.txt.bak`, `host-003.txt~`, `#host-003.txt#`, `.host-003.txt.swp`.
-pub fn is_copy(name: &str) -> bool {
-    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
-    let is_known = |known: &&str| known.eq_ignore_ascii_case(ending);
-    let marks = ['.', '#', '~'];
-    name.starts_with(marks) || name.ends_with(marks) || ENDINGS_OF_COPIES.iter().any(is_known)
-}
-
-/// The host that a file is named after: its name without the endings of [`FILE_ENDINGS`]. Other
-/// parts after a dot belong to the host's domain.
-pub fn host_of_file(name: &str) -> &str {
-    let mut host = name;
-    while let Some((rest, ending)) = host.rsplit_once('.') {
-        let is_known = |known: &&str| known.eq_ignore_ascii_case(ending);
-        if rest.is_empty() || !FILE_ENDINGS.iter().any(is_known) {
-            break;
-        }
-        host = rest;
-    }
-    host
 }

@@ -1,6 +1,8 @@
 //! Tests of merging several files of one host.
 
-use rsm_gdr::import::{InventoryFormat, host_of_file, is_copy};
+use std::collections::BTreeSet;
+
+use rsm_gdr::import::{InventoryFormat, files_by_host};
 use rsm_gdr::inventory::{HostInventory, PcieLink};
 
 use crate::import::read;
@@ -136,6 +138,13 @@ fn links_of_gpus_that_only_the_second_file_has_are_added() {
     first.check().expect("merged inventories keep the rules");
 }
 
+/// The host that a file is named after; `None` for a copy.
+fn host_of(file: &str) -> Option<String> {
+    let files = files_by_host(BTreeSet::from([file.to_owned()])).expect("one file");
+    assert_eq!(files.hosts.is_empty(), files.copies == [file]);
+    files.hosts.into_keys().next()
+}
+
 #[test]
 fn host_names_follow_from_file_names_and_copies_by_editors_are_recognised() {
     for (file, name) in [
@@ -148,14 +157,17 @@ fn host_names_follow_from_file_names_and_copies_by_editors_are_recognised() {
         ("node01.example", "node01.example"),
         ("node01.example.com.json", "node01.example.com"),
         ("node01.1.txt", "node01.1"),
+        ("node01:2222", "node01"),
+        ("node01.example.com:22.txt", "node01.example.com"),
+        ("node01:a", "node01:a"),
+        (":22", ":22"),
         ("default.txt", "default"),
         ("txt", "txt"),
-        (".txt", ".txt"),
     ] {
-        assert_eq!(host_of_file(file), name);
-        assert_eq!(is_copy(file), file.starts_with('.'));
+        assert_eq!(host_of(file).as_deref(), Some(name));
     }
     for copy in [
+        ".txt",
         "node01.txt.bak",
         "node01.BAK",
         "node01.txt~",
@@ -164,6 +176,21 @@ fn host_names_follow_from_file_names_and_copies_by_editors_are_recognised() {
         "node01.tsv.orig",
         "node01.txt.old",
     ] {
-        assert!(is_copy(copy), "{copy}");
+        assert_eq!(host_of(copy), None, "{copy}");
     }
+}
+
+#[test]
+fn files_that_differ_in_the_port_alone_are_refused_with_both_names() {
+    let by_host =
+        |names: &[&str]| files_by_host(names.iter().map(|&name| name.to_owned()).collect());
+    let error = by_host(&["hub:2201", "hub:2202"]).expect_err("two hosts behind one address");
+    let text = error.to_string();
+    assert!(text.contains("`hub:2201` and `hub:2202`"), "{text}");
+    // Two sources of one host, as one port or none tells.
+    let files = by_host(&["hub:2201.tsv", "hub:2201.txt", "hub.xml"]).expect("one host");
+    assert_eq!(
+        files.hosts["hub"],
+        ["hub.xml", "hub:2201.tsv", "hub:2201.txt"]
+    );
 }

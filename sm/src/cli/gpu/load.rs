@@ -1,15 +1,15 @@
 //! Reads inventories from files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::import::{
-    HostStream, InventoryFormat, MAX_BYTES, MAX_STREAM_BYTES, host_of_file, hosts_of_stream,
-    import, is_copy,
+    HostStream, InventoryFormat, MAX_BYTES, MAX_STREAM_BYTES, files_by_host, hosts_of_stream,
+    import,
 };
 use rsm_gdr::inventory::HostInventory;
 
@@ -48,7 +48,7 @@ pub(in crate::cli) fn inventory(path: &Path, now: u64) -> anyhow::Result<GpuInve
         inventory.set_default(Some(DEFAULT))?;
         return Ok(inventory);
     }
-    for (name, files) in files_by_host(path)? {
+    for (name, files) in paths_by_host(path)? {
         let host = merged(&files)?;
         let inserted = match name.as_str() {
             DEFAULT => inventory
@@ -74,11 +74,11 @@ fn read_stream(path: &Path) -> anyhow::Result<Option<HostStream>> {
     hosts_of_stream(&bytes).with_context(|| shown.to_string())
 }
 
-/// Files of each host in a folder, under the file name without its extension; the files of a host
-/// are in the order of their names.
-fn files_by_host(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<PathBuf>>> {
+/// Files of each host in a folder, in the order of their names, by the host that they are named
+/// after.
+fn paths_by_host(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<PathBuf>>> {
     let shown = folder.display();
-    let mut hosts: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    let mut names: BTreeSet<String> = BTreeSet::new();
     for entry in fs::read_dir(folder).with_context(|| format!("cannot read {shown}"))? {
         let file = entry
             .with_context(|| format!("cannot read {shown}"))?
@@ -86,24 +86,21 @@ fn files_by_host(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<PathBuf>>
         if !file.is_file() {
             continue;
         }
-        let Some(name) = file.file_name().and_then(|name| name.to_str()) else {
-            bail!("{} is not named after a host", file.display());
-        };
-        if is_copy(name) {
-            warn_left_out(&file, "a copy of a file");
-            continue;
-        }
-        let host = host_of_file(name).to_owned();
-        hosts.entry(host).or_default().push(file);
+        let name = file.file_name().and_then(|name| name.to_str());
+        let name = name.with_context(|| format!("{} is not named after a host", file.display()))?;
+        names.insert(name.to_owned());
+    }
+    let files = files_by_host(names).with_context(|| shown.to_string())?;
+    for name in &files.copies {
+        warn_left_out(&folder.join(name), "a copy of a file");
     }
     ensure!(
-        !hosts.is_empty(),
+        !files.hosts.is_empty(),
         "{shown} has no files: expected one for each host"
     );
-    for files in hosts.values_mut() {
-        files.sort();
-    }
-    Ok(hosts)
+    let paths = |names: Vec<String>| names.into_iter().map(|name| folder.join(name)).collect();
+    let hosts = files.hosts.into_iter();
+    Ok(hosts.map(|(host, names)| (host, paths(names))).collect())
 }
 
 /// Prints the warning that a file, or a part of it, is left out.

@@ -1,11 +1,11 @@
 //! Imports inventories from files.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rsm_gdr::import::{
-    ImportError, ImportReason, InventoryFormat, MAX_BYTES, MAX_STREAM_BYTES, host_of_file,
-    hosts_of_stream, import, is_copy, to_json,
+    ImportError, ImportReason, InventoryFormat, MAX_BYTES, MAX_STREAM_BYTES, files_by_host,
+    hosts_of_stream, import, to_json,
 };
 use rsm_gdr::inventory::HostInventory;
 use rsm_proto::v1;
@@ -205,32 +205,34 @@ fn note(text: &str) {
     output::note(&printable(text));
 }
 
-/// The files in a folder by host: the name of a file without its ending is the name of the host.
-/// The files of one host are in the order of their names.
+/// The files in a folder by the host that they are named after.
 fn of_folder(folder: &Path) -> Result<BTreeMap<String, Vec<Source>>, Failure> {
-    let mut files: Vec<PathBuf> = Vec::new();
+    let mut names: BTreeSet<String> = BTreeSet::new();
     for entry in std::fs::read_dir(folder).map_err(|error| bad(folder, error))? {
         let file = entry.map_err(|error| bad(folder, error))?.path();
-        if file.is_file() {
-            files.push(file);
+        if !file.is_file() {
+            continue;
         }
-    }
-    if files.is_empty() {
-        return Err(bad(folder, "no files: expected one for each host"));
-    }
-    files.sort();
-    let mut hosts: BTreeMap<String, Vec<Source>> = BTreeMap::new();
-    for file in files {
         let Some(name) = file.file_name().and_then(|name| name.to_str()) else {
             return Err(bad(&file, "it is not named after a host"));
         };
-        if is_copy(name) {
-            note(&format!("{}: a copy of a file, left out", file.display()));
-            continue;
+        names.insert(name.to_owned());
+    }
+    if names.is_empty() {
+        return Err(bad(folder, "no files: expected one for each host"));
+    }
+    let files = files_by_host(names).map_err(|error| bad(folder, error))?;
+    for name in files.copies {
+        let file = folder.join(name);
+        note(&format!("{}: a copy of a file, left out", file.display()));
+    }
+    let mut hosts: BTreeMap<String, Vec<Source>> = BTreeMap::new();
+    for (host, names) in files.hosts {
+        let of_host = hosts.entry(host).or_default();
+        for name in names {
+            let file = folder.join(name);
+            of_host.push((file.display().to_string(), content(&file)?));
         }
-        let host = host_of_file(name).to_owned();
-        let source = (file.display().to_string(), content(&file)?);
-        hosts.entry(host).or_default().push(source);
     }
     Ok(hosts)
 }
