@@ -20,13 +20,19 @@ function found(one) {
     more > 0 ? h("div", { class: "sub" }, `and ${count(more)} more: rsmctl gpu check`) : null];
 }
 
+/** A host, and where it was if none of its ports is in the fabric. */
+function host(one) {
+  return [h("a", { href: `#/gpu-hosts?host=${encodeURIComponent(one.name)}` }, name(one.name)),
+    one.was_at ? h("div", { class: "sub" }, `was at ${shown(one.was_at)}`) : null];
+}
+
 export class GpusView {
   constructor(root) {
     this.body = h("div", {}, spinner("Reading"));
     this.covered = h("p", { class: "lead" });
     this.chosen = h("div", { "aria-live": "polite" });
     this.table = new Table([
-      { title: "Host", whole: true, cell: (one) => h("a", { href: `#/gpu-hosts?host=${encodeURIComponent(one.name)}` }, name(one.name)), key: (one) => one.name },
+      { title: "Host", whole: true, cell: host, key: (one) => one.name },
       { title: "Machine", cell: (one) => shown(one.machine) || "–", key: (one) => one.machine },
       { title: "GPUs", num: true, cell: (one) => count(one.gpus), key: (one) => one.gpus },
       { title: "Compute ports", num: true, cell: (one) => count(one.compute_ports), key: (one) => one.compute_ports },

@@ -26,6 +26,9 @@ pub(super) fn host(analysis: &Analysis, place: usize) -> v1::GpuHost {
         unit: analysis.rails.unit_of[place],
         findings: findings(analysis, &host.name),
         name_unknown: !analysis.knows_name(place),
+        was_at: analysis
+            .former_place(place)
+            .map_or_else(String::new, ToString::to_string),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::config::AnalysisConfig;
-use super::fabric::GpuFabric;
+use super::fabric::{FormerPlace, GpuFabric};
 use super::findings::GpuFinding;
 use super::hints::GpuHint;
 use super::host::Host;
@@ -75,9 +75,18 @@ impl Analysis {
         let fabric = self.fabric.as_ref();
         is_joined
             || fabric.is_none_or(|fabric| {
-                let was_there = fabric.absent.contains_key(&host.name);
+                let was_there = fabric.absent_host(&host.name).is_some();
                 was_there || fabric.described_host(&host.name).is_some()
             })
+    }
+
+    /// The former place of the first port of the host at `place`; `None` if the host was never in
+    /// the fabric, or has a port there now.
+    pub fn former_place(&self, place: usize) -> Option<&FormerPlace> {
+        let host = &self.hosts[place];
+        let is_joined = host.joined.iter().any(|joined| joined.port().is_some());
+        let absent = self.fabric.as_ref()?.absent_host(&host.name);
+        absent.filter(|_| !is_joined).map(|absent| &absent.first)
     }
 
     /// The findings of a host, including findings shared with other hosts, sorted by kind.

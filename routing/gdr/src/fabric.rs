@@ -1,6 +1,7 @@
 //! The fabric as the subnet manager sees it, limited to what hints need.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
@@ -62,6 +63,12 @@ pub struct FormerPlace {
     pub until: String,
 }
 
+impl fmt::Display for FormerPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} until {}", self.place, self.until)
+    }
+}
+
 /// A host with devices that were in the fabric and are not there now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AbsentHost {
@@ -101,6 +108,13 @@ pub struct GpuFabric {
 }
 
 impl GpuFabric {
+    /// The record of a host that left the fabric, under its name or under the name without the
+    /// domain; `None` if there is no such record.
+    pub fn absent_host(&self, name: &str) -> Option<&AbsentHost> {
+        let first = name.split('.').next().unwrap_or_default();
+        self.absent.get(name).or_else(|| self.absent.get(first))
+    }
+
     /// Creates a fabric with these adapter ports, in any order; GUIDs must be unique.
     pub fn new(
         topology: Arc<Topology>,

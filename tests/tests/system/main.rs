@@ -14,6 +14,7 @@ mod managed_events;
 mod managed_exporter;
 mod managed_filters;
 mod managed_gone;
+mod managed_gpu_absent;
 mod managed_gpu_agents;
 mod managed_gpu_identity;
 mod managed_gpu_tokens;

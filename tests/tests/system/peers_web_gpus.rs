@@ -8,6 +8,8 @@ use rsm_tests::peer::require_peers;
 use rsm_tests::web::{Browser, Colours, PEERS, Site, get, write};
 use serde_json::{Value, json};
 
+use crate::managed_gpu_absent::{OFF, site_with_hosts_off};
+
 const LIMIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(200);
 
@@ -123,5 +125,25 @@ fn page_rsmctl_and_metrics_show_the_same_finding_about_a_gpu_without_nvlinks() {
     assert!(wait_for_every(POLL, LIMIT, is_gone).is_some(), "it is over");
     site.open(&browser, "history?kind=finding");
     browser.wait("that it is over", &row("finding gone"));
+    browser.assert_no_complaints();
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
+fn page_shows_where_gpu_hosts_without_power_were() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let site = site_with_hosts_off();
+    let browser = Browser::start(1400, 900, Colours::Light);
+    site.open(&browser, "gpu-hosts");
+    for (name, _, port) in OFF {
+        let script = format!(
+            "return [...document.querySelectorAll('.page tbody tr')].some((row) => \
+             row.innerText.startsWith('{name}') && /was at su-01-leaf-0\\d port {port} until 20/.test(row.innerText) \
+             && row.innerText.includes('host-absent'))"
+        );
+        browser.wait(name, &script);
+    }
     browser.assert_no_complaints();
 }

@@ -6,24 +6,14 @@ use crate::findings::{GpuFinding, GpuFindingKind};
 
 /// The findings about absent hosts. Adds all devices of these hosts to `explained`.
 pub(super) fn find(analysis: &Analysis, explained: &mut [Explained]) -> Vec<GpuFinding> {
-    let Some(fabric) = &analysis.fabric else {
-        return Vec::new();
-    };
     let mut findings = Vec::new();
-    for (host, explained) in analysis.hosts.iter().zip(explained) {
-        let is_there = host.joined.iter().any(|joined| joined.port().is_some());
-        let first = host.name.split('.').next().unwrap_or_default();
-        let absent = fabric
-            .absent
-            .get(&host.name)
-            .or_else(|| fabric.absent.get(first));
-        let Some(absent) = absent.filter(|_| !is_there) else {
+    for (at, (host, explained)) in analysis.hosts.iter().zip(explained).enumerate() {
+        let Some(former) = analysis.former_place(at) else {
             continue;
         };
-        let (place, until) = (&absent.first.place, &absent.first.until);
         let observation = "none of its ports is in the fabric".to_owned();
-        let evidence = format!("{observation}: the first was at {place} until {until}");
-        let of_host = format!("at {place} until {until}");
+        let evidence = format!("{observation}: the first was at {former}");
+        let of_host = format!("at {former}");
         let kind = GpuFindingKind::HostAbsent;
         let finding = GpuFinding::new(kind, &host.name, evidence);
         findings.push(finding.like_others(observation, of_host));

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::Analysis;
-use crate::fabric::{AbsentHost, FormerPlace};
+use crate::fabric::FormerPlace;
 use crate::host::Host;
 use crate::join::{Joined, NotJoined};
 
@@ -14,7 +14,8 @@ pub(super) fn missing_ports(
     analysis: &Analysis,
     host: &Host,
 ) -> std::fmt::Result {
-    let absent = absent(analysis, &host.name);
+    let fabric = analysis.fabric.as_ref();
+    let absent = fabric.and_then(|fabric| fabric.absent_host(&host.name));
     let ports = host.inventory.hca_ports.iter().zip(&host.joined);
     let missing = ports.filter_map(|(port, joined)| match joined {
         Joined::Not(reason) => Some((port, *reason)),
@@ -36,20 +37,9 @@ pub(super) fn missing_ports(
     Ok(())
 }
 
-/// The record of a host that left the fabric, under its name or under the name without the domain;
-/// `None` if there is no such record.
-fn absent<'a>(analysis: &'a Analysis, host: &str) -> Option<&'a AbsentHost> {
-    let absent = &analysis.fabric.as_ref()?.absent;
-    let first = host.split('.').next().unwrap_or_default();
-    absent.get(host).or_else(|| absent.get(first))
-}
-
 /// The sentence about the place where a port was last.
 fn former_place(former: &FormerPlace) -> String {
-    format!(
-        "it was at {} until {}: look at the cable there, and at `ibstat` on the host",
-        former.place, former.until
-    )
+    format!("it was at {former}: look at the cable there, and at `ibstat` on the host")
 }
 
 /// The reason why a port is not in the fabric, and what to do.
@@ -80,7 +70,7 @@ pub fn why_unknown(analysis: &Analysis, host: &str) -> String {
         out.push_str("it has no inventory, and there is no fabric yet");
         return out;
     };
-    let absent = absent(analysis, host);
+    let absent = fabric.absent_host(host);
     // Writing to a string cannot fail.
     let _ = match (fabric.devices(host), absent) {
         (Some(devices), _) => write!(
@@ -91,8 +81,8 @@ pub fn why_unknown(analysis: &Analysis, host: &str) -> String {
         ),
         (None, Some(absent)) => write!(
             out,
-            "it has no inventory, and left the fabric: its first port was at {} until {}",
-            absent.first.place, absent.first.until
+            "it has no inventory, and left the fabric: its first port was at {}",
+            absent.first
         ),
         (None, None) => write!(
             out,

@@ -297,12 +297,24 @@ fn adaptive_levels(snapshot: &Snapshot) -> u16 {
     in_force.map_or(0, |adaptive| adaptive.sls)
 }
 
-/// Hosts whose nodes are missing, by the name in the nodes' descriptions, each with the former
-/// places of its devices.
-fn absent(gone: Vec<GoneNode>) -> BTreeMap<String, AbsentHost> {
+/// Hosts whose nodes are missing, each with the former places of its devices. A host has the name of
+/// the inventory that has the node's GUID, else the name in the node's description.
+fn absent(gone: Vec<GoneNode>, inventory: &GpuInventory) -> BTreeMap<String, AbsentHost> {
     let mut hosts: BTreeMap<String, AbsentHost> = BTreeMap::new();
+    if gone.is_empty() {
+        return hosts;
+    }
+    let known = inventory.hosts().iter().flat_map(|(host, record)| {
+        let ports = record.inventory.hca_ports.iter();
+        ports.filter_map(move |port| {
+            let device = port.device.as_deref()?;
+            Some((port.node_guid?, (host.as_str(), device)))
+        })
+    });
+    let known: BTreeMap<Guid, (&str, &str)> = known.collect();
     for node in gone {
-        let Some((host, device)) = host_and_device(&node.description) else {
+        let described = || host_and_device(&node.description);
+        let Some((host, device)) = known.get(&node.guid).copied().or_else(described) else {
             continue;
         };
         let former = FormerPlace {
@@ -338,7 +350,7 @@ impl Gpus for GpuHosts {
             let mut fabric =
                 gpu::fabric(&snapshot.fabric, &plan.topology, Some(tables), generation);
             fabric.positions = plan.order.positions.clone();
-            fabric.absent = absent(self.view.gone_nodes(&snapshot));
+            fabric.absent = absent(self.view.gone_nodes(&snapshot), &inventory);
             fabric
         });
         let config = AnalysisConfig {

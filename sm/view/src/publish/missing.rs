@@ -16,6 +16,8 @@ use super::api_view::{api_key, shown_state};
 /// A missing node, in words.
 #[derive(Clone, Debug)]
 pub struct GoneNode {
+    /// The GUID of the node.
+    pub guid: Guid,
     /// The description of the node when it was present.
     pub description: String,
     /// The former place: the other end of the node's first cable.
@@ -40,6 +42,7 @@ pub(super) struct MissingNode {
 impl MissingNode {
     pub(super) fn in_words(self) -> GoneNode {
         GoneNode {
+            guid: self.guid,
             description: self.description,
             place: self.place,
             until: self.until,

@@ -266,6 +266,7 @@ async fn hosts(session: &mut Session) -> Result<(), Failure> {
             "FROM",
             "MACHINE",
             ">FINDINGS",
+            "WAS AT",
         ],
         |host| {
             [
@@ -280,6 +281,7 @@ async fn hosts(session: &mut Session) -> Result<(), Failure> {
                 },
                 host.machine,
                 host.findings.len().to_string(),
+                host.was_at,
             ]
         },
     )
