@@ -17,6 +17,7 @@ mod managed_gone;
 mod managed_gpu_absent;
 mod managed_gpu_agents;
 mod managed_gpu_identity;
+mod managed_gpu_quality;
 mod managed_gpu_tokens;
 mod managed_gpus;
 mod managed_history;
