@@ -4,10 +4,16 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rsm_gdr::render::{EXPORTERS, JOB_FILES};
 use rsm_tests::binaries;
 use rsm_tests::clock::wait_for;
 use rsm_tests::gpu_matrix::gpu_matrix;
 use rsm_tests::process::{Invocation, Running};
+
+use crate::managed_gpu_agents::sys;
+
+/// The simulated fabric.
+const FABRIC: &str = "superpod:su=2";
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -34,7 +40,7 @@ impl Daemon {
 
     fn start(&mut self) {
         let rsm = Invocation::new(binaries::rsm(), self.directory.path());
-        let rsm = rsm.args(["--fabric", "sim:superpod:su=2", "--listen", "off"]);
+        let rsm = rsm.args(["--fabric", &format!("sim:{FABRIC}"), "--listen", "off"]);
         let rsm = rsm.arg("--state-dir").arg(self.state());
         self.running = Some(rsm.spawn().expect("it can be started"));
         let up = || {
@@ -169,63 +175,46 @@ fn one_matrix_describes_a_superpod_and_swapped_cables_are_findings() {
 }
 
 #[test]
-fn exported_files_are_the_same_with_and_without_a_manager() {
+fn every_exported_file_is_the_same_with_and_without_a_manager() {
     let daemon = Daemon::begin();
-    let file = daemon.directory.path().join("dgx.txt");
-    std::fs::write(&file, gpu_matrix(&[])).expect("there is room");
-    daemon.import(&file);
-    let inventory = file.display().to_string();
-    let offline = |arguments: &[&str]| {
-        let rsm = Invocation::new(binaries::rsm(), daemon.directory.path());
-        let rsm = rsm.args(arguments).args(["--inventory", &inventory]);
-        let finished = rsm.run(LIMIT).expect("it ends");
-        assert!(
-            finished.status.success(),
-            "{arguments:?}: {}",
-            finished.stderr
-        );
+    let folder = daemon.directory.path();
+    // The standard output of a program that must succeed.
+    let written = |program: Invocation, about: &str| {
+        let finished = program.run(LIMIT).expect("it ends");
+        assert!(finished.status.success(), "{about}: {}", finished.stderr);
+        assert!(!finished.stdout.is_empty(), "{about}");
         finished.stdout
     };
-    // A matrix has no PCI addresses, which `nccl-xml` and `dra` need.
-    let of_host = [
-        "nccl-env",
-        "ucx",
-        "nvshmem",
-        "mooncake",
-        "mooncake-script",
-        "ibacm",
-        "peers",
-    ];
-    let of_all = [
-        "slurm-tree",
-        "slurm-block",
-        "slurm-yaml",
-        "topograph",
-        "kubernetes",
-        "volcano",
-    ];
-    let hosts = of_host.map(|format| (format, &["--host", "host-001"][..]));
-    let all = of_all.map(|format| (format, &[][..]));
-    for (format, host) in hosts.into_iter().chain(all) {
-        let online = daemon.program_in(
-            daemon.directory.path(),
-            &[&["gpu", "export", format], host].concat(),
-        );
-        let online = online.run(LIMIT).expect("it ends");
-        assert!(online.status.success(), "{format}: {}", online.stderr);
-        let alone = offline(&[&["gpu", "export", "superpod:su=2", format], host].concat());
-        assert_eq!(online.stdout, alone, "{format}");
-        assert!(!alone.is_empty(), "{format}");
+    // A table of /sys has the PCI addresses that some formats need. As a machine type it has no age,
+    // which the metrics would show.
+    let tree = sys(folder, 8, 1);
+    let tree = tree.display().to_string();
+    let probe = ["gpu", "probe", "--sys", &tree];
+    let table = written(daemon.program_in(folder, &probe), "probe");
+    let file = folder.join("dgx.tsv");
+    std::fs::write(&file, table).expect("there is room");
+    let inventory = file.display().to_string();
+    let import = ["gpu", "import", "--host", "dgx", "--machine-type"];
+    let import = [&import[..], &["--file-format", "sysfs", &inventory]].concat();
+    assert_eq!(daemon.printed(&import), "8 GPUs, 8 ports\n");
+    let assert_same = |command: &str, rest: &[&str]| {
+        let online = [&["gpu", command], rest].concat();
+        let online = written(daemon.program_in(folder, &online), rest[0]);
+        let alone = Invocation::new(binaries::rsm(), folder);
+        let alone = alone.args(["gpu", command, FABRIC]).args(rest);
+        let alone = written(alone.args(["--inventory", &inventory]), rest[0]);
+        assert_eq!(online, alone, "{rest:?}");
+    };
+    for exporter in EXPORTERS {
+        match exporter.of_host {
+            true => assert_same("export", &[exporter.name, "--host", "host-040"]),
+            false => assert_same("export", &[exporter.name]),
+        }
     }
-    for format in ["ompi-hostfile", "ports", "rank-gpus"] {
-        let hosts = ["--hosts", "host-[001,020]", "--file", format];
-        let online = daemon.program_in(
-            daemon.directory.path(),
-            &[&["gpu", "plan"][..], &hosts].concat(),
-        );
-        let online = online.run(LIMIT).expect("it ends");
-        let alone = offline(&[&["gpu", "plan", "superpod:su=2"][..], &hosts].concat());
-        assert_eq!(online.stdout, alone, "{format}");
+    for file in JOB_FILES {
+        assert_same("plan", &["--file", file.name]);
+        let hosts = ["--hosts", "host-[001,020]", "--file", file.name];
+        assert_same("plan", &hosts);
     }
 }
 
