@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rsm_tests::binaries;
 use rsm_tests::clock::{Stopwatch, wait_for};
+use rsm_tests::gpu_matrix::gpu_matrix;
 use rsm_tests::process::{Invocation, Running};
 use rsm_tests::web::{Site, get};
 
@@ -300,6 +301,69 @@ fn agent_waits_for_an_absent_manager_until_its_patience_ends() {
         staying.stderr_so_far()
     );
     assert!(staying.is_running());
+}
+
+#[test]
+fn agent_with_two_servers_ends_with_0_where_one_took_the_report() {
+    let site = Site::start("fat-tree:k=4,levels=2");
+    let directory = tempfile::tempdir().expect("there is room");
+    let nowhere = format!("unix:{}", directory.path().join("nowhere").display());
+    for (place, servers) in [
+        [socket(&site), nowhere.clone()],
+        [nowhere.clone(), socket(&site)],
+    ]
+    .iter()
+    .enumerate()
+    {
+        let (host, tree) = (format!("gpu-{place}"), sys(directory.path(), 2, place));
+        let one = agent(directory.path(), &servers.join(","), &host, &tree);
+        let (code, text) = run(&one.args(["--patience", "3"]));
+        assert_eq!(code, 0, "{servers:?}: {text}");
+        assert!(text.contains(&nowhere), "the log names the other: {text}");
+        assert!(printed(&site, &["gpu", "hosts"]).contains(&host), "{text}");
+    }
+    // Without any server that takes the report, the exit code says so.
+    let neither = format!("{nowhere},{nowhere}-2");
+    let tree = sys(directory.path(), 2, 2);
+    let none = agent(directory.path(), &neither, "gpu-2", &tree).args(["--patience", "1"]);
+    let (code, text) = run(&none);
+    assert_eq!(code, 3, "{text}");
+}
+
+#[test]
+fn folder_of_dshbak_with_bare_names_and_ports_is_read_by_both_programs() {
+    let site = Site::start("superpod:su=1");
+    let folder = tempfile::tempdir().expect("there is room");
+    // `dshbak -d` names files after hosts, as the parallel shell was told them.
+    let put = |name: &str| {
+        let file = folder.path().join(name);
+        fs::write(file, gpu_matrix(&[])).expect("there is room");
+    };
+    for name in ["host-001", "host-002", "host-003:2222"] {
+        put(name);
+    }
+    let path = folder.path().display().to_string();
+    let imported = printed(&site, &["gpu", "import", &path]);
+    assert!(
+        imported.starts_with("3 hosts imported, 3 changed\n"),
+        "{imported}"
+    );
+    assert!(!imported.contains("have a name that no host"), "{imported}");
+    let settings = |host: &str| {
+        let offline = Invocation::new(binaries::rsm(), folder.path());
+        let offline = offline.args(["gpu", "export", "superpod:su=1", "nccl-env", "--host", host]);
+        let offline = offline.args(["--inventory", &path]).run(LIMIT);
+        let offline = offline.expect("it ends").success().expect("a known host");
+        let online = printed(&site, &["gpu", "export", "nccl-env", "--host", host]);
+        assert_eq!(offline.stdout, online, "{host}");
+        online
+    };
+    assert_eq!(settings("host-001"), settings("host-003"));
+    // Two hosts behind one address have no name of their own.
+    put("host-003:2223");
+    let (code, text) = rsmctl(&site, &["gpu", "import", &path]);
+    let both = "`host-003:2222` and `host-003:2223` differ in the port alone";
+    assert!(code == 1 && text.contains(both), "{code} {text}");
 }
 
 #[test]
