@@ -395,6 +395,50 @@ fn every_command_of_the_documentation_succeeds() {
     let _ = std::io::Write::write_all(&mut std::io::stdout(), summary.as_bytes());
 }
 
+/// The text before the commands for a hundred GPU hosts in docs/gpus.md.
+const FOR_A_HUNDRED: &str = "From a hundred hosts to a hundred files of settings:";
+
+/// The lines before these commands: a parallel shell that reaches a hundred hosts like docs/dgx.txt,
+/// and a manager of a fabric that has them.
+const HUNDRED: &str = r#"
+pdsh() {
+  [ "$*" = "-w host-[001-100] nvidia-smi topo -m" ]
+  for host in host-{001..100}; do sed "s/^/$host: /" docs/dgx.txt; done
+}
+export RSM_SERVER=unix:run/rsm.sock
+rsm --fabric sim:superpod:su=4 --state-dir run --listen off 2> rsm.log &
+settle
+"#;
+
+/// The lines after these commands.
+const HAS_A_HUNDRED: &str = r#"
+[ "$(ls settings | wc -l)" = 100 ]
+[ "$(grep -l '^NCCL_IB_HCA==mlx5_0:1:0:0,' settings/* | wc -l)" = 100 ]
+"#;
+
+#[test]
+fn commands_for_a_hundred_gpu_hosts_make_a_hundred_files_of_settings() {
+    let root = binaries::workspace();
+    let page = Page::read(&root, root.join("docs/gpus.md"));
+    let (before, _) = page.text.split_once(FOR_A_HUNDRED).expect("the commands");
+    let at = before.lines().count();
+    let blocks = page.blocks();
+    let block = blocks
+        .iter()
+        .find(|block| block.opened > at)
+        .expect("a block");
+    let lines: Vec<&str> = page.text.lines().collect();
+    let commands = lines[block.opened + 1..block.closed].join("\n");
+    let script = Script {
+        text: [PRELUDE, HUNDRED, &commands, HAS_A_HUNDRED].concat(),
+        run: 1,
+        skipped: 0,
+        not_run: 0,
+    };
+    let outcome = script.execute(&page);
+    assert_eq!(outcome, Ok(()));
+}
+
 /// Runs a page; returns a summary and the result.
 fn run(page: &Page) -> (String, Result<(), String>) {
     let stopwatch = Stopwatch::start();
