@@ -21,6 +21,7 @@ pub mod v1_fields;
 mod calendar;
 mod gpu;
 mod journal;
+mod refusal;
 mod role;
 mod server;
 mod traits;
@@ -32,6 +33,7 @@ pub use error::{
 };
 pub use gpu::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
 pub use journal::{EventJournal, is_operator_action};
+pub use refusal::{Reason, refusal};
 pub use rsm_proto::{AGGREGATION_NODE, Label, plain_names, thousands, v1, with_causes};
 pub use server::{
     ActionRecorder, Backend, Listen, OpenAction, Reader, ServeError, Server, SocketError,

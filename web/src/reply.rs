@@ -132,6 +132,8 @@ pub(crate) fn tagged(request: &HeaderMap, media: &'static str, tag: &str, bytes:
 
 #[cfg(test)]
 mod tests {
+    use rsm_api::Reason;
+
     use super::*;
 
     #[test]
@@ -151,15 +153,13 @@ mod tests {
 
     #[test]
     fn refusals_of_grpc_have_the_matching_http_status() {
-        for (status, code) in [
-            (Status::invalid_argument("a"), StatusCode::BAD_REQUEST),
-            (Status::not_found("a"), StatusCode::NOT_FOUND),
-            (
-                Status::resource_exhausted("a"),
-                StatusCode::TOO_MANY_REQUESTS,
-            ),
-            (Status::internal("a"), StatusCode::INTERNAL_SERVER_ERROR),
+        for (reason, code) in [
+            (Reason::InvalidField, StatusCode::BAD_REQUEST),
+            (Reason::NoSuchName, StatusCode::NOT_FOUND),
+            (Reason::Busy, StatusCode::TOO_MANY_REQUESTS),
+            (Reason::Internal, StatusCode::INTERNAL_SERVER_ERROR),
         ] {
+            let status = rsm_api::refusal(reason, "a");
             assert_eq!(refusal(&status).status(), code);
         }
     }

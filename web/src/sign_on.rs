@@ -10,6 +10,7 @@ use std::sync::Arc;
 use axum::http::header::AUTHORIZATION;
 use axum::http::{Extensions, HeaderMap, Request};
 use rsm_api::access::{Caller, Gate, Need, Peer, Proof};
+use rsm_api::{Reason, refusal};
 use serde::Serialize;
 use tonic::Status;
 
@@ -63,7 +64,8 @@ impl SignOn {
         let authorization = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
         let caller = self.gate.identify(peer, authorization)?;
         match caller.proof {
-            Proof::None => Err(Status::unauthenticated(
+            Proof::None => Err(refusal(
+                Reason::NoIdentity,
                 "this server shows nothing without an identity: come by the proxy that asks for users, or with a \
                  client certificate or a signed token",
             )),
@@ -75,7 +77,8 @@ impl SignOn {
     fn by_headers(&self, headers: &HeaderMap) -> Result<Caller, Status> {
         let mut users = headers.get_all(USER).iter();
         let (Some(user), None) = (users.next(), users.next()) else {
-            return Err(Status::unauthenticated(
+            return Err(refusal(
+                Reason::NoIdentity,
                 "the proxy names no user, or several: it has to set X-Forwarded-User",
             ));
         };
@@ -83,7 +86,8 @@ impl SignOn {
         let user = text(user.as_bytes()).map(|user| user.trim().to_owned());
         let user = user.filter(|user| !user.is_empty());
         let user = user.ok_or_else(|| {
-            Status::unauthenticated(
+            refusal(
+                Reason::NoIdentity,
                 "X-Forwarded-User is empty: the proxy has to set the name of a user",
             )
         })?;

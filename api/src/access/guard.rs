@@ -24,6 +24,7 @@ use super::rates::{RateKind, RateSettings, Rates};
 use super::roles_file::RoleTable;
 use super::token::TokenVerifier;
 use crate::calendar::timestamp;
+use crate::refusal::{Reason, of_protocol, refusal};
 use crate::role::{Grant, Need, Role};
 use crate::traits::Subnet;
 
@@ -40,6 +41,10 @@ const REFUSALS_AT_ONCE: std::num::NonZeroU32 = match std::num::NonZeroU32::new(2
 /// The maximum number of identities whose refusals are counted. At this number, identities without
 /// recent refusals are forgotten; if there are none, no refusal gets an audit entry of its own.
 const MAX_REFUSED: usize = 4096;
+
+/// The beginning of the paths of rsm's own services. The services of gRPC itself have statuses of
+/// their own protocols.
+const OUR_PACKAGE: &str = "/rsm.v1.";
 
 /// The maximum length of a call's path in an audit entry, in bytes.
 const MAX_PATH_BYTES: usize = 128;
@@ -170,7 +175,8 @@ impl Gate {
             None => rules.by_connection(peer),
         };
         if caller.proof == Proof::None {
-            return Err(Status::unauthenticated(
+            return Err(refusal(
+                Reason::NoIdentity,
                 "this interface needs an identity: a token of http.ufm_tokens_file, a signed token, or a client certificate",
             ));
         }
@@ -193,10 +199,13 @@ impl Gate {
         let kind = RateKind::of(need);
         if let Some(rate) = rules.rates.exceeded(&key, kind) {
             let kind = kind.name();
-            return Err(Status::resource_exhausted(format!(
-                "{} sends more than {rate} requests a second: wait, or raise api.{kind}_per_s",
-                caller.name
-            )));
+            return Err(refusal(
+                Reason::RateExceeded,
+                format!(
+                    "{} sends more than {rate} requests a second: wait, or raise api.{kind}_per_s",
+                    caller.name
+                ),
+            ));
         }
         if caller.grant.satisfies(need) {
             return Ok(());
@@ -305,12 +314,15 @@ fn lacking(caller: &Caller, call: &str, need: Need) -> Status {
         let text = format!(
             "{name} needs an identity with the role {roles}: use the Unix socket, or a client certificate or token with that role"
         );
-        return Status::unauthenticated(text);
+        return refusal(Reason::NoIdentity, text);
     }
-    Status::permission_denied(format!(
-        "{} has {}, and {name} needs {roles}: give it the role in the file api.roles_file",
-        caller.name, caller.grant
-    ))
+    refusal(
+        Reason::RoleLacking,
+        format!(
+            "{} has {}, and {name} needs {roles}: give it the role in the file api.roles_file",
+            caller.name, caller.grant
+        ),
+    )
 }
 
 impl Rules {
@@ -362,10 +374,11 @@ impl Rules {
             .unwrap_or_default()
             .as_secs();
         let found = self.policy.api_tokens.find(value, now);
-        match found.map_err(Status::unauthenticated)? {
+        match found.map_err(|text| refusal(Reason::InvalidProof, text))? {
             Some((name, grant)) => Ok(Caller::new(name, Proof::ApiToken, grant.clone())),
             None if self.policy.tokens.is_some() => self.by_token(peer, value),
-            None => Err(Status::unauthenticated(
+            None => Err(refusal(
+                Reason::InvalidProof,
                 "no token of http.ufm_tokens_file is the one in the header authorization",
             )),
         }
@@ -373,7 +386,7 @@ impl Rules {
 
     /// The identity of a signed token in a header `authorization`.
     fn by_token(&self, peer: &Peer, value: &[u8]) -> Result<Caller, Status> {
-        let refuse = |reason: String| Err(Status::unauthenticated(reason));
+        let refuse = |text: String| Err(refusal(Reason::InvalidProof, text));
         if !peer.is_private() {
             return refuse(
                 "a token came over TCP without TLS, where others can read it: it is refused, and should be replaced"
@@ -526,10 +539,13 @@ impl GuardLayer {
         };
         let admitted = match calls::need(path) {
             Some(need) => (self.gate.admit(&caller, peer, path, need)).map(|()| need),
-            None => Err(Status::unimplemented(format!(
-                "{} is no call of this server: it may be older or newer than the client",
-                path.escape_debug()
-            ))),
+            None => Err(refusal(
+                Reason::NoSuchCall,
+                format!(
+                    "{} is no call of this server: it may be older or newer than the client",
+                    path.escape_debug()
+                ),
+            )),
         };
         match admitted {
             Ok(need) => Ok((caller, need)),
@@ -552,10 +568,27 @@ impl GuardLayer {
             None => "start the server with a Unix socket".to_owned(),
         };
         let method = path.rsplit('/').next().unwrap_or(path);
-        Status::permission_denied(format!(
-            "{method} acts on the fabric, and this TCP address serves reading only without an identity: \
+        refusal(
+            Reason::RoleLacking,
+            format!(
+                "{method} acts on the fabric, and this TCP address serves reading only without an identity: \
              {way}, show a client certificate or a token, or start the server with --insecure-admin"
-        ))
+            ),
+        )
+    }
+}
+
+/// The response, with ErrorInfo if it is a refusal without one by a service of rsm: the protocol
+/// layer makes such refusals of messages that it cannot read.
+fn with_error_info(response: Response<Body>, is_ours: bool) -> Response<Body> {
+    let status = match is_ours {
+        true => Status::from_header_map(response.headers()),
+        false => None,
+    };
+    let refused = status.filter(|status| status.code() != Code::Ok);
+    match refused.as_ref().and_then(of_protocol) {
+        Some(refusal) => refusal.into_http(),
+        None => response,
     }
 }
 
@@ -591,8 +624,10 @@ where
             Arc::new(self.layer.gate.follow(&caller, &peer, &path, subnet))
         });
         request.extensions_mut().insert(Arc::new(caller));
+        let is_ours = path.starts_with(OUR_PACKAGE);
         let Some(followed) = followed else {
-            return Box::pin(inner.call(request));
+            let response = inner.call(request);
+            return Box::pin(async move { Ok(with_error_info(response.await?, is_ours)) });
         };
         let request = request.map(|body| {
             let followed = Arc::downgrade(&followed);
@@ -604,7 +639,7 @@ where
             Body::new(Digesting::new(body, record_begin))
         });
         Box::pin(async move {
-            let response = inner.call(request).await?;
+            let response = with_error_info(inner.call(request).await?, is_ours);
             let status = Status::from_header_map(response.headers());
             let failure = status.filter(|status| status.code() != Code::Ok);
             followed.ended(match &failure {

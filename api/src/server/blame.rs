@@ -6,6 +6,7 @@ use tonic::{Request, Response, Status};
 
 use super::request::past;
 use crate::limits::{MAX_JOB_HOSTS, MAX_SELECTOR_BYTES};
+use crate::refusal::{Reason, no_subnet, refusal};
 use crate::traits::Judge;
 
 /// Serves judgements on the fabric.
@@ -17,20 +18,26 @@ pub(super) struct Blame {
 /// Refuses a list of hosts that is empty or too long, and names that no host can have.
 fn check(hosts: &[String]) -> Result<(), Status> {
     if hosts.is_empty() || hosts.len() > MAX_JOB_HOSTS {
-        return Err(Status::invalid_argument(format!(
-            "hosts: expected 1 to {MAX_JOB_HOSTS} names, found {}",
-            hosts.len()
-        )));
+        return Err(refusal(
+            Reason::InvalidField,
+            format!(
+                "hosts: expected 1 to {MAX_JOB_HOSTS} names, found {}",
+                hosts.len()
+            ),
+        ));
     }
     let is_wrong = |host: &&String| host.trim().is_empty() || host.len() > MAX_SELECTOR_BYTES;
     match hosts.iter().position(|host| is_wrong(&host)) {
         None => Ok(()),
-        Some(at) => Err(Status::invalid_argument(format!(
-            "hosts: name {} of {} has {} bytes, expected a name of 1 to {MAX_SELECTOR_BYTES} bytes",
-            at + 1,
-            hosts.len(),
-            hosts[at].len()
-        ))),
+        Some(at) => Err(refusal(
+            Reason::InvalidField,
+            format!(
+                "hosts: name {} of {} has {} bytes, expected a name of 1 to {MAX_SELECTOR_BYTES} bytes",
+                at + 1,
+                hosts.len(),
+                hosts[at].len()
+            ),
+        )),
     }
 }
 
@@ -43,9 +50,7 @@ impl BlameService for Blame {
         let request = request.into_inner();
         check(&request.hosts)?;
         let since = past("since_unix_ms", request.since_unix_ms)?;
-        let judge = self.judge.as_ref().ok_or_else(|| {
-            Status::failed_precondition("this server manages no subnet: ask an rsm that does")
-        })?;
+        let judge = self.judge.as_ref().ok_or_else(no_subnet)?;
         let judgement = judge.judge(request.hosts, since).await?;
         Ok(Response::new(v1::JudgeJobResponse {
             judgement: Some(judgement),

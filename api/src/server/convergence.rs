@@ -11,6 +11,7 @@ use super::paging::Listing;
 use super::request::{known_place, past_span, selector, text_filter};
 use crate::limits::MAX_CONVERGENCES;
 use crate::model::{EventFilter, GivenUp, HistoryOrder, HistoryQuery, Keyed, Page};
+use crate::refusal::{Reason, refusal};
 use crate::traits::{Control, History, Subnet};
 
 /// Serves past convergences, and new sweeps.
@@ -89,10 +90,13 @@ impl ConvergenceService for Convergences {
             Ok(0) => Some(MAX_CONVERGENCES),
             Ok(newest @ ..=MAX_CONVERGENCES) => Some(newest),
             Ok(_) | Err(_) => {
-                return Err(Status::invalid_argument(format!(
-                    "newest: {} is out of range, expected 0 to {MAX_CONVERGENCES}",
-                    request.newest
-                )));
+                return Err(refusal(
+                    Reason::InvalidField,
+                    format!(
+                        "newest: {} is out of range, expected 0 to {MAX_CONVERGENCES}",
+                        request.newest
+                    ),
+                ));
             }
         };
         let cause = text_filter("cause", request.cause)?;
@@ -168,7 +172,8 @@ impl ConvergenceService for Convergences {
             (true, false, true) => (GivenUp::Exchanged, "all exchanged cables"),
             (false, false, false) => (GivenUp::Named(selector("name", name)?), name),
             _ => {
-                return Err(Status::invalid_argument(
+                return Err(refusal(
+                    Reason::InvalidField,
                     "expected one of a name, `all` and `exchanged`",
                 ));
             }

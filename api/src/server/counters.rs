@@ -16,6 +16,7 @@ use crate::limits::{
     DEFAULT_TOP_EVERY, DEFAULT_TOP_PORTS, MAX_SERIES_STEPS, MAX_TOP_PORTS, MAX_WATCHERS, TOP_EVERY,
 };
 use crate::model::{PastSpan, PortOrder, Selector};
+use crate::refusal::{Reason, manager_stopping, no_subnet, panicked, refusal};
 use crate::traits::CountersQueries;
 
 /// The number of messages that may wait for the connection's flow control: a later message makes an
@@ -38,9 +39,7 @@ pub(super) struct Counters {
 
 impl Counters {
     fn counters(&self) -> Result<&Arc<dyn CountersQueries>, Status> {
-        self.counters.as_ref().ok_or_else(|| {
-            Status::failed_precondition("this server manages no subnet: ask an rsm that does")
-        })
+        self.counters.as_ref().ok_or_else(no_subnet)
     }
 }
 
@@ -55,9 +54,12 @@ fn past_span(
         until => until,
     };
     if since_unix_ms == 0 || since_unix_ms >= until_unix_ms {
-        return Err(Status::invalid_argument(format!(
-            "since_unix_ms: {since_unix_ms} is not a time before until_unix_ms, {until_unix_ms}"
-        )));
+        return Err(refusal(
+            Reason::InvalidField,
+            format!(
+                "since_unix_ms: {since_unix_ms} is not a time before until_unix_ms, {until_unix_ms}"
+            ),
+        ));
     }
     Ok(PastSpan {
         since_unix_ms,
@@ -75,10 +77,13 @@ fn step(step_seconds: u32, span: PastSpan) -> Result<Option<u32>, Status> {
     };
     let steps = (span.until_unix_ms - span.since_unix_ms) / step_ms;
     if steps > MAX_SERIES_STEPS {
-        return Err(Status::invalid_argument(format!(
-            "step_seconds: {step_seconds} makes {steps} steps of this span, expected at most {MAX_SERIES_STEPS}: \
+        return Err(refusal(
+            Reason::InvalidField,
+            format!(
+                "step_seconds: {step_seconds} makes {steps} steps of this span, expected at most {MAX_SERIES_STEPS}: \
              give a longer step or a shorter span"
-        )));
+            ),
+        ));
     }
     Ok(Some(step_seconds))
 }
@@ -89,7 +94,7 @@ async fn from_past<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, CountersError> + Send + 'static,
 ) -> Result<Response<T>, Status> {
     let answer = blocking::at_place(permits, work).await;
-    let answer = answer.map_err(|error| Status::internal(error.to_string()))?;
+    let answer = answer.map_err(|error| panicked(&error))?;
     Ok(Response::new(answer?))
 }
 
@@ -130,7 +135,7 @@ impl Top {
             top.counters.top(top.order, top.limit, top.part.as_ref())
         });
         let answer = ranked.await;
-        let answer = answer.map_err(|error| Status::internal(error.to_string()))?;
+        let answer = answer.map_err(|error| panicked(&error))?;
         Ok(answer?)
     }
 }
@@ -151,13 +156,16 @@ fn interval(request: &v1::WatchTopPortsRequest) -> Result<Duration, Status> {
     if TOP_EVERY.contains(&interval) {
         return Ok(interval);
     }
-    Err(Status::invalid_argument(format!(
-        "interval_ms: {} is out of range, expected {} to {}, or 0 for {}",
-        request.interval_ms,
-        TOP_EVERY.start().as_millis(),
-        TOP_EVERY.end().as_millis(),
-        DEFAULT_TOP_EVERY.as_millis()
-    )))
+    Err(refusal(
+        Reason::InvalidField,
+        format!(
+            "interval_ms: {} is out of range, expected {} to {}, or 0 for {}",
+            request.interval_ms,
+            TOP_EVERY.start().as_millis(),
+            TOP_EVERY.end().as_millis(),
+            DEFAULT_TOP_EVERY.as_millis()
+        ),
+    ))
 }
 
 /// The stream of one client.
@@ -177,7 +185,7 @@ fn follow(
             () = answer_repeatedly(&top, every, &sender) => {}
             _stopping = stopping.wait_for(|stopping| *stopping) => {
                 // The server does not wait for a client that does not read: its stream just ends.
-                drop(sender.try_send(Err(Status::unavailable("the subnet manager is stopping"))));
+                drop(sender.try_send(Err(manager_stopping())));
             }
             () = sender.closed() => {}
         }
@@ -277,7 +285,8 @@ impl CountersService for Counters {
             order => port_order("order", order)?,
         };
         if order == PortOrder::Use {
-            return Err(Status::invalid_argument(
+            return Err(refusal(
+                Reason::InvalidField,
                 "order: the past has no rates of links, expected traffic, wait or errors",
             ));
         }
@@ -298,9 +307,12 @@ impl CountersService for Counters {
         let permit = Arc::clone(&self.watchers)
             .try_acquire_owned()
             .map_err(|_| {
-                Status::resource_exhausted(format!(
-                    "{MAX_WATCHERS} clients are watching, no more are served at the same time"
-                ))
+                refusal(
+                    Reason::TooManyClients,
+                    format!(
+                        "{MAX_WATCHERS} clients are watching, no more are served at the same time"
+                    ),
+                )
             })?;
         Ok(Response::new(follow(
             top,

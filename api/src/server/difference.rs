@@ -7,6 +7,7 @@ use tonic::{Request, Response, Status};
 use super::paging::Listing;
 use super::request::past;
 use crate::model::Page;
+use crate::refusal::{Reason, refusal};
 use crate::traits::{History, Subnet};
 
 /// Serves differences from an earlier time.
@@ -24,7 +25,8 @@ impl DifferenceService for Differences {
     ) -> Result<Response<v1::ListDifferencesResponse>, Status> {
         let (request, listing) = Listing::<_, u64>::of(request)?;
         let history = self.history.as_ref().ok_or_else(|| {
-            Status::failed_precondition(
+            refusal(
+                Reason::HistoryNotKept,
                 "no history is kept: start rsm with a state folder that can be written",
             )
         })?;

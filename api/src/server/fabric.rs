@@ -12,6 +12,7 @@ use super::request::{
     of_kind, port_state, selector, severity, smp_attribute, text_filter,
 };
 use crate::model::{FindingFilter, LinkFilter, NodeFilter, NodeKind, PortFilter};
+use crate::refusal::no_subnet;
 use crate::traits::{Reports, Subnet};
 
 /// Serves queries about the subnet.
@@ -52,9 +53,7 @@ impl FabricService for Fabric {
         &self,
         _request: Request<v1::GetReportRequest>,
     ) -> Result<Response<v1::GetReportResponse>, Status> {
-        let reports = self.reports.as_ref().ok_or_else(|| {
-            Status::failed_precondition("this server manages no subnet: ask an rsm that does")
-        })?;
+        let reports = self.reports.as_ref().ok_or_else(no_subnet)?;
         Ok(Response::new(v1::GetReportResponse {
             report: Some(reports.report().await),
         }))

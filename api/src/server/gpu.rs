@@ -15,10 +15,10 @@ use super::gpu_import;
 use super::gpu_messages;
 use super::gpu_watch::{self, GpuStream};
 use super::paging::Cursor;
-use super::refusal::{gpu_host_kept, no_gpu_host};
 use crate::blocking;
-use crate::gpu::{GpuImportError, Gpus, InventoryDigest, listed};
+use crate::gpu::{Gpus, InventoryDigest, listed};
 use crate::limits::{MAX_FILE_READERS, MAX_WATCHERS};
+use crate::refusal::{Reason, of_pair, panicked, refusal};
 use crate::traits::Subnet;
 
 /// Serves inventories of GPU hosts, matched with the fabric.
@@ -42,7 +42,8 @@ pub(super) type Answer<T> = Result<Response<T>, Status>;
 impl GpuHints {
     pub(super) fn gpus(&self) -> Result<Arc<dyn Gpus>, Status> {
         self.gpus.clone().ok_or_else(|| {
-            Status::failed_precondition(
+            refusal(
+                Reason::NoSubnet,
                 "this server manages no subnet, so it keeps no inventories of GPU hosts",
             )
         })
@@ -57,7 +58,7 @@ impl GpuHints {
         let gpus = self.gpus()?;
         let done = blocking::at_place(&self.analyses, move || work(&*gpus)).await;
         // If the work panics, the client gets INTERNAL.
-        let done = done.map_err(|error| Status::internal(error.to_string()))?;
+        let done = done.map_err(|error| panicked(&error))?;
         done.map(Response::new)
     }
 
@@ -69,7 +70,7 @@ impl GpuHints {
         let gpus = self.gpus()?;
         let done = tokio::task::spawn_blocking(move || work(&*gpus)).await;
         // If the work panics, the client gets INTERNAL.
-        let done = done.map_err(|error| Status::internal(error.to_string()))?;
+        let done = done.map_err(|error| panicked(&error))?;
         done.map(Response::new)
     }
 
@@ -93,12 +94,12 @@ impl GpuHints {
 }
 
 pub(super) fn invalid(error: impl std::fmt::Display) -> Status {
-    Status::invalid_argument(error.to_string())
+    refusal(Reason::InvalidField, error)
 }
 
 /// The refusal of an answer that hosts and fabric do not permit at present.
 pub(super) fn not_ready(error: impl std::fmt::Display) -> Status {
-    Status::failed_precondition(error.to_string())
+    refusal(Reason::GpuHostsNotJoined, error)
 }
 
 /// The analysis, if it has a fabric: without one, ports, rails and paths are unknown.
@@ -121,18 +122,7 @@ fn generation(analysis: &Analysis) -> u64 {
 /// The index of a host in the analysis.
 pub(super) fn place(analysis: &Analysis, host: &str) -> Result<usize, Status> {
     let found = analysis.place(host);
-    found.ok_or_else(|| no_gpu_host(&render::why_unknown(analysis, host)))
-}
-
-/// The refusal of a request that would change inventories.
-pub(super) fn import_refusal(error: GpuImportError) -> Status {
-    match error {
-        GpuImportError::Host(error) => invalid(error),
-        GpuImportError::NameTaken { .. }
-        | GpuImportError::WithoutGuids { .. }
-        | GpuImportError::Several { .. } => gpu_host_kept(&error),
-        GpuImportError::Kept(_) => Status::internal(error.to_string()),
-    }
+    found.ok_or_else(|| refusal(Reason::NoSuchGpuHost, render::why_unknown(analysis, host)))
 }
 
 pub(super) fn format(number: i32) -> Result<InventoryFormat, Status> {
@@ -291,7 +281,7 @@ impl GpuService for GpuHints {
         self.with_analysis(move |gpus| {
             let analysis = with_fabric(gpus)?;
             let pair = analysis.pair((&request.host, one), (&request.peer_host, other));
-            let pair = pair.map_err(|error| Status::not_found(error.to_string()))?;
+            let pair = pair.map_err(|error| of_pair(&error))?;
             let host = place(&analysis, &request.host)?;
             let relay = pair
                 .relay
@@ -333,9 +323,10 @@ impl GpuService for GpuHints {
         request: Request<v1::ExportGpuFilePiecesRequest>,
     ) -> Answer<Self::ExportGpuFilePiecesStream> {
         let permit = Arc::clone(&self.readers).try_acquire_owned().map_err(|_| {
-            Status::resource_exhausted(format!(
-                "{MAX_FILE_READERS} clients are reading files already: try again"
-            ))
+            refusal(
+                Reason::TooManyClients,
+                format!("{MAX_FILE_READERS} clients are reading files already: try again"),
+            )
         })?;
         let request = request.into_inner().file.unwrap_or_default();
         let file = self.file(request).await?;
@@ -358,9 +349,12 @@ impl GpuService for GpuHints {
         let permit = Arc::clone(&self.watchers)
             .try_acquire_owned()
             .map_err(|_| {
-                Status::resource_exhausted(format!(
-                    "{MAX_WATCHERS} clients are watching already: end one, or ask ListGpuHosts"
-                ))
+                refusal(
+                    Reason::TooManyClients,
+                    format!(
+                        "{MAX_WATCHERS} clients are watching already: end one, or ask ListGpuHosts"
+                    ),
+                )
             })?;
         Ok(Response::new(gpu_watch::follow(source, permit)))
     }

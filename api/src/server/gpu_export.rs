@@ -15,6 +15,7 @@ use tonic::Status;
 
 use super::gpu::{invalid, not_ready, place};
 use crate::limits::{FILE_PIECE_BYTES, FILE_PIECE_PAUSE, MAX_WHOLE_FILE_BYTES};
+use crate::refusal::{Reason, refusal};
 
 /// The stream of a file's pieces.
 pub(super) type FileStream =
@@ -86,9 +87,12 @@ fn with_level(analysis: &Analysis, sl: u32) -> Result<Analysis, Status> {
 pub(super) fn whole(file: v1::ExportGpuFileResponse) -> Result<v1::ExportGpuFileResponse, Status> {
     match file.content.len() {
         0..=MAX_WHOLE_FILE_BYTES => Ok(file),
-        bytes => Err(Status::out_of_range(format!(
-            "the file has {bytes} bytes, more than one answer takes: ask ExportGpuFilePieces, which sends it in pieces"
-        ))),
+        bytes => Err(refusal(
+            Reason::FileTooLarge,
+            format!(
+                "the file has {bytes} bytes, more than one answer takes: ask ExportGpuFilePieces, which sends it in pieces"
+            ),
+        )),
     }
 }
 
@@ -111,7 +115,12 @@ pub(super) fn pieces(
     });
     // Without an error, the end of the channel would look like the end of the file.
     let cut = std::iter::once_with(move || {
-        let cut = || Status::aborted("the file was not read in time, or the server stops");
+        let cut = || {
+            refusal(
+                Reason::FileCutShort,
+                "the file was not read in time, or the server stops",
+            )
+        };
         (!is_whole.load(Ordering::Acquire)).then(|| Err(cut()))
     });
     Box::pin(ReceiverStream::new(stream).chain(tokio_stream::iter(cut.flatten())))

@@ -9,10 +9,11 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::gpu::{Answer, GpuHints, format, import_refusal, invalid};
+use super::gpu::{Answer, GpuHints, format, invalid};
 use crate::access::{Caller, Need};
 use crate::gpu::{GpuImport, GpuSubject, Gpus, listed};
 use crate::limits::{BULK_IMPORT_PAUSE, MAX_BULK_IMPORT_BYTES, MAX_STATUS_NAMES};
+use crate::refusal::{Reason, panicked, refusal};
 
 /// Reads an inventory from a file; errors name the host.
 fn read(host: String, number: i32, content: &[u8]) -> Result<GpuImport, Status> {
@@ -26,11 +27,6 @@ fn read(host: String, number: i32, content: &[u8]) -> Result<GpuImport, Status> 
         inventory,
         digest: Sha256::digest(content).into(),
     })
-}
-
-/// The status INTERNAL, for work that panicked.
-fn internal(error: tokio::task::JoinError) -> Status {
-    Status::internal(error.to_string())
 }
 
 /// The names that a request removes, each once.
@@ -76,10 +72,13 @@ pub(super) fn forget(
             )
         }
     };
-    Err(Status::not_found(match names.len() {
-        1 => text,
-        _ => format!("nothing is forgotten: {text}"),
-    }))
+    Err(refusal(
+        Reason::NoSuchGpuHost,
+        match names.len() {
+            1 => text,
+            _ => format!("nothing is forgotten: {text}"),
+        },
+    ))
 }
 
 /// Whether the caller may change more than the inventories of hosts.
@@ -97,7 +96,8 @@ impl GpuHints {
         let is_refused = asked.machine_type && !may_operate(request.extensions().get());
         let act = (self.acts).begin(request.extensions(), "import-gpu-inventory", host);
         if is_refused {
-            return act.end(Err(Status::permission_denied(
+            return act.end(Err(refusal(
+                Reason::RoleLacking,
                 "a machine type is for many hosts: importing one needs the role operate or admin",
             )));
         }
@@ -113,8 +113,7 @@ impl GpuHints {
                 match request.machine_type {
                     true => gpus.import_machine_type(&read.host, read.inventory),
                     false => gpus.import_hosts(vec![read]).map(drop),
-                }
-                .map_err(import_refusal)?;
+                }?;
                 Ok(response)
             })
             .await;
@@ -143,21 +142,25 @@ impl GpuHints {
             let next = timeout(BULK_IMPORT_PAUSE, files.message()).await;
             let next = next.map_err(|_| {
                 let pause = BULK_IMPORT_PAUSE.as_secs();
-                Status::deadline_exceeded(format!(
-                    "no file came for {pause} s: nothing is imported"
-                ))
+                refusal(
+                    Reason::ImportStalled,
+                    format!("no file came for {pause} s: nothing is imported"),
+                )
             })?;
             let Some(file) = next? else { break };
             bytes = bytes.saturating_add(file.content.len());
             if bytes > MAX_BULK_IMPORT_BYTES || hosts.len() >= rsm_gdr::hosts::MAX_HOSTS {
                 let hosts = rsm_gdr::hosts::MAX_HOSTS;
-                return Err(Status::resource_exhausted(format!(
-                    "more than {hosts} hosts or {MAX_BULK_IMPORT_BYTES} bytes: import them in parts"
-                )));
+                return Err(refusal(
+                    Reason::ImportTooLarge,
+                    format!(
+                        "more than {hosts} hosts or {MAX_BULK_IMPORT_BYTES} bytes: import them in parts"
+                    ),
+                ));
             }
             let read =
                 tokio::task::spawn_blocking(move || read(file.host, file.format, &file.content));
-            let read = read.await.map_err(internal)??;
+            let read = read.await.map_err(|error| panicked(&error))??;
             if !names.insert(read.host.clone()) {
                 let host = read.host.escape_debug();
                 let text = format!("host `{host}` is there twice, expected once");
@@ -171,10 +174,10 @@ impl GpuHints {
             .flat_map(|host| &host.inventory.unknown_members);
         let unknown: BTreeSet<String> = members.cloned().collect();
         let changed = tokio::task::spawn_blocking(move || gpus.import_hosts(hosts)).await;
-        let changed = changed.map_err(internal)?;
+        let changed = changed.map_err(|error| panicked(&error))?;
         Ok(Response::new(v1::ImportGpuHostsResponse {
             hosts: count,
-            changed: changed.map_err(import_refusal)? as u32,
+            changed: changed? as u32,
             unknown_members: unknown.into_iter().take(MAX_STATUS_NAMES).collect(),
         }))
     }

@@ -11,6 +11,7 @@ use tonic::Status;
 use super::gpu_messages;
 use crate::blocking;
 use crate::gpu::Gpus;
+use crate::refusal::{manager_stopping, panicked};
 use crate::traits::Subnet;
 
 /// The number of messages that may wait for the connection's flow control: each contains all
@@ -53,7 +54,7 @@ pub(super) fn follow(source: Source, permit: OwnedSemaphorePermit) -> GpuStream 
             }
             _stopping = stopping.wait_for(|stopping| *stopping) => {
                 // The server does not wait for a client that does not read: its stream just ends.
-                drop(sender.try_send(Err(Status::unavailable("the subnet manager is stopping"))));
+                drop(sender.try_send(Err(manager_stopping())));
             }
         }
     });
@@ -82,7 +83,7 @@ impl Watcher {
     async fn run(mut self) -> Result<(), Ended> {
         loop {
             self.report().await?;
-            let stopped = || Ended::Stopped(Status::unavailable("the subnet manager has stopped"));
+            let stopped = || Ended::Stopped(manager_stopping());
             tokio::select! {
                 changed = self.inventories.changed() => changed.map_err(|_| stopped())?,
                 event = self.events.recv() => {
@@ -109,8 +110,7 @@ impl Watcher {
             (analysis, message)
         });
         let done = work.await;
-        let (analysis, message) =
-            done.map_err(|error| Ended::Stopped(Status::internal(error.to_string())))?;
+        let (analysis, message) = done.map_err(|error| Ended::Stopped(panicked(&error)))?;
         self.reported = Some(analysis);
         match message {
             None => Ok(()),

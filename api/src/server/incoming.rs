@@ -15,11 +15,11 @@ use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Status;
 use tonic::transport::server::Connected;
 
 use crate::access::tls::{ServerTls, explain};
 use crate::access::{Certificate, Gate, Peer};
+use crate::refusal::{Reason, refusal};
 
 /// The pause after a failed accept: the system lacks some resource, usually descriptors, and the
 /// connection is still in the queue.
@@ -214,7 +214,12 @@ async fn secure(
         Ok(Err(reason)) => reason,
         Err(_elapsed) => "the client did not end its handshake in time".to_owned(),
     };
-    gate.refused(None, &peer, HANDSHAKE, &Status::unauthenticated(reason));
+    gate.refused(
+        None,
+        &peer,
+        HANDSHAKE,
+        &refusal(Reason::InvalidProof, reason),
+    );
 }
 
 async fn handshake(counted: Counted, tls: &ServerTls) -> Result<Counted, String> {

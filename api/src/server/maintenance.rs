@@ -10,6 +10,7 @@ use super::paging::Listing;
 use super::request::{port_action, selector, text_filter};
 use crate::limits::MAX_PARTS_PER_REQUEST;
 use crate::model::{DrainQuestion, PortAction, PortCommand, Selector};
+use crate::refusal::{Reason, refusal};
 use crate::traits::{Control, Subnet};
 
 /// Serves drains of parts, actions on ports, and the rotation of M_Keys.
@@ -23,10 +24,13 @@ pub(super) struct Maintenance {
 /// Parses the names in a request, 1 to [`MAX_PARTS_PER_REQUEST`].
 fn parts(names: &[String]) -> Result<Vec<Selector>, Status> {
     if names.is_empty() || names.len() > MAX_PARTS_PER_REQUEST {
-        return Err(Status::invalid_argument(format!(
-            "parts: expected 1 to {MAX_PARTS_PER_REQUEST} names, found {}",
-            names.len()
-        )));
+        return Err(refusal(
+            Reason::InvalidField,
+            format!(
+                "parts: expected 1 to {MAX_PARTS_PER_REQUEST} names, found {}",
+                names.len()
+            ),
+        ));
     }
     names.iter().map(|name| selector("parts", name)).collect()
 }

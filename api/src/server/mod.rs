@@ -17,7 +17,6 @@ mod multicast;
 mod paging;
 mod partition;
 mod reader;
-mod refusal;
 mod request;
 mod routing;
 mod sa;

@@ -12,6 +12,7 @@ use tonic::{Request, Response, Status};
 
 use crate::limits::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
 use crate::model::{AliasGuidKey, Keyed, Page, PortId, ServiceKey, SubscriptionKey, VirtualPortId};
+use crate::refusal::{Reason, refusal};
 
 /// The number of hexadecimal digits of the fingerprint at the beginning of a token.
 const FINGERPRINT_DIGITS: usize = 8;
@@ -288,11 +289,13 @@ fn read<K: Key>(token: &str, fingerprint: u32) -> Result<K, Status> {
         .and_then(|(made_for, key)| Some((number(made_for, FINGERPRINT_DIGITS)?, K::read(key)?)));
     match parsed {
         Some((made_for, key)) if made_for == u64::from(fingerprint) => Ok(key),
-        Some(_) => Err(Status::invalid_argument(
+        Some(_) => Err(refusal(
+            Reason::InvalidPageToken,
             "page_token was made for another list or other filters: \
              repeat the request it came from, or begin again without a token",
         )),
-        None => Err(Status::invalid_argument(
+        None => Err(refusal(
+            Reason::InvalidPageToken,
             "page_token is not one that this server made: begin again without a token",
         )),
     }

@@ -15,6 +15,7 @@ use crate::model::{
     PartitionChanged, PartitionProtection, PartitionSettings, Selector, TrustMode, WantedMember,
     WhenCutOff,
 };
+use crate::refusal::{Reason, refusal};
 use crate::traits::{Control, Subnet};
 
 /// The maximum number of members' names in the record of a request; further names are counted.
@@ -34,9 +35,10 @@ pub(super) struct Partitions {
 /// Refuses to show a partition to a tenant that does not own it.
 fn check_seen(caller: Option<Arc<Caller>>, p_key: u16) -> Result<(), Status> {
     if !caller.is_some_and(|caller| caller.grant.sees(p_key)) {
-        return Err(Status::permission_denied(format!(
-            "p_key: the partition {p_key:#x} is none of this tenant's"
-        )));
+        return Err(refusal(
+            Reason::PartitionNotAllowed,
+            format!("p_key: the partition {p_key:#x} is none of this tenant's"),
+        ));
     }
     Ok(())
 }
@@ -54,15 +56,18 @@ impl Partitions {
         let p_key = p_key("p_key", number)? & 0x7fff;
         let caller = from.get::<Arc<Caller>>();
         let caller =
-            caller.ok_or_else(|| Status::unauthenticated("the request has no identity"))?;
+            caller.ok_or_else(|| refusal(Reason::NoIdentity, "the request has no identity"))?;
         let detail = detail(p_key, &action);
         let mut act = self.acts.begin(from, act_name(&action), detail);
         let is_allowed = caller.grant.changes(p_key);
         let outcome = match is_allowed {
-            false => Err(Status::permission_denied(format!(
-                "p_key: {} may not change the partition {p_key:#06x}: it has {}",
-                caller.name, caller.grant
-            ))),
+            false => Err(refusal(
+                Reason::PartitionNotAllowed,
+                format!(
+                    "p_key: {} may not change the partition {p_key:#06x}: it has {}",
+                    caller.name, caller.grant
+                ),
+            )),
             true => {
                 let change = PartitionChange {
                     p_key,
@@ -181,9 +186,12 @@ fn check_count(count: usize, least: usize) -> Result<(), Status> {
     if (least..=MAX_MEMBERS_PER_REQUEST).contains(&count) {
         return Ok(());
     }
-    Err(Status::invalid_argument(format!(
-        "members: expected {least} to {MAX_MEMBERS_PER_REQUEST}, found {count}: send several requests"
-    )))
+    Err(refusal(
+        Reason::InvalidField,
+        format!(
+            "members: expected {least} to {MAX_MEMBERS_PER_REQUEST}, found {count}: send several requests"
+        ),
+    ))
 }
 
 /// Parses requested members, at least `least`. An unspecified membership means a full one.
@@ -191,10 +199,13 @@ fn wanted(members: &[v1::WantedMember], least: usize) -> Result<Vec<WantedMember
     check_count(members.len(), least)?;
     let wanted = members.iter().map(|member| {
         let membership = Membership::try_from(member.membership).map_err(|_| {
-            Status::invalid_argument(format!(
-                "membership: this server knows no value {}",
-                member.membership
-            ))
+            refusal(
+                Reason::InvalidField,
+                format!(
+                    "membership: this server knows no value {}",
+                    member.membership
+                ),
+            )
         })?;
         Ok(WantedMember {
             port: member_name(&member.port)?,
@@ -216,10 +227,13 @@ fn settings(given: Option<v1::PartitionSettings>) -> Result<PartitionSettings, S
     // The test is also false for NaN.
     let is_rate = (0.0..=f64::from(u16::MAX)).contains(&tenths) && tenths.fract() == 0.0;
     if !is_rate {
-        return Err(Status::invalid_argument(format!(
-            "rate_gbps: {} is no rate of InfiniBand, expected 2.5 to 1200",
-            given.rate_gbps
-        )));
+        return Err(refusal(
+            Reason::InvalidField,
+            format!(
+                "rate_gbps: {} is no rate of InfiniBand, expected 2.5 to 1200",
+                given.rate_gbps
+            ),
+        ));
     }
     Ok(PartitionSettings {
         name: text_filter("name", given.name)?.unwrap_or_default(),
@@ -243,13 +257,17 @@ fn protection(given: Option<v1::PartitionProtection>) -> Result<PartitionProtect
         guids,
     } = given.unwrap_or_default();
     let trust = TrustMode::try_from(trust).map_err(|_| {
-        Status::invalid_argument(format!("trust: this server knows no value {trust}"))
+        refusal(
+            Reason::InvalidField,
+            format!("trust: this server knows no value {trust}"),
+        )
     })?;
     let count = mgids.len() + guids.len();
     if count > MAX_NAMES {
-        return Err(Status::invalid_argument(format!(
-            "mgids, guids: {count} names: expected at most {MAX_NAMES}"
-        )));
+        return Err(refusal(
+            Reason::InvalidField,
+            format!("mgids, guids: {count} names: expected at most {MAX_NAMES}"),
+        ));
     }
     Ok(PartitionProtection {
         trust,

@@ -9,13 +9,13 @@ use rsm_proto::v1::EventKind;
 use rsm_routing::netlist::host_of;
 use tonic::Status;
 
-use super::refusal::malformed_name;
 use crate::calendar::timestamp;
 use crate::error::LookupError;
 use crate::limits::{MAX_FILTER_BYTES, MAX_PATHS};
 use crate::model::{
     Keyed, NodeFilter, NodeKind, PortAction, PortId, PortOrder, PortState, Selector, Severity,
 };
+use crate::refusal::{Reason, malformed_name, refusal};
 use crate::traits::Subnet;
 
 /// Parses the name that a request gives in `field`.
@@ -52,10 +52,13 @@ pub(super) fn port_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<Port
 /// A filter by text; `None` if it is empty.
 pub(super) fn text_filter(field: &str, text: String) -> Result<Option<String>, Status> {
     if text.len() > MAX_FILTER_BYTES {
-        return Err(Status::invalid_argument(format!(
-            "{field}: {} bytes are too long, at most {MAX_FILTER_BYTES} are compared",
-            text.len()
-        )));
+        return Err(refusal(
+            Reason::InvalidField,
+            format!(
+                "{field}: {} bytes are too long, at most {MAX_FILTER_BYTES} are compared",
+                text.len()
+            ),
+        ));
     }
     Ok(Some(text).filter(|text| !text.is_empty()))
 }
@@ -100,9 +103,10 @@ pub(super) fn known_place(subnet: &dyn Subnet, text: &str) -> Result<(), Status>
     let found = text.parse().map(|selector| subnet.node(&selector));
     match found {
         Ok(Err(error @ (LookupError::NotFound { .. } | LookupError::Similar { .. }))) => {
-            Err(Status::not_found(format!(
-                "node: nothing that is kept is about it, and {error}"
-            )))
+            Err(refusal(
+                Reason::NoSuchName,
+                format!("node: nothing that is kept is about it, and {error}"),
+            ))
         }
         Ok(_) | Err(_) => Ok(()),
     }
@@ -114,11 +118,14 @@ pub(super) fn finding_kind(subnet: &dyn Subnet, kind: String) -> Result<Option<S
     if let Some(kind) = &kind {
         let known = subnet.finding_kinds();
         if !known.contains(&kind.as_str()) {
-            return Err(Status::invalid_argument(format!(
-                "kind: `{}` is no kind of finding, expected one of {}",
-                kind.escape_debug(),
-                known.join(", ")
-            )));
+            return Err(refusal(
+                Reason::InvalidField,
+                format!(
+                    "kind: `{}` is no kind of finding, expected one of {}",
+                    kind.escape_debug(),
+                    known.join(", ")
+                ),
+            ));
         }
     }
     Ok(kind)
@@ -137,11 +144,14 @@ pub(super) fn past(field: &str, at_unix_ms: u64) -> Result<u64, Status> {
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     });
     if at_unix_ms > now.saturating_add(CLOCK_SKEW_MS) {
-        return Err(Status::invalid_argument(format!(
-            "{field}: {} ({at_unix_ms}) is in the future, expected a time before {}",
-            timestamp(at_unix_ms),
-            timestamp(now)
-        )));
+        return Err(refusal(
+            Reason::InvalidField,
+            format!(
+                "{field}: {} ({at_unix_ms}) is in the future, expected a time before {}",
+                timestamp(at_unix_ms),
+                timestamp(now)
+            ),
+        ));
     }
     Ok(at_unix_ms)
 }
@@ -154,11 +164,14 @@ pub(super) fn past_span(since_unix_ms: u64, until_unix_ms: u64) -> Result<(u64, 
     let since = past("since_unix_ms", since_unix_ms)?;
     let until = past("until_unix_ms", until_unix_ms)?;
     if until > 0 && until <= since {
-        return Err(Status::invalid_argument(format!(
-            "until_unix_ms: {} ({until}) is not after since_unix_ms, {} ({since}): nothing is between them",
-            timestamp(until),
-            timestamp(since)
-        )));
+        return Err(refusal(
+            Reason::InvalidField,
+            format!(
+                "until_unix_ms: {} ({until}) is not after since_unix_ms, {} ({since}): nothing is between them",
+                timestamp(until),
+                timestamp(since)
+            ),
+        ));
     }
     Ok((since, until))
 }
@@ -170,7 +183,10 @@ pub(super) fn port_number(number: u32) -> Result<PortNum, Status> {
         .filter(|number| (1..=254).contains(number))
         .map(PortNum)
         .ok_or_else(|| {
-            Status::invalid_argument(format!("port: {number} is out of range, expected 1 to 254"))
+            refusal(
+                Reason::InvalidField,
+                format!("port: {number} is out of range, expected 1 to 254"),
+            )
         })
 }
 
@@ -180,9 +196,10 @@ pub(super) fn p_key(field: &str, number: u32) -> Result<u16, Status> {
         .ok()
         .filter(|key| key & 0x7fff != 0)
         .ok_or_else(|| {
-            Status::invalid_argument(format!(
+            let text = format!(
                 "{field}: {number:#x} is no P_Key, expected 0x0001 to 0x7fff, with or without the bit 0x8000"
-            ))
+            );
+            refusal(Reason::InvalidField, text)
         })
 }
 
@@ -197,9 +214,10 @@ pub(super) fn service_level(number: u32) -> Result<u8, Status> {
         .ok()
         .filter(|number| *number < 16)
         .ok_or_else(|| {
-            Status::invalid_argument(format!(
-                "service_level: {number} is out of range, expected 0 to 15"
-            ))
+            refusal(
+                Reason::InvalidField,
+                format!("service_level: {number} is out of range, expected 0 to 15"),
+            )
         })
 }
 
@@ -209,9 +227,10 @@ pub(super) fn qos_class(number: u32) -> Result<u16, Status> {
         .ok()
         .filter(|number| *number < 0x1000)
         .ok_or_else(|| {
-            Status::invalid_argument(format!(
-                "qos_class: {number} is out of range, expected 0 to 4095"
-            ))
+            refusal(
+                Reason::InvalidField,
+                format!("qos_class: {number} is out of range, expected 0 to 4095"),
+            )
         })
 }
 
@@ -220,17 +239,19 @@ pub(super) fn max_paths(number: u32) -> Result<u8, Status> {
     match u8::try_from(number) {
         Ok(0) => Ok(MAX_PATHS),
         Ok(number @ ..=MAX_PATHS) => Ok(number),
-        Ok(_) | Err(_) => Err(Status::invalid_argument(format!(
-            "max_paths: {number} is out of range, expected 0 to {MAX_PATHS}"
-        ))),
+        Ok(_) | Err(_) => Err(refusal(
+            Reason::InvalidField,
+            format!("max_paths: {number} is out of range, expected 0 to {MAX_PATHS}"),
+        )),
     }
 }
 
 /// The refusal of a number that is no value of the enum in `field`.
 fn unknown(field: &str, value: i32) -> Status {
-    Status::invalid_argument(format!(
-        "{field}: this server knows no value {value}; it may be older than the client"
-    ))
+    refusal(
+        Reason::InvalidField,
+        format!("{field}: this server knows no value {value}; it may be older than the client"),
+    )
 }
 
 /// A filter by kind of node; `None` if it is unspecified.
@@ -250,13 +271,14 @@ pub(super) fn of_kind(
 ) -> Result<(), Status> {
     let label = |kind: NodeKind| NodeKind::label(kind.into()).unwrap_or_default();
     match (node, kind) {
-        (Some(Keyed { key, message }), Some(kind)) if message.kind() != kind => {
-            Err(Status::invalid_argument(format!(
+        (Some(Keyed { key, message }), Some(kind)) if message.kind() != kind => Err(refusal(
+            Reason::InvalidField,
+            format!(
                 "{field}: {key} is no {} but a {}, so that nothing passes both filters",
                 label(kind),
                 label(message.kind())
-            )))
-        }
+            ),
+        )),
         _ => Ok(()),
     }
 }

@@ -10,6 +10,7 @@ use super::paging::{Cursor, Listing};
 use super::request::selector;
 use crate::limits::MAX_PARTS_PER_REQUEST;
 use crate::model::{LossSelector, WhenCutOff};
+use crate::refusal::{Reason, refusal};
 use crate::traits::{Control, RoutingQueries};
 
 /// Serves routing engines, the quality of routes, the use of cables, and predictions for losses.
@@ -61,16 +62,18 @@ impl RoutingService for Routes {
         } = request.into_inner();
         let further = further_unlinks.len() + further_removes.len();
         if further > MAX_PARTS_PER_REQUEST || parts.len() > MAX_PARTS_PER_REQUEST {
-            return Err(Status::invalid_argument(format!(
-                "loss: expected at most {MAX_PARTS_PER_REQUEST} further losses"
-            )));
+            return Err(refusal(
+                Reason::InvalidField,
+                format!("loss: expected at most {MAX_PARTS_PER_REQUEST} further losses"),
+            ));
         }
         let mut losses = match loss {
             Some(Loss::Unlink(port)) => vec![LossSelector::Cable(selector("unlink", &port)?)],
             Some(Loss::Remove(node)) => vec![LossSelector::Node(selector("remove", &node)?)],
             None if !parts.is_empty() => Vec::new(),
             None => {
-                return Err(Status::invalid_argument(
+                return Err(refusal(
+                    Reason::InvalidField,
                     "loss: nothing is to go, expected unlink, remove or parts",
                 ));
             }

@@ -9,6 +9,7 @@ use super::request::{
     max_paths, p_key_filter, port_filter, qos_class, selector, service_level, text_filter,
 };
 use crate::model::{PathQuestion, ServiceFilter};
+use crate::refusal::no_subnet;
 use crate::traits::{SaQueries, Subnet};
 
 /// Serves the counters, paths and registrations of the SA.
@@ -20,9 +21,7 @@ pub(super) struct SaServer {
 
 /// The SA; refused if there is none.
 pub(super) fn sa(sa: Option<&Arc<dyn SaQueries>>) -> Result<&dyn SaQueries, Status> {
-    sa.map(Arc::as_ref).ok_or_else(|| {
-        Status::failed_precondition("this server manages no subnet: ask an rsm that does")
-    })
+    sa.map(Arc::as_ref).ok_or_else(no_subnet)
 }
 
 #[tonic::async_trait]

@@ -7,6 +7,7 @@ use tonic::{Request, Response, Status};
 
 use super::request::{port_number, selector};
 use crate::model::{Selector, SimulationAction};
+use crate::refusal::{Reason, refusal};
 use crate::traits::Simulation;
 
 /// Serves actions on a simulated fabric.
@@ -18,9 +19,10 @@ pub(super) struct Simulated {
 impl Simulated {
     async fn act(&self, method: &str, action: SimulationAction) -> Result<(), Status> {
         let simulation = self.simulation.as_ref().ok_or_else(|| {
-            Status::failed_precondition(format!(
+            let text = format!(
                 "{method} works on a simulated fabric only: start the server with --fabric sim:SPEC"
-            ))
+            );
+            refusal(Reason::NotSimulated, text)
         })?;
         Ok(simulation.act(action).await?)
     }
@@ -116,16 +118,20 @@ impl SimulationService for Simulated {
         let request = request.into_inner();
         // This form refuses NaN as well.
         if !(0.0..=1.0).contains(&request.rate) {
-            return Err(Status::invalid_argument(format!(
-                "rate: {} is out of range, expected 0 (no packet is lost) to 1 (every packet is lost)",
-                request.rate
-            )));
+            return Err(refusal(
+                Reason::InvalidField,
+                format!(
+                    "rate: {} is out of range, expected 0 (no packet is lost) to 1 (every packet is lost)",
+                    request.rate
+                ),
+            ));
         }
         let attribute = match request.attribute_id {
             Some(id) => Some(u16::try_from(id).map_err(|_| {
-                Status::invalid_argument(format!(
-                    "attribute_id: {id} is out of range, expected 0 to 65535"
-                ))
+                refusal(
+                    Reason::InvalidField,
+                    format!("attribute_id: {id} is out of range, expected 0 to 65535"),
+                )
             })?),
             None => None,
         };
@@ -144,10 +150,13 @@ impl SimulationService for Simulated {
         let request = request.into_inner();
         // This form refuses NaN as well.
         if !(0.0..=f64::MAX).contains(&request.per_second) {
-            return Err(Status::invalid_argument(format!(
-                "per_second: {} is out of range, expected a number of at least 0",
-                request.per_second
-            )));
+            return Err(refusal(
+                Reason::InvalidField,
+                format!(
+                    "per_second: {} is out of range, expected a number of at least 0",
+                    request.per_second
+                ),
+            ));
         }
         let action = SimulationAction::SetErrors {
             node: node(&request.node)?,

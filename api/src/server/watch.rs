@@ -11,6 +11,7 @@ use super::paging::Cursor;
 use super::request::{event_kind, known_place, past_span, text_filter};
 use crate::limits::{ACT_JOURNAL, EVENT_JOURNAL, MAX_WATCHERS};
 use crate::model::{EventFilter, HistoryOrder, HistoryQuery};
+use crate::refusal::{Reason, manager_stopping, refusal};
 use crate::traits::{History, Subnet};
 
 /// The number of messages that may wait for the connection's flow control; more would only hide
@@ -44,7 +45,8 @@ fn filtered(request: &v1::ListEventsRequest) -> Result<Option<HistoryQuery>, Sta
         return Ok(None);
     }
     if request.after_sequence > 0 {
-        return Err(Status::invalid_argument(
+        return Err(refusal(
+            Reason::InvalidField,
             "after_sequence: sequence numbers are of this run only, give a time instead",
         ));
     }
@@ -142,9 +144,12 @@ impl WatchService for Watch {
             .checked_sub(1)
             .map(|before| self.subnet.events(before, 1));
         if last.is_some_and(|last| last.is_empty()) {
-            return Err(Status::invalid_argument(format!(
-                "after_sequence: no event has the number {after} or a higher one: numbers begin anew with each run"
-            )));
+            return Err(refusal(
+                Reason::InvalidField,
+                format!(
+                    "after_sequence: no event has the number {after} or a higher one: numbers begin anew with each run"
+                ),
+            ));
         }
         let mut events = self.subnet.events(after, cursor.limit());
         let next_page_token = cursor.cut(&mut events, |event| event.sequence);
@@ -163,9 +168,12 @@ impl WatchService for Watch {
         let permit = Arc::clone(&self.watchers)
             .try_acquire_owned()
             .map_err(|_| {
-                Status::resource_exhausted(format!(
-                    "{MAX_WATCHERS} clients are watching already: end one, or poll ListEvents"
-                ))
+                refusal(
+                    Reason::TooManyClients,
+                    format!(
+                        "{MAX_WATCHERS} clients are watching already: end one, or poll ListEvents"
+                    ),
+                )
             })?;
         // The watcher subscribes before the first read, so that no event is lost between the two.
         let receiver = self.subnet.subscribe();
@@ -185,7 +193,7 @@ impl WatchService for Watch {
                 _stopping = stopping.wait_for(|stopping| *stopping) => {
                     // The server does not wait for a client that does not read: its stream just
                     // ends.
-                    drop(sender.try_send(Err(Status::unavailable("the subnet manager is stopping"))));
+                    drop(sender.try_send(Err(manager_stopping())));
                 }
             }
         });
@@ -228,8 +236,11 @@ impl Watcher {
                     }
                 }
                 Err(broadcast::error::RecvError::Closed) => {
-                    let stopped = Status::unavailable("the subnet manager has stopped");
-                    return self.sender.send(Err(stopped)).await.map_err(|_| Gone);
+                    return self
+                        .sender
+                        .send(Err(manager_stopping()))
+                        .await
+                        .map_err(|_| Gone);
                 }
             }
         }

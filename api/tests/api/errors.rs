@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rsm_api::limits::ERROR_DOMAIN;
+use rsm_api::Reason;
 use rsm_api::model::SubnetState;
 use rsm_proto::v1;
 use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
@@ -11,12 +11,13 @@ use rsm_proto::v1::sa_service_client::SaServiceClient;
 use rsm_proto::v1::simulation_service_client::SimulationServiceClient;
 use rsm_proto::v1::watch_service_client::WatchServiceClient;
 use tonic::{Code, Status};
-use tonic_types::StatusExt as _;
 
 use crate::fake::{Fake, HOST, guid};
+use crate::refusals::reason;
 use crate::served::Served;
 
 fn check(refusal: &Status, code: Code, part: &str) {
+    reason(refusal);
     assert_eq!(refusal.code(), code, "{refusal}");
     assert!(refusal.message().contains(part), "{refusal}");
 }
@@ -52,27 +53,23 @@ fn unknown_and_ambiguous_names_are_refused_by_name() {
 fn refusals_have_a_reason_for_programs() {
     let served = Served::start(Fake::tree(2, 2));
     let mut client = FabricServiceClient::new(served.unix());
-    for (node, reason) in [
-        ("nobody", "NO_SUCH_NAME"),
-        ("leaf-1:9", "NO_SUCH_PORT"),
-        ("twin", "AMBIGUOUS_NAME"),
-        ("", "MALFORMED_NAME"),
+    for (node, expected) in [
+        ("nobody", Reason::NoSuchName),
+        ("leaf-1:9", Reason::NoSuchPort),
+        ("twin", Reason::AmbiguousName),
+        ("", Reason::MalformedName),
     ] {
         let request = v1::GetNodeRequest {
             node: node.to_owned(),
         };
         let refusal = served.block_on(client.get_node(request)).unwrap_err();
-        let info = refusal.get_details_error_info().expect("it has one");
-        assert_eq!(
-            (info.domain.as_str(), info.reason.as_str()),
-            (ERROR_DOMAIN, reason)
-        );
+        assert_eq!(reason(&refusal), expected);
     }
 }
 
-/// The words in capitals between quotes (in code) or backticks (in a page).
-fn reasons(text: &str, quote: char) -> BTreeSet<&str> {
-    let words = text.split(quote).skip(1).step_by(2);
+/// The words in capitals between backticks in a page.
+fn reasons(text: &str) -> BTreeSet<&str> {
+    let words = text.split('`').skip(1).step_by(2);
     let is_reason =
         |word: &&str| word.len() > 3 && word.chars().all(|c| c.is_ascii_uppercase() || c == '_');
     words.filter(is_reason).collect()
@@ -80,14 +77,15 @@ fn reasons(text: &str, quote: char) -> BTreeSet<&str> {
 
 #[test]
 fn reasons_of_the_api_page_are_those_of_the_code() {
-    let code = include_str!("../../src/server/refusal.rs");
     let page = include_str!("../../../docs/api.md");
     let begin = page
         .find("| reason | meaning |")
         .expect("the page has the table");
     let end = page[begin..].find("\n\n").expect("the table ends");
-    let documented = reasons(&page[begin..begin + end], '`');
-    assert_eq!(documented, reasons(code, '"'));
+    let documented = reasons(&page[begin..begin + end]);
+    let of_code: BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.name()).collect();
+    assert_eq!(of_code.len(), Reason::ALL.len());
+    assert_eq!(documented, of_code);
 }
 
 #[test]
@@ -382,7 +380,7 @@ fn texts_of_refusals_speak_of_no_command() {
         include_str!("../../src/gpu.rs"),
         include_str!("../../src/access/api_tokens.rs"),
         include_str!("../../src/server/gpu.rs"),
-        include_str!("../../src/server/refusal.rs"),
+        include_str!("../../src/refusal.rs"),
         include_str!("../../src/server/request.rs"),
     ];
     for source in sources {

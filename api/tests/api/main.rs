@@ -12,6 +12,7 @@ mod lists;
 mod multicast;
 mod partitions;
 mod reflection;
+mod refusals;
 mod registrations;
 mod roles;
 mod routing;

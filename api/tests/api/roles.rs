@@ -19,7 +19,7 @@ use tonic::Code;
 use crate::fake::Fake;
 use crate::served::{Served, Wanted};
 
-fn files() -> Vec<FileDescriptorProto> {
+pub(crate) fn files() -> Vec<FileDescriptorProto> {
     let ours = FileDescriptorSet::decode(rsm_proto::FILE_DESCRIPTOR_SET).unwrap();
     let health = FileDescriptorSet::decode(tonic_health::pb::FILE_DESCRIPTOR_SET).unwrap();
     ours.file.into_iter().chain(health.file).collect()

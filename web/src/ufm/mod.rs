@@ -21,7 +21,9 @@ use rsm_api::access::{Caller, Gate, Peer, digest_of};
 use rsm_api::model::{
     EmptyPartition, ExistingPartition, MemberName, PartitionAction, PartitionChange, WhenCutOff,
 };
-use rsm_api::{ActionRecorder, Control, ControlError, PartitionRefusal, Subnet, blocking, v1};
+use rsm_api::{
+    ActionRecorder, Control, ControlError, PartitionRefusal, Reason, Subnet, blocking, v1,
+};
 use tokio::sync::Semaphore;
 use tonic::{Code, Status};
 
@@ -130,7 +132,12 @@ impl Ufm {
         let route = match Route::of(request.method(), path, query) {
             Ok(route) => route,
             Err((code, text)) => {
-                gate.refused(Some(&caller), &peer, &call, &Status::unimplemented(&text));
+                gate.refused(
+                    Some(&caller),
+                    &peer,
+                    &call,
+                    &rsm_api::refusal(Reason::NoSuchCall, &text),
+                );
                 return failure(code, &text);
             }
         };

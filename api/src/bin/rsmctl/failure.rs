@@ -2,6 +2,7 @@ use std::error::Error as _;
 use std::io;
 use std::process::ExitCode;
 
+use rsm_api::Reason;
 use rsm_api::client::{ConnectError, Endpoint};
 use rsm_api::limits::ERROR_DOMAIN;
 use rsm_proto::with_causes;
@@ -94,7 +95,7 @@ impl From<Status> for Failure {
             None if status.code() == tonic::Code::Unavailable => {
                 Failure::Unreachable(status.message().to_owned())
             }
-            None if reason_of(&status).as_deref() == Some("NOT_WRITTEN") => {
+            None if reason_of(&status).as_deref() == Some(Reason::NotWritten.name()) => {
                 Failure::Unwritten(with_hint(&status))
             }
             None => Failure::Refused(with_hint(&status)),
@@ -103,38 +104,47 @@ impl From<Status> for Failure {
 }
 
 /// The commands of rsmctl that help after a refusal, by the reason in its ErrorInfo.
-const HINTS: [(&str, &str); 13] = [
-    ("NO_SUCH_NAME", "`rsmctl nodes` lists what is there"),
-    ("GONE", "`rsmctl expect` lists what is missing"),
+const HINTS: [(Reason, &str); 13] = [
+    (Reason::NoSuchName, "`rsmctl nodes` lists what is there"),
+    (Reason::Gone, "`rsmctl expect` lists what is missing"),
     (
-        "NO_SUCH_PORT",
+        Reason::NoSuchPort,
         "`rsmctl ports --node NODE` lists the ports of a node",
     ),
     (
-        "NOT_A_SWITCH",
+        Reason::NotASwitch,
         "`rsmctl nodes --kind switch` lists the switches",
     ),
     (
-        "NO_SUCH_PARTITION",
+        Reason::NoSuchPartition,
         "`rsmctl partitions` lists the partitions",
     ),
-    ("NO_SUCH_GROUP", "`rsmctl multicast` lists the groups"),
     (
-        "NO_SUCH_ENGINE",
+        Reason::NoSuchGroup,
+        "`rsmctl multicast` lists the groups",
+    ),
+    (
+        Reason::NoSuchEngine,
         "`rsmctl engine list` lists the engines and their guarantees",
     ),
     (
-        "NO_ROUTES",
+        Reason::NoRoutes,
         "`rsmctl status` tells what the subnet manager does",
     ),
-    ("NO_CABLE", "`rsmctl links` lists the cables"),
-    ("CUT_OFF", "`--yes` accepts that"),
+    (Reason::NoCable, "`rsmctl links` lists the cables"),
+    (Reason::CutOff, "`--yes` accepts that"),
     (
-        "NOT_WRITTEN",
+        Reason::NotWritten,
         "`rsmctl findings` names what failed, and `rsmctl history` the next attempts",
     ),
-    ("NO_SUCH_GPU_HOST", "`rsmctl gpu hosts` lists the hosts"),
-    ("GPU_HOST_KEPT", "`rsmctl gpu forget HOST` forgets a host"),
+    (
+        Reason::NoSuchGpuHost,
+        "`rsmctl gpu hosts` lists the hosts",
+    ),
+    (
+        Reason::GpuHostKept,
+        "`rsmctl gpu forget HOST` forgets a host",
+    ),
 ];
 
 /// The reason in the ErrorInfo of rsm; `None` without one.
@@ -147,7 +157,7 @@ fn reason_of(status: &Status) -> Option<String> {
 /// The text of a refusal, with the command of rsmctl that helps.
 fn with_hint(status: &Status) -> String {
     let reason = reason_of(status);
-    let hint = reason.and_then(|reason| HINTS.iter().find(|(known, _)| *known == reason));
+    let hint = reason.and_then(|reason| HINTS.iter().find(|(known, _)| known.name() == reason));
     match hint {
         Some((_, hint)) => format!("{}: {hint}", status.message()),
         None => status.message().to_owned(),

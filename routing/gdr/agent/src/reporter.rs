@@ -299,6 +299,8 @@ fn now() -> Instant {
 
 #[cfg(test)]
 mod tests {
+    use rsm_api::{Reason, refusal};
+
     use super::*;
 
     #[test]
@@ -310,16 +312,18 @@ mod tests {
             not_before: now(),
         };
         let kinds = [
-            Status::unimplemented("no such method"),
-            Status::permission_denied("the role report is needed"),
-            Status::already_exists("two hosts may have one name"),
-            Status::unavailable("the server stops"),
+            (Reason::NoSuchCall, "no such method"),
+            (Reason::RoleLacking, "the role report is needed"),
+            (Reason::GpuHostKept, "two hosts may have one name"),
+            (Reason::Stopping, "the server stops"),
         ]
-        .map(|status| match manager.failure_of(&status) {
-            Failure::NoSuchCall(_) => "older",
-            Failure::Lasting(_) => "refuses",
-            Failure::Passing(_) => "away",
-        });
+        .map(
+            |(reason, text)| match manager.failure_of(&refusal(reason, text)) {
+                Failure::NoSuchCall(_) => "older",
+                Failure::Lasting(_) => "refuses",
+                Failure::Passing(_) => "away",
+            },
+        );
         assert_eq!(kinds, ["older", "refuses", "refuses", "away"]);
     }
 

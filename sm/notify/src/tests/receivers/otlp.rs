@@ -104,6 +104,10 @@ fn settings(port: u16) -> Settings {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the collector is no server of rsm"
+)]
 #[test]
 fn collector_gets_log_records_and_rejected_ones_are_counted() {
     let script = [
