@@ -1,18 +1,24 @@
 use std::num::NonZeroU32;
+use std::time::Duration;
 
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use governor::clock::DefaultClock;
+use governor::nanos::Nanos;
+use governor::state::keyed::{DashMapStateStore, ShrinkableKeyedStateStore};
+use governor::state::{InMemoryState, NotKeyed, StateStore};
+use governor::{Quota, RateLimiter};
 
 use crate::role::Need;
 
-/// The maximum number of identities with a separate rate; further identities share one. At about
-/// 100 bytes each, they take less than a megabyte.
+/// The maximum number of identities with a separate rate; further identities share one, until
+/// [`KEPT_FOR`] frees places. At about 100 bytes each, they take less than a megabyte.
 pub(super) const MAX_IDENTITIES: usize = 4096;
+
+/// The time after its last admitted request for which an identity keeps its separate rate, whatever
+/// number of other identities come: longer than the pause of any script that polls.
+const KEPT_FOR: Duration = Duration::from_secs(600);
 
 /// The size of a burst after a pause, in seconds' worth of requests.
 const BURST_S: u32 = 4;
-
-/// The identity shared by all that have no rate of their own.
-const OTHERS: &str = "others";
 
 /// The rate limits of each identity, in requests per second; 0 means no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,7 +78,47 @@ pub(super) struct Rates {
 
 struct Limit {
     per_s: u32,
-    limiter: DefaultKeyedRateLimiter<String>,
+    limiter: RateLimiter<String, Counts, DefaultClock>,
+}
+
+/// The request counts of identities under one limit.
+#[derive(Default)]
+struct Counts {
+    /// The separate counts, at most [`MAX_IDENTITIES`].
+    separate: DashMapStateStore<String>,
+    /// The count of all other identities.
+    shared: InMemoryState,
+}
+
+impl StateStore for Counts {
+    type Key = String;
+
+    fn measure_and_replace<T, F, E>(&self, identity: &String, measure: F) -> Result<T, E>
+    where
+        F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
+    {
+        let has_room = self.separate.len() < MAX_IDENTITIES;
+        match has_room || self.separate.contains_key(identity) {
+            true => self.separate.measure_and_replace(identity, measure),
+            false => self.shared.measure_and_replace(&NotKeyed::NonKey, measure),
+        }
+    }
+}
+
+impl ShrinkableKeyedStateStore<String> for Counts {
+    /// Forgets identities whose full burst has been available for [`KEPT_FOR`].
+    fn retain_recent(&self, full_since: Nanos) {
+        let idle_since = full_since.saturating_sub(KEPT_FOR.into());
+        self.separate.retain_recent(idle_since);
+    }
+
+    fn len(&self) -> usize {
+        self.separate.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.separate.is_empty()
+    }
 }
 
 impl Rates {
@@ -102,20 +148,15 @@ impl Limit {
         let quota = Quota::per_second(rate).allow_burst(burst);
         Some(Limit {
             per_s,
-            limiter: RateLimiter::keyed(quota),
+            limiter: RateLimiter::new(quota, Counts::default(), DefaultClock::default()),
         })
     }
 
     fn exceeded(&self, identity: &str) -> Option<u32> {
         if self.limiter.len() >= MAX_IDENTITIES {
-            // Forgets identities whose full burst is available again.
             self.limiter.retain_recent();
         }
-        let key = match self.limiter.len() < MAX_IDENTITIES {
-            true => identity,
-            false => OTHERS,
-        };
-        let checked = self.limiter.check_key(&key.to_owned());
+        let checked = self.limiter.check_key(&identity.to_owned());
         checked.is_err().then_some(self.per_s)
     }
 }
@@ -165,6 +206,26 @@ mod tests {
     }
 
     #[test]
+    fn a_known_identity_keeps_its_rate_while_others_exceed_the_maximum() {
+        let rates = Rates::new(RateSettings {
+            reads_per_s: 1,
+            changes_per_s: 0,
+            reports_per_s: 0,
+        });
+        assert_eq!(rates.exceeded("known", RateKind::Reads), None);
+        let refused = (0..2 * MAX_IDENTITIES)
+            .filter(|number| {
+                rates
+                    .exceeded(&number.to_string(), RateKind::Reads)
+                    .is_some()
+            })
+            .count();
+        assert!(refused > 0, "the shared rate is used up");
+        let more = (1..BURST_S).filter(|_| rates.exceeded("known", RateKind::Reads).is_none());
+        assert_eq!(more.count(), (BURST_S - 1) as usize);
+    }
+
+    #[test]
     fn identities_beyond_the_maximum_share_a_rate() {
         let rates = Rates::new(RateSettings {
             reads_per_s: 1,
@@ -180,6 +241,21 @@ mod tests {
             .count();
         assert!(refused > MAX_IDENTITIES, "{refused} were refused");
         let limit = rates.reads.as_ref().unwrap();
-        assert!(limit.limiter.len() <= MAX_IDENTITIES + 1);
+        assert!(limit.limiter.len() <= MAX_IDENTITIES);
+    }
+
+    #[test]
+    fn an_identity_loses_its_separate_rate_ten_minutes_after_its_last_request() {
+        let counts = Counts::default();
+        let begun = Nanos::from(Duration::from_secs(60));
+        let request = |_| Ok::<_, ()>(((), begun));
+        assert_eq!(
+            counts.measure_and_replace(&"known".to_owned(), request),
+            Ok(())
+        );
+        for (passed, kept) in [(0, 1), (599, 1), (601, 0)] {
+            counts.retain_recent(begun + Nanos::from(Duration::from_secs(passed)));
+            assert_eq!(counts.len(), kept, "after {passed} s");
+        }
     }
 }
