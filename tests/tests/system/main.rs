@@ -34,6 +34,7 @@ mod managed_sim_run;
 mod managed_sim_state;
 mod managed_slow;
 mod managed_ufm;
+mod managed_ufm_clients;
 mod managed_ufm_tls;
 mod managed_web;
 mod peers_alike;

@@ -21,7 +21,7 @@ const POLL: Duration = Duration::from_millis(50);
 const VIRTUAL: [&str; 3] = ["02f1000000000001", "02f1000000000002", "02f1000000000003"];
 
 /// An rsm with the interface, and a file of tokens.
-struct Ufm {
+pub(crate) struct Ufm {
     site: Site,
     folder: TempDir,
     /// A token with the role operate.
@@ -52,7 +52,7 @@ fn rsmctl_token(arguments: &[&str]) -> String {
 
 impl Ufm {
     /// Starts rsm with the interface, a token with the role operate, and `more` configuration.
-    fn start(more: &str) -> Ufm {
+    pub(crate) fn start(more: &str) -> Ufm {
         let folder = tempfile::tempdir().expect("there is room for a folder");
         let file = token_file(&folder);
         let token = rsmctl_token(&["new", "kube", "operate", "--file", &file]);
@@ -85,7 +85,7 @@ impl Ufm {
 
     /// Sends a request with the token of the role operate; returns the status and the body of the
     /// answer.
-    fn call(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    pub(crate) fn call(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let body = match body {
             Value::Null => String::new(),
             body => body.to_string(),

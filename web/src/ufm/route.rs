@@ -173,16 +173,22 @@ fn pairs(query: &str) -> Result<Vec<(String, String)>, Refused> {
     pairs.collect()
 }
 
-fn is_true(value: &str) -> bool {
-    value.eq_ignore_ascii_case("true")
+/// The value of a parameter that is true or false. Another value is refused, because the client
+/// would take what it gets for what it asked for.
+fn flag(name: &str, value: &str) -> Result<bool, Refused> {
+    match value.to_ascii_lowercase().as_str() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(bad(format!("{name}: expected true or false"))),
+    }
 }
 
 fn shown(query: &str) -> Result<Shown, Refused> {
     let mut shown = Shown::default();
     for (name, value) in pairs(query)? {
         match name.as_str() {
-            "guids_data" => shown.guids = is_true(&value),
-            "qos_conf" => shown.qos = is_true(&value),
+            "guids_data" => shown.guids = flag(&name, &value)?,
+            "qos_conf" => shown.qos = flag(&name, &value)?,
             _ => {}
         }
     }
@@ -192,6 +198,10 @@ fn shown(query: &str) -> Result<Shown, Refused> {
 /// Parameters that select items and that rsm does not support, each with the reason. rsm refuses
 /// them, because the client would mistake all items for the selected items.
 const REFUSED: &[(&str, &str)] = &[
+    (
+        "external",
+        "rsm does not know which ports are inside of a chassis",
+    ),
     ("high_ber_only", "rsm measures no bit error rate"),
     ("high_ber_severity", "rsm measures no bit error rate"),
     ("page_number", "rsm sends all items at once"),
@@ -225,7 +235,7 @@ fn port_filter(query: &str) -> Result<PortFilter, Refused> {
     let mut filter = PortFilter::default();
     for (name, value) in list_pairs(query)? {
         match name.as_str() {
-            "active" => filter.active = is_true(&value),
+            "active" => filter.active = flag(&name, &value)?,
             "system" => filter.of = Some(value),
             "sys_type" => {
                 let kind = system(&value);

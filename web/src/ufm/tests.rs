@@ -70,6 +70,12 @@ fn routes_tolerate_slashes_and_spellings_of_true() {
     let ports = Route::Read(Reading::Ports(computers));
     let query = "sys_type=computer&active=true&system=host-1&high_ber_only=False";
     assert_eq!(route("GET", "/resources/ports", query), Ok(ports));
+    // `active=false` is as UFM's default: all ports.
+    let all = Route::Read(Reading::Ports(PortFilter::default()));
+    for query in ["", "active=False", "external=false"] {
+        let found = route("GET", "/resources/ports", query);
+        assert_eq!(found.as_ref(), Ok(&all), "{query}");
+    }
     let list = Asked::RemoveGuidsOf(5, "a,b".to_owned());
     assert_eq!(
         route("DELETE", "/resources/pkeys/0x5/guids/a%2Cb", ""),
@@ -89,6 +95,11 @@ fn unknown_routes_are_not_found_and_wrong_values_are_bad_requests() {
         ("DELETE", "/resources/pkeys/0x0", "", 400),
         ("GET", "/resources/ports", "sys_type=%ff", 400),
         ("GET", "/resources/ports", "high_ber_only=true", 400),
+        ("GET", "/resources/ports", "active=1", 400),
+        ("GET", "/resources/ports", "active", 400),
+        ("GET", "/resources/ports", "external=true", 400),
+        ("GET", "/resources/pkeys", "guids_data=yes", 400),
+        ("GET", "/resources/pkeys/0x5", "qos_conf=", 400),
         ("GET", "/resources/ports", "page_number=1&rpp=20", 400),
         ("GET", "/resources/links", "page_number=1", 400),
         ("GET", "/resources/systems", "type=gateway", 400),
