@@ -180,6 +180,13 @@ pub enum ControlError {
         /// The names of these ports, and their losses.
         reason: String,
     },
+    /// The request would take over or end what another operator ordered, and does not accept that;
+    /// everything stays unchanged.
+    #[error("{reason}")]
+    OfAnother {
+        /// The other operator, the order with its time and note, and the consequence.
+        reason: String,
+    },
     /// A change to a partition was refused; the partition stays unchanged.
     #[error("{reason}")]
     Partition {

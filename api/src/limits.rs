@@ -174,11 +174,15 @@ pub const ERROR_DOMAIN: &str = "rsm";
 /// carried out if it accepted that ports are cut off. The value is the number of these ports.
 pub const CUT_OFF_PORTS: &str = "ports";
 
-/// The key in the metadata of the same ErrorInfo with the fields of requests that accept the loss.
+/// The key in the metadata of a refusal with the fields of requests that accept the consequence:
+/// with one of them set, the request would be carried out.
 pub const ACCEPTED_BY: &str = "accepted_by";
 
 /// The fields of requests that accept that ports are cut off.
 pub const ACCEPT_FIELDS: &str = "accept_cut_off, in Drain force";
+
+/// The field of OperatePort that also accepts that the order of another operator ends.
+pub const ACCEPT_CUT_OFF: &str = "accept_cut_off";
 
 #[cfg(test)]
 mod tests {

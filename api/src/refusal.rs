@@ -17,7 +17,7 @@ use crate::error::{
     SaError, SimulationError,
 };
 use crate::gpu::GpuImportError;
-use crate::limits::{ACCEPT_FIELDS, ACCEPTED_BY, CUT_OFF_PORTS, ERROR_DOMAIN};
+use crate::limits::{ACCEPT_CUT_OFF, ACCEPT_FIELDS, ACCEPTED_BY, CUT_OFF_PORTS, ERROR_DOMAIN};
 use crate::model::ParseGroupError;
 
 /// Declares the reasons, each with its name on the wire and its status code.
@@ -109,6 +109,8 @@ reasons! {
     TooManyClients = "TOO_MANY_CLIENTS", ResourceExhausted;
     /// The request would cut off ports.
     CutOff = "CUT_OFF", FailedPrecondition;
+    /// The request would take over or end what another operator ordered.
+    OfAnother = "OF_ANOTHER_OPERATOR", FailedPrecondition;
     /// The request is accepted and kept, and not all of the hardware holds it yet.
     NotWritten = "NOT_WRITTEN", DeadlineExceeded;
     /// Another subnet manager is master.
@@ -246,6 +248,10 @@ impl From<ControlError> for Status {
                     (ACCEPTED_BY.to_owned(), ACCEPT_FIELDS.to_owned()),
                 ]);
                 return with_metadata(Reason::CutOff, error, metadata);
+            }
+            ControlError::OfAnother { .. } => {
+                let accepted_by = (ACCEPTED_BY.to_owned(), ACCEPT_CUT_OFF.to_owned());
+                return with_metadata(Reason::OfAnother, error, HashMap::from([accepted_by]));
             }
             ControlError::Standby { .. } => Reason::Standby,
             ControlError::NotAttached { .. } => Reason::NotAttached,

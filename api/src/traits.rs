@@ -389,12 +389,12 @@ pub trait Control: Send + Sync + 'static {
         question: DrainQuestion,
     ) -> BoxFuture<'_, Result<Vec<v1::DrainedPart>, ControlError>>;
 
-    /// Uses drained parts again, and returns their number, with the convergence that put the tables
+    /// Uses drained parts again, and returns their names, with the convergence that put the tables
     /// into force.
     fn undrain(
         &self,
         parts: Vec<Selector>,
-    ) -> BoxFuture<'_, Result<(u64, v1::Convergence), ControlError>>;
+    ) -> BoxFuture<'_, Result<(Vec<String>, v1::Convergence), ControlError>>;
 
     /// Disables, enables or resets a port. Once the port has answered, returns the port that was
     /// set, the description of its node, and the convergence.

@@ -67,11 +67,14 @@ impl MaintenanceService for Maintenance {
     ) -> Result<Response<v1::UndrainResponse>, Status> {
         let parts = parts(&request.get_ref().parts)?;
         let detail = request.get_ref().parts.join(" ");
-        let act = self.acts.begin(request.extensions(), "undrain", detail);
+        let mut act = self.acts.begin(request.extensions(), "undrain", detail);
         let done = self.control.undrain(parts).await.map_err(Status::from);
-        let (undrained, convergence) = act.end(done)?;
+        if let Ok((names, _)) = &done {
+            act.add(&names.join(", "));
+        }
+        let (names, convergence) = act.end(done)?;
         Ok(Response::new(v1::UndrainResponse {
-            undrained,
+            undrained: names.len() as u64,
             convergence: Some(convergence),
         }))
     }
@@ -102,8 +105,12 @@ impl MaintenanceService for Maintenance {
         }
         let name = format!("port {}", PortAction::label(action.into()).unwrap_or("?"));
         let act = self.acts.begin(request.extensions(), &name, detail);
-        let act = act.stated(&command.by);
+        let mut act = act.stated(&command.by);
         let done = self.control.operate_port(command).await;
+        if let Ok(answer) = &done {
+            let number = answer.port.as_ref().map_or(0, |port| port.number);
+            act.add(&format!("{} port {number}", answer.description));
+        }
         Ok(Response::new(act.end(done.map_err(Status::from))?))
     }
 

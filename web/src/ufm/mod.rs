@@ -421,6 +421,7 @@ fn status_of(error: &ControlError) -> StatusCode {
             PartitionRefusal::NotAllowed => StatusCode::FORBIDDEN,
         },
         ControlError::UnknownEngine { .. }
+        | ControlError::OfAnother { .. }
         | ControlError::Refused { .. }
         | ControlError::CutOff { .. } => StatusCode::CONFLICT,
         ControlError::Failed { .. } => StatusCode::INTERNAL_SERVER_ERROR,

@@ -104,7 +104,7 @@ impl From<Status> for Failure {
 }
 
 /// The commands of rsmctl that help after a refusal, by the reason in its ErrorInfo.
-const HINTS: [(Reason, &str); 13] = [
+const HINTS: [(Reason, &str); 14] = [
     (Reason::NoSuchName, "`rsmctl nodes` lists what is there"),
     (Reason::Gone, "`rsmctl expect` lists what is missing"),
     (
@@ -133,6 +133,7 @@ const HINTS: [(Reason, &str); 13] = [
     ),
     (Reason::NoCable, "`rsmctl links` lists the cables"),
     (Reason::CutOff, "`--yes` accepts that"),
+    (Reason::OfAnother, "`--yes` accepts that"),
     (
         Reason::NotWritten,
         "`rsmctl findings` names what failed, and `rsmctl history` the next attempts",

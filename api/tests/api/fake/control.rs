@@ -77,11 +77,11 @@ impl Control for Fake {
     fn undrain(
         &self,
         parts: Vec<Selector>,
-    ) -> BoxFuture<'_, Result<(u64, v1::Convergence), ControlError>> {
+    ) -> BoxFuture<'_, Result<(Vec<String>, v1::Convergence), ControlError>> {
         Box::pin(async move {
             let cause = "drained parts are used again".to_owned();
             Ok((
-                parts.len() as u64,
+                parts.iter().map(ToString::to_string).collect(),
                 next(&mut self.convergences.lock(), cause),
             ))
         })

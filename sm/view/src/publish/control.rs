@@ -414,7 +414,7 @@ impl Control for Controller {
     fn undrain(
         &self,
         parts: Vec<Selector>,
-    ) -> BoxFuture<'_, Result<(u64, v1::Convergence), ControlError>> {
+    ) -> BoxFuture<'_, Result<(Vec<String>, v1::Convergence), ControlError>> {
         Box::pin(async move {
             self.check()?;
             let published = self.view.published();
@@ -424,10 +424,12 @@ impl Control for Controller {
             let parts: Vec<Vec<NodeOrCable>> = parts.collect::<Result<_, _>>()?;
             let parts: BTreeSet<NodeOrCable> = parts.into_iter().flatten().collect();
             port_command::check_undrain(&published, &parts)?;
-            let count = parts.len() as u64;
+            let drained = published.snapshot.avoid.drained();
+            let ended = drained.filter(|(part, _)| parts.contains(part));
+            let names: Vec<String> = ended.map(|(_, drained)| drained.name.clone()).collect();
             let mut caller =
                 self.submit(Concern::Tables, |ticket| Command::Undrain { parts, ticket })?;
-            Ok((count, caller.answer().await?))
+            Ok((names, caller.answer().await?))
         })
     }
 
@@ -444,6 +446,7 @@ impl Control for Controller {
             let mut caller = match command.action {
                 PortAction::Disable => {
                     port_command::check(&published, &target, &command)?;
+                    port_command::check_operator(&published, &target, &command)?;
                     let drained = target.disabled(&command, self.view.unix_ms());
                     let parts =
                         BTreeMap::from([(NodeOrCable::Port(port), Reason::Drained(drained))]);
@@ -455,6 +458,7 @@ impl Control for Controller {
                 }
                 PortAction::Enable => {
                     port_command::check_enable(&published, &target)?;
+                    port_command::check_operator(&published, &target, &command)?;
                     self.submit(concern, |ticket| Command::EnablePort { port, ticket })?
                 }
                 PortAction::Reset | PortAction::Unspecified => {

@@ -8,13 +8,10 @@ use rsm_api::model::{PortAction, PortCommand, Selector};
 use rsm_ids::PortKey;
 use rsm_plan::avoid::{Avoid, AvoidError, NodeOrCable, Reason};
 
-use super::port_command::{self, Target};
+use super::port_command::{self, ISOLATION, Target};
 use super::published::Published;
 
-/// The operator that records name for an isolated port.
-const BY: &str = "health.hostile_hosts";
-
-/// The switch port to disable for the port of a host, and its record; `None` if the switch port is
+/// The port of the switch to disable for the port of a host, and its record; `None` if it is
 /// disabled already.
 ///
 /// # Errors
@@ -36,7 +33,7 @@ pub(super) fn target(
         action: PortAction::Disable,
         accept_cut_off: true,
         accept_own_cut_off: false,
-        by: BY.to_owned(),
+        by: ISOLATION.to_owned(),
         reason: why.to_owned(),
     };
     let target = port_command::target(published, &command.port)?;

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rsm_api::model::{PortCommand, Selector};
+use rsm_api::model::{PortAction, PortCommand, Selector};
 use rsm_api::resolve::resolve_node_or_port;
-use rsm_api::{ControlError, LookupError};
+use rsm_api::{ControlError, LookupError, timestamp};
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{PortPhysicalState, PortState};
 use rsm_plan::avoid::{Avoid, AvoidError, Drained, NodeOrCable, Reason};
@@ -12,8 +12,11 @@ use rsm_plan::avoid::{Avoid, AvoidError, Drained, NodeOrCable, Reason};
 use super::api_view::api_key;
 use super::published::Published;
 
-/// The port that a command sets: the end of the cable at a switch; of two switches, the end closer
-/// to the subnet manager, which can still reach that end to enable it again.
+/// The operator that records name for the port of an isolated host.
+pub(super) const ISOLATION: &str = "health.hostile_hosts";
+
+/// The port that a command sets: the end of the cable at a switch; of two switches, the one closer
+/// to the subnet manager, which can still reach it to enable it again.
 pub(super) struct Target {
     pub(super) port: PortKey,
     /// The other end of the cable; `None` if there is none.
@@ -31,10 +34,7 @@ impl Target {
     /// The record of this port as a disabled port.
     pub(super) fn disabled(&self, command: &PortCommand, since_unix_ms: u64) -> Drained {
         Drained {
-            by: match command.by.as_str() {
-                "" => "an operator".to_owned(),
-                by => by.to_owned(),
-            },
+            by: operator(command),
             since_unix_ms,
             note: command.reason.clone(),
             forced: command.accept_cut_off,
@@ -45,8 +45,16 @@ impl Target {
     }
 }
 
-/// The port to set for the port that an operator names, at either end of a cable. The name may
-/// refer to a switch that cannot be reached because the port at the other end is disabled.
+/// The operator of a command, as records name it.
+fn operator(command: &PortCommand) -> String {
+    match command.by.as_str() {
+        "" => "an operator".to_owned(),
+        by => by.to_owned(),
+    }
+}
+
+/// The port to set for the port that an operator names, at either end of a cable. The name may be
+/// of a switch that cannot be reached because the port at the other end is disabled.
 ///
 /// # Errors
 /// The name refers to no port, or no end of the cable is a port of a switch.
@@ -236,6 +244,43 @@ pub(super) fn check_enable(published: &Published, target: &Target) -> Result<(),
     }
     Err(ControlError::Refused {
         reason: format!("{} is not disabled", target.asked),
+    })
+}
+
+/// Checks that a command replaces no record of another operator: disabling a port takes over the
+/// drain of its cable, and enabling it ends both. A port that rsm has disabled by itself is no
+/// other operator's.
+///
+/// # Errors
+/// Another operator drained the cable or disabled the port, and the command does not accept that.
+pub(super) fn check_operator(
+    published: &Published,
+    target: &Target,
+    command: &PortCommand,
+) -> Result<(), ControlError> {
+    let part = NodeOrCable::Port(target.port);
+    let Some(Reason::Drained(drained)) = published.snapshot.avoid.reason(part) else {
+        return Ok(());
+    };
+    let (done, consequence) = match (command.action, drained.disabled) {
+        (PortAction::Disable, false) => ("drained", "enabling the port again would end that drain"),
+        (PortAction::Enable, true) => ("disabled", "enabling the port ends that"),
+        _ => return Ok(()),
+    };
+    let is_own = drained.by == operator(command) || drained.by == ISOLATION;
+    if is_own || command.accept_cut_off {
+        return Ok(());
+    }
+    let since = timestamp(drained.since_unix_ms);
+    let note = match drained.note.as_str() {
+        "" => String::new(),
+        note => format!(" ({note})"),
+    };
+    Err(ControlError::OfAnother {
+        reason: format!(
+            "{} was {done} by {} at {since}{note}: refused, and everything stays as it was: {consequence}",
+            target.asked, drained.by
+        ),
     })
 }
 

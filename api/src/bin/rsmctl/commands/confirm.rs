@@ -1,9 +1,9 @@
-//! Confirmation of requests that cut ports off, or end findings.
+//! Confirmation of requests that cut ports off, end what another operator ordered, or end findings.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use clap::Args;
-use rsm_api::limits::{CUT_OFF_PORTS, ERROR_DOMAIN};
+use rsm_api::limits::{ACCEPTED_BY, ERROR_DOMAIN};
 use tonic::{Response, Status};
 use tonic_types::StatusExt as _;
 
@@ -16,16 +16,16 @@ use crate::text::printable;
 /// The operator's answer before the question.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Confirmation {
-    /// Do it even if ports are cut off by it; without, rsmctl names them first, and asks if it has a
-    /// terminal
+    /// Do it even if ports are cut off by it, or if another operator's order ends; without, rsmctl
+    /// names them first, and asks if it has a terminal
     #[arg(long)]
     pub(crate) yes: bool,
 }
 
 /// Sends a request and waits for its answer. The argument of `send` says whether the request
 /// accepts that ports are cut off; at first, it is the answer on the command line. If the server
-/// refuses the request and names ports that it would cut off, the operator is asked, and after a
-/// yes, the request is sent again.
+/// refuses a request that it would carry out with the consequence accepted, the operator is asked,
+/// and after a yes, the request is sent again.
 pub(super) async fn send_confirmed<T>(
     session: &Session,
     confirmation: Confirmation,
@@ -35,7 +35,7 @@ pub(super) async fn send_confirmed<T>(
         Ok(answer) => return Ok(answer.into_inner()),
         Err(status) => status,
     };
-    if confirmation.yes || !cuts_off(&refused) {
+    if confirmation.yes || !is_acceptable(&refused) {
         return Err(refused.into());
     }
     if !has_terminal() {
@@ -69,11 +69,11 @@ fn declined() -> Failure {
     Failure::Refused("nothing was done".to_owned())
 }
 
-/// Whether a refusal names ports that the request would cut off.
-fn cuts_off(refused: &Status) -> bool {
-    refused.get_details_error_info().is_some_and(|info| {
-        info.domain == ERROR_DOMAIN && info.metadata.contains_key(CUT_OFF_PORTS)
-    })
+/// Whether the request would be carried out if it accepted the consequence that the refusal names.
+fn is_acceptable(refused: &Status) -> bool {
+    refused
+        .get_details_error_info()
+        .is_some_and(|info| info.domain == ERROR_DOMAIN && info.metadata.contains_key(ACCEPTED_BY))
 }
 
 /// Whether an operator can be asked: the question goes to standard error, and the answer comes from

@@ -18,7 +18,7 @@ pub(crate) enum PortSubcommand {
     Disable(PortArguments),
     /// Lets the link of a disabled port come up, and its cable be used again
     #[command(after_help = "Example: rsmctl port enable leaf-03:7")]
-    Enable(PortName),
+    Enable(EnableArguments),
     /// Takes a link down for a moment, so that it trains again
     #[command(after_help = "Example: rsmctl port reset leaf-03:7 --reason 'trained at half width'")]
     Reset(PortArguments),
@@ -37,6 +37,15 @@ pub(crate) struct PortName {
     /// The port, at either end of its cable
     #[arg(add = of_nodes(), value_name = "NODE:PORT")]
     port: String,
+}
+
+/// A port that comes up.
+#[derive(Debug, Args)]
+pub(crate) struct EnableArguments {
+    #[command(flatten)]
+    name: PortName,
+    #[command(flatten)]
+    confirmation: Confirmation,
 }
 
 /// A port that goes down.
@@ -58,10 +67,10 @@ pub(crate) async fn run(command: PortSubcommand, session: &mut Session) -> Resul
     let (action, arguments) = match command {
         PortSubcommand::Disable(arguments) => (PortAction::Disable, arguments),
         PortSubcommand::Reset(arguments) => (PortAction::Reset, arguments),
-        PortSubcommand::Enable(name) => {
+        PortSubcommand::Enable(EnableArguments { name, confirmation }) => {
             let arguments = PortArguments {
                 name,
-                confirmation: Confirmation { yes: false },
+                confirmation,
                 cut_off_this_manager: false,
                 reason: String::new(),
             };

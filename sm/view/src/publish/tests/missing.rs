@@ -385,8 +385,8 @@ async fn name_of_a_host_refers_to_all_its_adapters() {
     let undrained = carry_out(&mut world, |controller| async move {
         controller.undrain(vec![named("rails")]).await
     });
-    assert_eq!(undrained.await.unwrap().0, 2);
-    // One adapter is gone, the other adapter has lost nothing.
+    assert_eq!(undrained.await.unwrap().0, names);
+    // One adapter is gone, the other one has lost nothing.
     world.sim.power_off(HOSTS[3]).unwrap();
     world.run(Duration::from_secs(30));
     let (sender, _events) = mpsc::channel::<Event>(4);

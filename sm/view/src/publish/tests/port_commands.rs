@@ -145,6 +145,67 @@ async fn near_end_is_disabled_where_the_far_end_is_drained() {
     assert_eq!(state(&world, SPINE_A, 2).1, PortPhysicalState::Disabled);
 }
 
+/// A command of another operator than [`command`]'s.
+fn by_carol(action: PortAction, accept_cut_off: bool) -> PortCommand {
+    PortCommand {
+        by: "carol".to_owned(),
+        accept_cut_off,
+        ..command(action, "leaf-2:3")
+    }
+}
+
+#[tokio::test]
+async fn record_of_another_operator_is_replaced_or_ended_only_if_that_is_accepted() {
+    let mut world = World::up();
+    drain(&mut world, PortKey::new(SPINE_A, PortNum(2)));
+    let by = |world: &World| {
+        let drained = world.view.drained(None, 9).items.into_iter();
+        drained.map(|one| one.message.by).collect::<Vec<_>>()
+    };
+    for (action, accepted, refusal, left) in [
+        // Bob drained the cable.
+        (
+            PortAction::Disable,
+            false,
+            "was drained by bob at 1970",
+            &["bob"][..],
+        ),
+        (PortAction::Disable, true, "", &["carol"]),
+        (PortAction::Enable, false, "", &[]),
+    ] {
+        let given = give(&mut world, by_carol(action, accepted)).await;
+        let refused = given.map(drop).map_err(|error| error.to_string());
+        match (refusal, refused) {
+            ("", given) => assert_eq!(given, Ok(())),
+            (refusal, Err(error)) => assert!(error.contains(refusal), "{error}"),
+            (refusal, Ok(())) => panic!("expected {refusal}"),
+        }
+        world.run(WAIT);
+        assert_eq!(by(&world), left, "{action:?}");
+    }
+    // Alice disables the port; carol enables it.
+    let alice = command(PortAction::Disable, "leaf-2:3");
+    give(&mut world, alice).await.unwrap();
+    world.run(WAIT);
+    let refused = give(&mut world, by_carol(PortAction::Enable, false)).await;
+    let Err(ControlError::OfAnother { reason }) = refused else {
+        panic!("{refused:?}");
+    };
+    for part in [
+        "leaf-2 port 3 (cable to spine-a port 2) was disabled by alice at 1970",
+        "(ticket 7): refused",
+    ] {
+        assert!(reason.contains(part), "{reason}");
+    }
+    assert_eq!(state(&world, SPINE_A, 2).1, PortPhysicalState::Disabled);
+    give(&mut world, by_carol(PortAction::Enable, true))
+        .await
+        .unwrap();
+    world.run(WAIT);
+    assert_eq!(state(&world, SPINE_A, 2).0, PortState::Active);
+    assert_eq!(by(&world), [""; 0]);
+}
+
 #[tokio::test]
 async fn near_end_of_a_link_that_is_down_is_disabled() {
     let mut world = World::up();
