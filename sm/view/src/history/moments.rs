@@ -1,7 +1,7 @@
 //! When parts of the subnet changed between two states in the history, and how often links went
 //! down in between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_api::v1;
 use rsm_api::v1::event::Change;
@@ -35,6 +35,8 @@ pub struct Moments {
     pub(super) findings: BTreeMap<FindingKey, u64>,
     /// Number of times that each cable went down, by its lower end.
     pub(super) downs: BTreeMap<End, u64>,
+    /// The cables whose links train according to their last events, by lower end.
+    training: BTreeSet<End>,
 }
 
 impl Moments {
@@ -54,6 +56,7 @@ impl Moments {
         }
         if change.nodes.is_empty() && change.nodes_gone.len() >= self.state.nodes.len() {
             self.is_unknown = true;
+            self.training.clear();
             return;
         }
         self.record_heading(at_unix_ms, &change);
@@ -83,6 +86,7 @@ impl Moments {
     pub fn base(&mut self, at_unix_ms: u64, base: StateChange) {
         self.is_unknown = base.nodes.is_empty();
         if self.is_unknown {
+            self.training.clear();
             return;
         }
         self.record_heading(at_unix_ms, &base);
@@ -106,21 +110,22 @@ impl Moments {
         self.state = now;
     }
 
-    /// Records an event: a link that trains again without having vanished has also been down.
+    /// Records an event: a link that trains again without having vanished has been down, too. Other
+    /// changes of a link that trains, such as the mark of a drain, are no loss.
     pub fn event(&mut self, event: &v1::Event) {
-        let Some(Change::LinkChanged(link)) = &event.change else {
+        let (link, was_there, is_there) = match &event.change {
+            Some(Change::LinkAppeared(link)) => (link, false, true),
+            Some(Change::LinkChanged(link)) => (link, true, true),
+            Some(Change::LinkVanished(link)) => (link, true, false),
+            _ => return,
+        };
+        let Some(end) = lower_end(link) else {
             return;
         };
-        if link.state() != v1::PortState::Init {
-            return;
-        }
-        let end = |end: &Option<v1::LinkEnd>| {
-            let port = end.as_ref()?.port.as_ref()?;
-            let guid: Guid = port.node_guid.parse().ok()?;
-            Some((guid.0, port.number))
-        };
-        if let (Some(a), Some(b)) = (end(&link.a), end(&link.b)) {
-            self.record_link_down(event.at_unix_ms, a.min(b));
+        if !is_there || link.state() != v1::PortState::Init {
+            self.training.remove(&end);
+        } else if self.training.insert(end) && was_there {
+            self.record_link_down(event.at_unix_ms, end);
         }
     }
 
@@ -141,6 +146,16 @@ impl Moments {
             }
         }
     }
+}
+
+/// The lower end of a link; `None` if the link lacks an end.
+fn lower_end(link: &v1::Link) -> Option<End> {
+    let end = |end: &Option<v1::LinkEnd>| {
+        let port = end.as_ref()?.port.as_ref()?;
+        let guid: Guid = port.node_guid.parse().ok()?;
+        Some((guid.0, port.number))
+    };
+    Some(end(&link.a)?.min(end(&link.b)?))
 }
 
 #[cfg(test)]
@@ -203,6 +218,62 @@ mod tests {
         (then, moments)
     }
 
+    /// The cable with a link in this state.
+    fn link(state: v1::PortState) -> v1::Link {
+        let end = |(guid, number): End| {
+            let port = v1::PortKey {
+                node_guid: Guid(guid).to_string(),
+                number,
+            };
+            Some(v1::LinkEnd {
+                port: Some(port),
+                ..v1::LinkEnd::default()
+            })
+        };
+        v1::Link {
+            a: end((2, 3)),
+            b: end(CABLE),
+            state: state.into(),
+            ..v1::Link::default()
+        }
+    }
+
+    fn event(at_unix_ms: u64, change: Change) -> v1::Event {
+        v1::Event {
+            at_unix_ms,
+            change: Some(change),
+            ..v1::Event::default()
+        }
+    }
+
+    #[test]
+    fn marks_of_a_link_that_trains_are_no_losses() {
+        use v1::PortState::{Active, Init};
+        let (_, mut moments) = begun();
+        let marked = || v1::Link {
+            damped: true,
+            ..link(Init)
+        };
+        let downs = |moments: &Moments| moments.downs.get(&CABLE).copied().unwrap_or(0);
+        // The link vanishes and comes back; while it trains, it gets a mark and loses it.
+        for (at, change, expected) in [
+            (10, Change::LinkVanished(link(Active)), 0),
+            (20, Change::LinkAppeared(link(Init)), 0),
+            (30, Change::LinkChanged(marked()), 0),
+            (40, Change::LinkChanged(link(Init)), 0),
+            (50, Change::LinkChanged(link(Active)), 0),
+            // It trains again without having vanished, and gets a mark meanwhile.
+            (60, Change::LinkChanged(link(Init)), 1),
+            (70, Change::LinkChanged(marked()), 1),
+            (80, Change::LinkChanged(link(Active)), 1),
+            (90, Change::LinkChanged(link(Init)), 2),
+        ] {
+            moments.event(&event(at, change));
+            assert_eq!(downs(&moments), expected, "at {at}");
+        }
+        assert_eq!(moments.links[&CABLE], 90);
+    }
+
     #[test]
     fn link_that_is_up_again_is_listed_with_the_number_of_losses() {
         let (then, mut moments) = begun();
@@ -222,26 +293,7 @@ mod tests {
     #[test]
     fn retrained_link_counts_as_down_and_vanished_link_has_the_time_of_its_loss() {
         let (then, mut moments) = begun();
-        let end = |(guid, number): End| {
-            let port = v1::PortKey {
-                node_guid: Guid(guid).to_string(),
-                number,
-            };
-            Some(v1::LinkEnd {
-                port: Some(port),
-                ..v1::LinkEnd::default()
-            })
-        };
-        moments.event(&v1::Event {
-            at_unix_ms: 10,
-            change: Some(Change::LinkChanged(v1::Link {
-                a: end((2, 3)),
-                b: end(CABLE),
-                state: v1::PortState::Init.into(),
-                ..v1::Link::default()
-            })),
-            ..v1::Event::default()
-        });
+        moments.event(&event(10, Change::LinkChanged(link(v1::PortState::Init))));
         moments.change(30, lost());
         let mut now = then.clone();
         now.apply(lost());
