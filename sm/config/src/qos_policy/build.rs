@@ -420,12 +420,18 @@ impl Builder<'_, '_> {
         )
     }
 
-    /// Parses P_Keys and ranges of P_Keys; the membership bit is ignored.
+    /// Parses P_Keys and ranges of P_Keys; the membership bit is ignored. A range across that bit
+    /// has the P_Keys from its beginning to 0x7fff and those from 0 to its end.
     pub(super) fn p_keys(&mut self, part: Part<'_>) -> Ranges {
         let expected = "expected P_Keys or ranges of them, such as 0x0f00-0x0fff";
-        let keys = self.pairs(part, 0xffff, expected);
-        let base = |key: u64| key & P_KEY_BASE;
-        let keys = keys.into_iter().map(|(a, b)| ordered(base(a), base(b)));
+        let pairs = self.pairs(part, 0xffff, expected).into_iter();
+        let pairs = pairs.map(|(a, b)| ordered(a, b));
+        let keys = pairs.flat_map(
+            |(first, last)| match (first > P_KEY_BASE, last > P_KEY_BASE) {
+                (false, true) => vec![(first, P_KEY_BASE), (0, last & P_KEY_BASE)],
+                _ => vec![(first & P_KEY_BASE, last & P_KEY_BASE)],
+            },
+        );
         Ranges::of(keys.collect())
     }
 

@@ -357,6 +357,25 @@ fn p_keys_and_partitions_that_do_not_exist_are_reported() {
 }
 
 #[test]
+fn p_key_ranges_across_the_membership_bit_are_split_there() {
+    for (range, keys) in [
+        ("0x7f00-0x80ff", "0x0-0xff, 0x7f00-0x7fff"),
+        ("0x80ff-0x7f00", "0x0-0xff, 0x7f00-0x7fff"),
+        ("0x7fff-0x8000", "0x0, 0x7fff"),
+        ("0x8010-0x8020", "0x10-0x20"),
+        ("0x10-0x20", "0x10-0x20"),
+        ("0-0xffff", "0x0-0x7fff"),
+    ] {
+        let policy = policy(&format!(
+            "qos-ulps\ndefault : 0\nany, pkey {range} : 1\nend-qos-ulps\n"
+        ));
+        let rules = policy.rules.iter().filter(|rule| !rule.p_keys.is_empty());
+        let found: Vec<String> = rules.map(|rule| rule.p_keys.to_string()).collect();
+        assert_eq!(found, [keys], "{range}");
+    }
+}
+
+#[test]
 fn too_many_rules_are_refused() {
     let rules = "any, service-id 1 : 1\n".repeat(build::ENTRIES_MAX + 1);
     let text = format!("qos-ulps\ndefault : 0\n{rules}end-qos-ulps\n");
