@@ -1,12 +1,15 @@
 //! An HTTP/1.1 client with one request per connection.
 
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// The maximum time for an answer.
+use crate::clock::now;
+
+/// The maximum time from the connection to the end of the answer, however many bytes arrive
+/// meanwhile.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// An answer from a server.
@@ -57,15 +60,23 @@ pub fn get_with(address: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
     exchange(address, format!("{request}\r\n").as_bytes())
 }
 
-/// Sends bytes, and reads the answer until the server closes the connection or has sent the
-/// announced length.
+/// Sends bytes, and reads the answer until the server closes the connection, has sent the announced
+/// length, or [`TIME_LIMIT`] has passed since the connection.
 #[must_use]
 pub fn exchange(address: &str, bytes: &[u8]) -> Answer {
-    // If the server closes early, the rest of the request cannot be sent; the received bytes are
-    // the answer.
+    exchange_within(TIME_LIMIT, address, bytes)
+}
+
+/// Exchanges like [`exchange`], within `limit`.
+fn exchange_within(limit: Duration, address: &str, bytes: &[u8]) -> Answer {
     let mut read = Vec::new();
-    if let Ok(mut stream) = TcpStream::connect(address) {
-        let _ = stream.set_read_timeout(Some(TIME_LIMIT));
+    if let Ok(stream) = TcpStream::connect(address) {
+        let mut stream = Timed {
+            stream,
+            deadline: now() + limit,
+        };
+        // If the server closes early, the rest of the request cannot be sent; the received bytes
+        // are the answer.
         let _ = stream.write_all(bytes);
         let mut buffer = [0; 64 * 1024];
         while !is_whole(&read) {
@@ -76,6 +87,41 @@ pub fn exchange(address: &str, bytes: &[u8]) -> Answer {
         }
     }
     parse(&read)
+}
+
+/// A connection that fails with [`io::ErrorKind::TimedOut`] after its deadline.
+struct Timed {
+    stream: TcpStream,
+    deadline: Instant,
+}
+
+impl Timed {
+    /// The time that is left.
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.deadline.saturating_duration_since(now());
+        match left.is_zero() {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => Ok(left),
+        }
+    }
+}
+
+impl io::Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(self.left()?))?;
+        self.stream.read(buffer)
+    }
+}
+
+impl io::Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(self.left()?))?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
 }
 
 /// The length of the head of an answer, without the empty line after it; `None` while the head is
@@ -134,4 +180,34 @@ fn chunks(mut body: &[u8]) -> Vec<u8> {
         body = body.get(line + 4 + chunk.len()..).unwrap_or_default();
     }
     whole
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_sends_a_byte_at_a_time_ends_the_exchange_at_the_deadline() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // The client has gone once a write fails; forty bytes at most keep a wrong client from
+            // holding the test.
+            let sent = (0..40).take_while(|_| {
+                std::thread::sleep(Duration::from_millis(50));
+                stream.write_all(b"x").is_ok()
+            });
+            sent.count()
+        });
+        let begun = now();
+        let limit = Duration::from_millis(300);
+        let answer = exchange_within(limit, &address, b"GET / HTTP/1.1\r\n\r\n");
+        let took = now() - begun;
+        assert_eq!(answer.status, 0);
+        assert!((limit..4 * limit).contains(&took), "{took:?}");
+        assert!(server.join().unwrap() < 40);
+    }
 }
