@@ -304,22 +304,23 @@ impl TopologyBuilder {
         let mut links = Vec::with_capacity(earlier.link_count().max(present.link_count()));
         for (topology, places) in [(present, &now), (earlier, &then)] {
             let is_present = std::ptr::eq(topology, present);
-            for switch in topology.indices() {
-                for group in topology
-                    .groups(switch)
-                    .filter(|group| group.neighbour > switch)
-                {
-                    for link in group.links {
-                        let ends = [(switch, link.port), (group.neighbour, link.peer_port)];
-                        if is_present || ends.iter().all(|&(switch, port)| is_free(switch, port)) {
-                            links.push(PendingLink {
-                                ends: ends.map(|(switch, port)| (places[switch.index()], port)),
-                                weight: link.weight,
-                            });
-                        }
-                    }
+            let mut added = pending_links(topology);
+            // Absent loop-backs are forgotten: a cable that is still missing may belong to their
+            // ports.
+            added.retain(|link| {
+                let mut ends = link.ends.iter();
+                is_present
+                    || !link.is_loopback()
+                        && ends.all(|&(switch, port)| is_free(SwitchIdx(switch), port))
+            });
+            links.extend(added.into_iter().map(|link| {
+                PendingLink {
+                    ends: link
+                        .ends
+                        .map(|(switch, port)| (places[switch as usize], port)),
+                    ..link
                 }
-            }
+            }));
         }
         let at = |places: &[u32], destination: &Destination| Destination {
             switch: SwitchIdx(places[destination.switch.index()]),
@@ -347,7 +348,7 @@ impl TopologyBuilder {
             ..at(&then, destination)
         }));
         let nothing_has_gone = switches.len() == present.switches.len()
-            && links.len() == present.link_count()
+            && links.len() == present.link_count() + present.loopbacks.len()
             && destinations.len() == present.destinations.len();
         if nothing_has_gone {
             return present.clone();
@@ -634,4 +635,57 @@ pub(super) fn index_lids(destinations: &[Destination]) -> Result<Vec<u32>, Topol
         }
     }
     Ok(by_lid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two switches with `ports` external ports and a cable from port 1 of the first switch to the
+    /// second one; `loopback` is a cable between two ports of the first switch.
+    fn pair(loopback: Option<[u8; 2]>, third: bool) -> Topology {
+        let mut builder = TopologyBuilder::new();
+        let lmc = Lmc::default();
+        let count = if third { 3 } else { 2 };
+        let switches: Vec<SwitchKey> = (1..=count)
+            .map(|number| {
+                let added = builder.add_switch(Guid(number), 4, Lid(number as u16), lmc, 64);
+                added.unwrap()
+            })
+            .collect();
+        for (number, &other) in (1..).zip(&switches[1..]) {
+            let (port, peer) = (PortNum(number), PortNum(1));
+            let added = builder.add_link(switches[0], port, other, peer, 1);
+            added.unwrap();
+        }
+        if let Some([a, b]) = loopback {
+            let added = builder.add_link(switches[0], PortNum(a), switches[0], PortNum(b), 1);
+            added.unwrap();
+        }
+        builder.build().unwrap()
+    }
+
+    #[test]
+    fn a_present_loopback_keeps_its_ports_and_an_absent_one_does_not() {
+        let whole = pair(None, true);
+        let present = pair(Some([3, 4]), false);
+        let joined = TopologyBuilder::joined(&present, &whole);
+        assert_eq!(joined.switch_count(), 3);
+        assert_eq!(joined.loopbacks(), present.loopbacks());
+        let first = joined.switch_by_guid(Guid(1)).unwrap();
+        for port in [3, 4] {
+            assert_ne!(joined.port_use(first, PortNum(port)), PortUse::Unused);
+        }
+        // Without the loop-back, its ports are free again.
+        let later = TopologyBuilder::joined(&pair(None, false), &joined);
+        assert_eq!(later.switch_count(), 3);
+        assert!(later.loopbacks().is_empty());
+        // A loop-back where the cable to the third switch was takes that port.
+        let moved = pair(Some([2, 3]), false);
+        let joined = TopologyBuilder::joined(&moved, &whole);
+        assert_eq!((joined.link_count(), joined.loopbacks().len()), (1, 1));
+        // Nothing has gone: the topology stays as it is, with its loop-back.
+        let same = TopologyBuilder::joined(&present, &present);
+        assert_eq!(same.loopbacks(), present.loopbacks());
+    }
 }
