@@ -128,7 +128,7 @@ fn put_varint(message: &mut Vec<u8>, mut value: u64) {
 /// A message with the given value, which few fields permit, in one field.
 fn with_field(field: &FieldDescriptorProto, text: &str, number: u64) -> Vec<u8> {
     let mut message = Vec::new();
-    let mut key = |wire_type: u64| {
+    let key = |wire_type: u64| {
         let mut key = Vec::new();
         put_varint(&mut key, (field.number() as u64) << 3 | wire_type);
         key
