@@ -119,10 +119,7 @@ const HINTS: [(Reason, &str); 14] = [
         Reason::NoSuchPartition,
         "`rsmctl partitions` lists the partitions",
     ),
-    (
-        Reason::NoSuchGroup,
-        "`rsmctl multicast` lists the groups",
-    ),
+    (Reason::NoSuchGroup, "`rsmctl multicast` lists the groups"),
     (
         Reason::NoSuchEngine,
         "`rsmctl engine list` lists the engines and their guarantees",
@@ -138,10 +135,7 @@ const HINTS: [(Reason, &str); 14] = [
         Reason::NotWritten,
         "`rsmctl findings` names what failed, and `rsmctl history` the next attempts",
     ),
-    (
-        Reason::NoSuchGpuHost,
-        "`rsmctl gpu hosts` lists the hosts",
-    ),
+    (Reason::NoSuchGpuHost, "`rsmctl gpu hosts` lists the hosts"),
     (
         Reason::GpuHostKept,
         "`rsmctl gpu forget HOST` forgets a host",

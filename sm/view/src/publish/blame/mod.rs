@@ -59,9 +59,9 @@ use tokio::sync::Semaphore;
 
 use self::job::Job;
 pub(super) use self::past::Past;
-use self::past::{Readings, StoredErrors};
 #[cfg(test)]
 pub(super) use self::past::{Moved, PortMoves};
+use self::past::{Readings, StoredErrors};
 use self::used::UsedLinks;
 pub(super) use self::used::{FormerRoutes, former_routes};
 use super::analysis::compute;
