@@ -104,17 +104,17 @@ impl PolicyFiles {
         read.design = files.lines(&config.design.file, "design.file", parse_design);
         if let Some(file) = &sm.m_key_secret_file {
             let secrets = load_m_key_secrets(file).map(|secrets| (secrets, Vec::new()));
-            read.m_key_secrets = files.add_findings(file, "m_key_secret_file", secrets);
+            read.m_key_secrets = files.content_of(file, "m_key_secret_file", secrets);
         }
         files.findings.extend(sa_key_file::findings(sm));
         if let Some(file) = &config.names.file {
-            read.names = files.add_findings(file, "names.file", Ok(load_node_names(file)));
+            read.names = files.content_of(file, "names.file", Ok(load_node_names(file)));
         }
         let partitions = load_partitions(&config.partitions);
         let file = config.partitions.file.as_deref().unwrap_or(Path::new(""));
-        read.partitions = files.add_findings(file, "[partitions]", partitions);
+        read.partitions = files.content_of(file, "[partitions]", partitions);
         if let Some(file) = &qos.policy_file {
-            read.qos_policy = files.add_findings(file, "qos.policy_file", load_qos_policy(qos));
+            read.qos_policy = files.content_of(file, "qos.policy_file", load_qos_policy(qos));
         }
         (read, files.findings)
     }
@@ -136,7 +136,7 @@ impl FileReader {
     ) -> Option<T> {
         let file = file.as_ref()?;
         let read = read_text(file).map(|text| parse(file, &text));
-        Some(self.add_findings(file, key, read))
+        Some(self.content_of(file, key, read))
     }
 
     /// Content of `file`, which `key` names; empty without a file, or if it cannot be read.
@@ -150,7 +150,7 @@ impl FileReader {
     }
 
     /// Content of `file`, which `key` names, from the result `read`; empty if it cannot be read.
-    fn take<T: Default>(
+    fn content_of<T: Default>(
         &mut self,
         file: &Path,
         key: &str,

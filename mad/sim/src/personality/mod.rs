@@ -14,7 +14,7 @@ use std::ops::BitOr;
 
 pub(crate) use capabilities::Role;
 pub use devices::{Devices, DevicesError};
-pub(crate) use fields::Taken;
+pub(crate) use fields::AcceptingPorts;
 pub use fields::{PortField, PortFields};
 pub use habits::{HABITS, Habit, HabitInfo, MODELS, Model, NodeKinds};
 

@@ -513,7 +513,7 @@ fn an_unanswered_request_fails_after_its_timeout() {
 fn the_journal_records_sets_that_took_effect() {
     let mut requester = requester();
     requester.sim.start_journal(2);
-    let description = NodeDescription::new_node(b"x");
+    let description = NodeDescription::new(b"x");
     requester.set(&[1], 0, &description);
     for block in 0..3 {
         let mut lft = LinearForwardingTable::default();

@@ -177,7 +177,7 @@ impl Resolved {
         self.choices.push(Choice {
             line,
             spot,
-            others: Arc::clone(others),
+            candidates: Arc::clone(others),
         });
         Ok(())
     }

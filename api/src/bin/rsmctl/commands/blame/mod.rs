@@ -151,22 +151,22 @@ fn lines(judgement: &v1::Judgement, width: usize) -> Vec<(Tint, String)> {
 /// A piece of evidence on one line: kind, place, text, start, and the number of the job's ports to
 /// which packets pass the place.
 fn sentence(evidence: &v1::BlameEvidence) -> String {
-    let place = match one.place.as_str() {
+    let place = match evidence.place.as_str() {
         "" => String::new(),
         place => format!("{place}: "),
     };
-    let since = match one.from_unix_ms {
+    let since = match evidence.from_unix_ms {
         0 => String::new(),
         from => format!(", since {}", timestamp(from)),
     };
-    let behind = match one.ports_behind {
+    let behind = match evidence.ports_behind {
         0 => String::new(),
         behind => format!(
             ", on the way to {}",
             count(behind, "port of the job", "ports of the job")
         ),
     };
-    format!("{}: {place}{}{since}{behind}", one.kind, one.text)
+    format!("{}: {place}{}{since}{behind}", evidence.kind, evidence.text)
 }
 
 #[cfg(test)]
