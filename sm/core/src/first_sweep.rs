@@ -223,7 +223,7 @@ impl FirstSweep {
         // Even without losses, the last queries take some time: wait for them half as long as the
         // sweep had taken before.
         let stragglers = self
-            .straggling
+            .straggling_since
             .map(|since| since + STRAGGLING.max(since.since(began) / 2));
         let due = stragglers.map_or(self.slow_at, |due| due.min(self.slow_at));
         applies.then_some(due)

@@ -155,9 +155,9 @@ fn without_rate_limits_no_device_is_asked_about_them() {
     let cost = |devices: &str, rules: Option<&str>| {
         let mut world = brought_up(settings(devices, rules));
         world.run_for(Duration::from_secs(60));
-        let requests = world.requests();
-        let general = requests.nodes(Method::GET, GeneralInfo::ID).len();
-        let all = (requests.count(Method::GET), requests.count(Method::SET));
+        let ledger = world.requests();
+        let general = ledger.nodes(Method::GET, GeneralInfo::ID).len();
+        let all = (ledger.count(Method::GET), ledger.count(Method::SET));
         (
             requests(&world, Method::GET) + requests(&world, Method::SET),
             general,

@@ -309,7 +309,7 @@ impl Push {
                         .adaptive
                         .put_in_force(in_force.filter(|_| is_held && is_on));
                     if is_on {
-                        switch.adaptive.own();
+                        switch.adaptive.mark_own();
                     }
                 }
             }
@@ -354,7 +354,7 @@ impl Push {
                 AdaptiveStep::Enable => {
                     // The switch may have put the groups in force.
                     switch.adaptive.info_unverified = true;
-                    switch.adaptive.own();
+                    switch.adaptive.mark_own();
                 }
                 AdaptiveStep::Groups(block) | AdaptiveStep::Emptied(block) => {
                     switch.adaptive.store_groups(block, None);

@@ -106,7 +106,7 @@ pub(super) struct Components {
 impl Components {
     /// The components of the switches in `graph`, joined by the cables whose index satisfies
     /// `carries`.
-    pub(super) fn by(graph: &Graph<'_>, carries: impl Fn(usize) -> bool) -> Components {
+    pub(super) fn of(graph: &Graph<'_>, carries: impl Fn(usize) -> bool) -> Components {
         let count = graph.switches.len();
         let mut joined = Components {
             union_find: UnionFind::new(count),

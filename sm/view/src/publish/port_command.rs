@@ -190,11 +190,11 @@ pub(super) fn check(
     let local = fabric.local.map(|at| fabric.key(at));
     let is_own_link = local.is_some_and(|own| own == target.port || Some(own) == target.peer);
     let checked = Avoid::clone(&snapshot.avoid).try_add(&parts, fabric, damped);
-    let (cut_off, is_own) = match checked {
+    let (cut_off, includes_manager) = match checked {
         Ok(()) => (None, is_own_link),
         Err(AvoidError::CutOff(cut_off)) => {
-            let is_own = is_own_link || cut_off.is_own;
-            (Some(cut_off), is_own)
+            let includes_manager = is_own_link || cut_off.includes_manager;
+            (Some(cut_off), includes_manager)
         }
         Err(error @ AvoidError::TooMany) => {
             return Err(ControlError::Refused {
@@ -202,7 +202,7 @@ pub(super) fn check(
             });
         }
     };
-    if is_own && !command.accept_own_cut_off {
+    if includes_manager && !command.accept_own_cut_off {
         let reason = format!(
             "{} is on the way of this subnet manager: it would be cut off from the fabric, and could \
              not enable the port again. Move the manager first, or accept that with \
@@ -212,7 +212,7 @@ pub(super) fn check(
         return Err(ControlError::Refused { reason });
     }
     match cut_off {
-        Some(cut_off) if !command.accept_cut_off && !is_own => Err(ControlError::CutOff {
+        Some(cut_off) if !command.accept_cut_off && !includes_manager => Err(ControlError::CutOff {
             ports: cut_off.ports.len() as u64,
             reason: format!(
                 "{}: refused, and everything stays as it was: without this cable {cut_off}",

@@ -173,7 +173,7 @@ async fn record_of_another_operator_is_replaced_or_ended_only_if_that_is_accepte
         (PortAction::Disable, true, "", &["carol"]),
         (PortAction::Enable, false, "", &[]),
     ] {
-        let given = give(&mut world, by_carol(action, accepted)).await;
+        let given = send_command(&mut world, by_carol(action, accepted)).await;
         let refused = given.map(drop).map_err(|error| error.to_string());
         match (refusal, refused) {
             ("", given) => assert_eq!(given, Ok(())),
@@ -185,9 +185,9 @@ async fn record_of_another_operator_is_replaced_or_ended_only_if_that_is_accepte
     }
     // Alice disables the port; carol enables it.
     let alice = command(PortAction::Disable, "leaf-2:3");
-    give(&mut world, alice).await.unwrap();
+    send_command(&mut world, alice).await.unwrap();
     world.run(WAIT);
-    let refused = give(&mut world, by_carol(PortAction::Enable, false)).await;
+    let refused = send_command(&mut world, by_carol(PortAction::Enable, false)).await;
     let Err(ControlError::OfAnother { reason }) = refused else {
         panic!("{refused:?}");
     };
@@ -198,7 +198,7 @@ async fn record_of_another_operator_is_replaced_or_ended_only_if_that_is_accepte
         assert!(reason.contains(part), "{reason}");
     }
     assert_eq!(state(&world, SPINE_A, 2).1, PortPhysicalState::Disabled);
-    give(&mut world, by_carol(PortAction::Enable, true))
+    send_command(&mut world, by_carol(PortAction::Enable, true))
         .await
         .unwrap();
     world.run(WAIT);
