@@ -659,6 +659,13 @@ fn switch_that_was_reset_during_a_full_sweep_is_read_again() {
     }
 }
 
+/// A switch came back with a LID that a manager without its state had given to a host, which was
+/// absent by then: both were saved with the LID.
+#[test]
+fn absent_port_loses_its_saved_claim_to_a_lid_that_a_present_port_holds() {
+    run_on_mixed_devices(1843);
+}
+
 /// A search outwards withdrew the queries about a host after its NodeInfo: it stayed without a LID.
 #[test]
 fn a_node_of_which_only_node_info_was_answered_is_read_by_the_next_light_sweep() {

@@ -55,6 +55,7 @@ impl Assigned {
             None => plan.lids.lids.keys().copied().collect(),
         };
         let mut changes = AssignmentChanges::default();
+        let mut new = Claims::new();
         for port in given {
             let at = plan.fabric.find_port(port);
             let (Some(at), Some(claim)) = (at, plan.claim(port)) else {
@@ -62,12 +63,19 @@ impl Assigned {
             };
             let port = plan.fabric.port(at);
             if self.claims.get(&port.guid) != Some(&claim) {
-                Arc::make_mut(&mut self.claims).insert(port.guid, claim);
-                changes.has_new = true;
+                new.insert(port.guid, claim);
                 if port.lid() != claim.base {
                     changes.moved.push(port.guid);
                 }
             }
+        }
+        if !new.is_empty() {
+            changes.has_new = true;
+            let by_lid = by_base_lid(new.values().copied());
+            let claims = Arc::make_mut(&mut self.claims);
+            // An absent port loses its claim to LIDs that a present port holds.
+            claims.retain(|_, claim| !overlaps(&by_lid, *claim));
+            claims.extend(new);
         }
         changes
     }
@@ -106,22 +114,31 @@ impl Assigned {
     /// Adds the stored claims that this master lacks, because their ports have been absent. A claim
     /// of this master to one of these LIDs ends, unless its port has a stored claim as well.
     pub(crate) fn add_claims(&mut self, stored: &Claims) {
-        let missing: BTreeMap<u32, Claim> = stored
+        let missing = stored
             .iter()
-            .filter(|(port, _)| !self.claims.contains_key(port))
-            .map(|(_, &claim)| (u32::from(claim.base.0), claim))
-            .collect();
+            .filter(|(port, _)| !self.claims.contains_key(port));
+        let missing = by_base_lid(missing.map(|(_, &claim)| claim));
         if missing.is_empty() {
             return;
         }
-        let collides = |claim: Claim| {
-            let below = missing.range(..=claim.last_lid()).next_back();
-            below.is_some_and(|(_, &other)| other.last_lid() >= u32::from(claim.base.0))
-        };
         let claims = Arc::make_mut(&mut self.claims);
-        claims.retain(|port: &Guid, claim| stored.contains_key(port) || !collides(*claim));
+        claims
+            .retain(|port: &Guid, claim| stored.contains_key(port) || !overlaps(&missing, *claim));
         for (&port, &claim) in stored {
             claims.entry(port).or_insert(claim);
         }
     }
+}
+
+/// Claims to different LIDs, by their first LID.
+fn by_base_lid(claims: impl Iterator<Item = Claim>) -> BTreeMap<u32, Claim> {
+    claims
+        .map(|claim| (u32::from(claim.base.0), claim))
+        .collect()
+}
+
+/// Whether `claim` has a LID in common with one of `others`.
+fn overlaps(others: &BTreeMap<u32, Claim>, claim: Claim) -> bool {
+    let below = others.range(..=claim.last_lid()).next_back();
+    below.is_some_and(|(_, &other)| other.last_lid() >= u32::from(claim.base.0))
 }

@@ -212,13 +212,15 @@ pub(super) fn check(
         return Err(ControlError::Refused { reason });
     }
     match cut_off {
-        Some(cut_off) if !command.accept_cut_off && !includes_manager => Err(ControlError::CutOff {
-            ports: cut_off.ports.len() as u64,
-            reason: format!(
-                "{}: refused, and everything stays as it was: without this cable {cut_off}",
-                target.asked
-            ),
-        }),
+        Some(cut_off) if !command.accept_cut_off && !includes_manager => {
+            Err(ControlError::CutOff {
+                ports: cut_off.ports.len() as u64,
+                reason: format!(
+                    "{}: refused, and everything stays as it was: without this cable {cut_off}",
+                    target.asked
+                ),
+            })
+        }
         _ => Ok(()),
     }
 }
