@@ -20,7 +20,7 @@ use super::audit::{AuditEntry, AuditSink, reason};
 use super::calls;
 use super::digest::{ArgumentDigest, Digesting};
 use super::identity::{Caller, Peer, Proof};
-use super::rates::{RateKind, RateSettings, Rates};
+use super::rates::{RateKey, RateKind, RateSettings, Rates};
 use super::roles_file::RoleTable;
 use super::token::TokenVerifier;
 use crate::calendar::timestamp;
@@ -298,10 +298,10 @@ fn address_of(peer: &Peer) -> String {
 }
 
 /// The key by which requests are counted: the identity, or [`address_of`] if no identity is proved.
-fn rate_key(caller: &Caller, peer: &Peer) -> String {
+fn rate_key(caller: &Caller, peer: &Peer) -> RateKey {
     match caller.proof {
-        Proof::None => address_of(peer),
-        proof => format!("{} {}", proof.name(), caller.name),
+        Proof::None => RateKey::Address(address_of(peer)),
+        proof => RateKey::Identity(format!("{} {}", proof.name(), caller.name)),
     }
 }
 

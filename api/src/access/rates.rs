@@ -9,8 +9,9 @@ use governor::{Quota, RateLimiter};
 
 use crate::role::Need;
 
-/// The maximum number of identities with a separate rate; further identities share one, until
-/// [`KEPT_FOR`] frees places. At about 100 bytes each, they take less than a megabyte.
+/// The maximum number of identities with a separate rate, and the same number of addresses; all
+/// further identities share one rate, and all further addresses another, until [`KEPT_FOR`] frees
+/// places. At about 100 bytes each, they take less than two megabytes.
 pub(super) const MAX_IDENTITIES: usize = 4096;
 
 /// The time after its last admitted request for which an identity keeps its separate rate, whatever
@@ -76,48 +77,74 @@ pub(super) struct Rates {
     reports: Option<Limit>,
 }
 
-struct Limit {
-    per_s: u32,
-    limiter: RateLimiter<String, Counts, DefaultClock>,
+/// A client whose requests are counted together.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum RateKey {
+    /// A proved identity.
+    Identity(String),
+    /// The address of a client that proves no identity.
+    Address(String),
 }
 
-/// The request counts of identities under one limit.
+struct Limit {
+    per_s: u32,
+    limiter: RateLimiter<RateKey, Counts, DefaultClock>,
+}
+
+/// The request counts under one limit. Addresses have places of their own, so that a client with
+/// many addresses takes no place of an identity.
 #[derive(Default)]
 struct Counts {
+    identities: Places,
+    addresses: Places,
+}
+
+/// The request counts of identities, or of addresses.
+#[derive(Default)]
+struct Places {
     /// The separate counts, at most [`MAX_IDENTITIES`].
-    separate: DashMapStateStore<String>,
-    /// The count of all other identities.
+    separate: DashMapStateStore<RateKey>,
+    /// The count of all others.
     shared: InMemoryState,
 }
 
 impl StateStore for Counts {
-    type Key = String;
+    type Key = RateKey;
 
-    fn measure_and_replace<T, F, E>(&self, identity: &String, measure: F) -> Result<T, E>
+    fn measure_and_replace<T, F, E>(&self, key: &RateKey, measure: F) -> Result<T, E>
     where
         F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
     {
-        let has_room = self.separate.len() < MAX_IDENTITIES;
-        match has_room || self.separate.contains_key(identity) {
-            true => self.separate.measure_and_replace(identity, measure),
-            false => self.shared.measure_and_replace(&NotKeyed::NonKey, measure),
+        let places = match key {
+            RateKey::Identity(_) => &self.identities,
+            RateKey::Address(_) => &self.addresses,
+        };
+        let has_room = places.separate.len() < MAX_IDENTITIES;
+        match has_room || places.separate.contains_key(key) {
+            true => places.separate.measure_and_replace(key, measure),
+            false => places
+                .shared
+                .measure_and_replace(&NotKeyed::NonKey, measure),
         }
     }
 }
 
-impl ShrinkableKeyedStateStore<String> for Counts {
-    /// Forgets identities whose full burst has been available for [`KEPT_FOR`].
+impl ShrinkableKeyedStateStore<RateKey> for Counts {
+    /// Forgets clients whose full burst has been available for [`KEPT_FOR`].
     fn retain_recent(&self, full_since: Nanos) {
         let idle_since = full_since.saturating_sub(KEPT_FOR.into());
-        self.separate.retain_recent(idle_since);
+        self.identities.separate.retain_recent(idle_since);
+        self.addresses.separate.retain_recent(idle_since);
     }
 
+    /// The number of separate counts of identities or of addresses, whichever is larger.
     fn len(&self) -> usize {
-        self.separate.len()
+        let identities = self.identities.separate.len();
+        identities.max(self.addresses.separate.len())
     }
 
     fn is_empty(&self) -> bool {
-        self.separate.is_empty()
+        self.len() == 0
     }
 }
 
@@ -130,14 +157,14 @@ impl Rates {
         }
     }
 
-    /// Counts a request of `identity`. Returns the limit if it is exceeded.
-    pub(super) fn exceeded(&self, identity: &str, kind: RateKind) -> Option<u32> {
+    /// Counts a request of a client. Returns the limit if it is exceeded.
+    pub(super) fn exceeded(&self, key: &RateKey, kind: RateKind) -> Option<u32> {
         let limit = match kind {
             RateKind::Reads => &self.reads,
             RateKind::Changes => &self.changes,
             RateKind::Reports => &self.reports,
         };
-        limit.as_ref().and_then(|limit| limit.exceeded(identity))
+        limit.as_ref().and_then(|limit| limit.exceeded(key))
     }
 }
 
@@ -152,11 +179,11 @@ impl Limit {
         })
     }
 
-    fn exceeded(&self, identity: &str) -> Option<u32> {
+    fn exceeded(&self, key: &RateKey) -> Option<u32> {
         if self.limiter.len() >= MAX_IDENTITIES {
             self.limiter.retain_recent();
         }
-        let checked = self.limiter.check_key(&identity.to_owned());
+        let checked = self.limiter.check_key(key);
         checked.is_err().then_some(self.per_s)
     }
 }
@@ -164,6 +191,10 @@ impl Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn named(identity: &str) -> RateKey {
+        RateKey::Identity(identity.to_owned())
+    }
 
     #[test]
     fn each_identity_has_its_own_burst_and_reads_do_not_count_as_changes() {
@@ -174,10 +205,10 @@ mod tests {
         });
         for identity in ["a", "b"] {
             for _ in 0..BURST_S {
-                assert_eq!(rates.exceeded(identity, RateKind::Changes), None);
+                assert_eq!(rates.exceeded(&named(identity), RateKind::Changes), None);
             }
-            assert_eq!(rates.exceeded(identity, RateKind::Changes), Some(1));
-            assert_eq!(rates.exceeded(identity, RateKind::Reads), None);
+            assert_eq!(rates.exceeded(&named(identity), RateKind::Changes), Some(1));
+            assert_eq!(rates.exceeded(&named(identity), RateKind::Reads), None);
         }
     }
 
@@ -187,11 +218,14 @@ mod tests {
         let kind = RateKind::of(Need::ImportInventory);
         // 5,632 hosts send their first reports at once: the burst is accepted, and the rest within
         // half a minute.
-        let taken = (0..5_632).filter(|_| rates.exceeded("agents", kind).is_none());
+        let taken = (0..5_632).filter(|_| rates.exceeded(&named("agents"), kind).is_none());
         let rate = RateSettings::default().reports_per_s;
         assert!(taken.count() >= (rate * BURST_S) as usize);
         assert!(5_632 - rate * BURST_S <= 30 * rate);
-        assert_eq!(rates.exceeded("agents", RateKind::of(Need::Operate)), None);
+        assert_eq!(
+            rates.exceeded(&named("agents"), RateKind::of(Need::Operate)),
+            None
+        );
         assert_eq!(RateKind::of(Need::CheckInventory), RateKind::Reads);
     }
 
@@ -202,7 +236,7 @@ mod tests {
             changes_per_s: 0,
             reports_per_s: 0,
         });
-        assert!((0..10_000).all(|_| rates.exceeded("a", RateKind::Changes).is_none()));
+        assert!((0..10_000).all(|_| rates.exceeded(&named("a"), RateKind::Changes).is_none()));
     }
 
     #[test]
@@ -212,17 +246,37 @@ mod tests {
             changes_per_s: 0,
             reports_per_s: 0,
         });
-        assert_eq!(rates.exceeded("known", RateKind::Reads), None);
+        assert_eq!(rates.exceeded(&named("known"), RateKind::Reads), None);
         let refused = (0..2 * MAX_IDENTITIES)
             .filter(|number| {
                 rates
-                    .exceeded(&number.to_string(), RateKind::Reads)
+                    .exceeded(&named(&number.to_string()), RateKind::Reads)
                     .is_some()
             })
             .count();
         assert!(refused > 0, "the shared rate is used up");
-        let more = (1..BURST_S).filter(|_| rates.exceeded("known", RateKind::Reads).is_none());
+        let more =
+            (1..BURST_S).filter(|_| rates.exceeded(&named("known"), RateKind::Reads).is_none());
         assert_eq!(more.count(), (BURST_S - 1) as usize);
+    }
+
+    #[test]
+    fn addresses_take_no_place_of_an_identity() {
+        let rates = Rates::new(RateSettings {
+            reads_per_s: 0,
+            changes_per_s: 1,
+            reports_per_s: 0,
+        });
+        let kind = RateKind::Changes;
+        let refused = (0..2 * MAX_IDENTITIES)
+            .filter(|number| {
+                let address = RateKey::Address(number.to_string());
+                rates.exceeded(&address, kind).is_some()
+            })
+            .count();
+        assert!(refused > 0, "the rate that addresses share is used up");
+        let taken = (0..BURST_S).filter(|_| rates.exceeded(&named("new"), kind).is_none());
+        assert_eq!(taken.count(), BURST_S as usize);
     }
 
     #[test]
@@ -235,7 +289,7 @@ mod tests {
         let refused = (0..3 * MAX_IDENTITIES)
             .filter(|number| {
                 rates
-                    .exceeded(&number.to_string(), RateKind::Reads)
+                    .exceeded(&named(&number.to_string()), RateKind::Reads)
                     .is_some()
             })
             .count();

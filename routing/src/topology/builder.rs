@@ -302,8 +302,7 @@ impl TopologyBuilder {
             })
         };
         let mut links = Vec::with_capacity(earlier.link_count().max(present.link_count()));
-        for (topology, places) in [(present, &now), (earlier, &then)] {
-            let is_present = std::ptr::eq(topology, present);
+        for (topology, places, is_present) in [(present, &now, true), (earlier, &then, false)] {
             let mut added = pending_links(topology);
             // Absent loop-backs are forgotten: a cable that is still missing may belong to their
             // ports.

@@ -60,7 +60,7 @@ impl Dropped {
         if lines > 0 {
             tracing::error!(
                 lines,
-                "lines of the log are missing here: they were not taken in time; what rsm did meanwhile is in `rsmctl events` and `rsmctl history`"
+                "lines of the log are missing here: the writer was too slow or failed; what rsm did meanwhile is in `rsmctl events` and `rsmctl history`"
             );
         }
     }
@@ -70,6 +70,8 @@ impl Dropped {
 struct Lines<W> {
     to: W,
     dropped: Arc<Dropped>,
+    /// Whether the last line could not be written.
+    is_failing: bool,
     /// Receives a signal for each empty line, behind all lines before it.
     reached: mpsc::Sender<()>,
 }
@@ -83,15 +85,21 @@ impl<W: Write> Write for Lines<W> {
         if line.is_empty() {
             // An error means that the log has ended.
             let _ = self.reached.send(());
-        } else if self.to.write_all(line).is_err() {
-            self.dropped.failed.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.is_failing = self.to.write_all(line).is_err();
+            let failed = u64::from(self.is_failing);
+            self.dropped.failed.fetch_add(failed, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// Called after the last line that waited, so the queue has room for a report.
+    /// Called after the last line that waited, so the queue has room for a report. A report that
+    /// cannot be written would itself be a dropped line, and cause the next report: on a full disk
+    /// the thread would report without end.
     fn flush(&mut self) -> io::Result<()> {
-        self.dropped.report();
+        if !self.is_failing {
+            self.dropped.report();
+        }
         self.to.flush()
     }
 }
@@ -159,6 +167,7 @@ fn queue(limit: usize, to: impl Write + Send + 'static) -> (NonBlocking, Log) {
     let (lines, guard) = builder.finish(Lines {
         to,
         dropped: dropped.clone(),
+        is_failing: false,
         reached,
     });
     // The guard's end would print to standard output while the queue is full.
@@ -236,6 +245,46 @@ mod tests {
         drop(log);
         assert_eq!(reader.join().unwrap(), [[0], [1], [2]]);
         assert_eq!(dropped(), 1, "the reader has gone before the fourth line");
+    }
+
+    /// Writer that fails while `is_full`.
+    struct Disk {
+        is_full: bool,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            match self.is_full {
+                true => Err(io::Error::from(io::ErrorKind::StorageFull)),
+                false => Ok(line.len()),
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_lost_on_a_full_disk_are_reported_only_after_a_line_was_written() {
+        let (reached, _end) = mpsc::channel();
+        let dropped = Arc::new(Dropped::default());
+        let mut lines = Lines {
+            to: Disk { is_full: true },
+            dropped: dropped.clone(),
+            is_failing: false,
+            reached,
+        };
+        let reported = || dropped.reported.load(Ordering::Relaxed);
+        for _ in 0..3 {
+            lines.write_all(b"line").unwrap();
+            lines.flush().unwrap();
+        }
+        assert_eq!((dropped.count(), reported()), (3, 0));
+        lines.to.is_full = false;
+        lines.write_all(b"line").unwrap();
+        lines.flush().unwrap();
+        assert_eq!((dropped.count(), reported()), (3, 3));
     }
 
     #[test]

@@ -424,15 +424,18 @@ impl Builder<'_, '_> {
     /// has the P_Keys from its beginning to 0x7fff and those from 0 to its end.
     pub(super) fn p_keys(&mut self, part: Part<'_>) -> Ranges {
         let expected = "expected P_Keys or ranges of them, such as 0x0f00-0x0fff";
-        let pairs = self.pairs(part, 0xffff, expected).into_iter();
-        let pairs = pairs.map(|(a, b)| ordered(a, b));
-        let keys = pairs.flat_map(
-            |(first, last)| match (first > P_KEY_BASE, last > P_KEY_BASE) {
-                (false, true) => vec![(first, P_KEY_BASE), (0, last & P_KEY_BASE)],
-                _ => vec![(first & P_KEY_BASE, last & P_KEY_BASE)],
-            },
-        );
-        Ranges::of(keys.collect())
+        let mut keys = Vec::new();
+        for (first, last) in self.pairs(part, 0xffff, expected) {
+            match (first > P_KEY_BASE, last > P_KEY_BASE) {
+                (false, true) => keys.extend([(first, P_KEY_BASE), (0, last & P_KEY_BASE)]),
+                (true, false) => {
+                    let ascending = "expected a range across 0x8000 in ascending order";
+                    keys.extend(self.value(part, None, ascending));
+                }
+                _ => keys.push(ordered(first & P_KEY_BASE, last & P_KEY_BASE)),
+            }
+        }
+        Ranges::of(keys)
     }
 
     /// Parses numbers and ranges of numbers, separated by commas.

@@ -337,11 +337,16 @@ fn without_adaptive_routing(switch: &InventorySwitch) -> Option<ArInfo> {
 
 /// The highest LID that the switch may forward. A lower LinearFDBTop would leave the entries above
 /// it in the switch, and a later plan that raises LinearFDBTop would put them in force again before
-/// they are overwritten, beside tables of another order. LinearFDBTop therefore falls only after the
-/// entries are removed.
+/// they are overwritten, beside tables of another order. LinearFDBTop therefore falls only after
+/// the entries are removed.
 fn highest_in_force(switch: &InventorySwitch) -> Lid {
-    let highest = switch.lft.entries().top().unwrap_or(Lid::NONE);
-    highest.min(switch.info.linear_fdb_top())
+    let top = switch.info.linear_fdb_top();
+    let known = switch.lft.entries().top().unwrap_or(Lid::NONE);
+    // An unread block, and a block of an unanswered Set, may hold any entries.
+    let mut blocks = (0..=top.index() / LFT_BLOCK).rev();
+    let unknown = blocks.find(|&block| !switch.lft.is_known(block));
+    let unknown = unknown.map_or(0, |block| (block + 1) * LFT_BLOCK - 1);
+    top.min(known.max(Lid(unknown as u16)))
 }
 
 /// Whether LifeTimeValue or LinearFDBTop differs, or PortStateChange must be cleared.

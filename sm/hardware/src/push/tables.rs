@@ -218,11 +218,13 @@ impl SwitchPush {
             Phase::Adaptive | Phase::Links | Phase::Last => 0,
         };
         self.again.clear();
-        let sent = self.interim_sent.iter_mut();
-        sent.zip(&self.change.interim)
-            .for_each(|(sent, blocks)| *sent = blocks.len());
-        self.sl2vl_sent = self.change.sl2vl.len();
-        self.blocks_sent = self.change.blocks.len();
+        // Later phases must not count them either.
+        let sent = self.interim_sent.iter();
+        for (blocks, &sent) in self.change.interim.iter_mut().zip(sent) {
+            blocks.truncate(sent);
+        }
+        self.change.sl2vl.truncate(self.sl2vl_sent);
+        self.change.blocks.truncate(self.blocks_sent);
         left
     }
 
