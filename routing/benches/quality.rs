@@ -1,7 +1,7 @@
-//! Measures the time of quality measures and of drawing a fabric, on fat trees of three sizes.
+//! Times the quality measures and the drawing of a fabric, on fat trees of three sizes.
 //!
-//! `cargo bench -p rsm-routing --bench quality [-- SUBSTRING]` prints the best of a few runs, in
-//! milliseconds on all cores.
+//! `cargo bench -p rsm-routing --bench quality [-- SUBSTRING]` prints the shortest time of a few
+//! runs, in milliseconds on all cores, for the trees whose names contain SUBSTRING.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
@@ -16,20 +16,21 @@ use rsm_routing::quality::{Settings, link_uses, measure};
 
 use stopwatch::best;
 
+/// The number of runs of which the fastest counts.
 const RUNS: usize = 3;
 
 fn main() {
-    let wanted = std::env::args()
+    let name_filter = std::env::args()
         .skip(1)
         .find(|argument| !argument.starts_with('-'));
-    for (name, topology) in trees::named(wanted.as_deref()) {
+    for (name, topology) in trees::named(name_filter.as_deref()) {
         let routing = route(EngineKind::Auto, &topology, &Options::default(), None)
             .expect("a tree can be routed");
-        let (uses_taken, uses) = best(RUNS, || link_uses(&topology, &routing.tables));
-        let (measure_taken, quality) = best(RUNS, || {
+        let (uses_time, uses) = best(RUNS, || link_uses(&topology, &routing.tables));
+        let (measure_time, quality) = best(RUNS, || {
             measure(&topology, &routing.tables, &Settings::default())
         });
-        let (draw_taken, picture) = best(RUNS, || {
+        let (draw_time, picture) = best(RUNS, || {
             draw(&Scene {
                 topology: &topology,
                 links: &uses,
@@ -43,9 +44,9 @@ fn main() {
         println!(
             "{name} hosts, {}: link uses {:.0}, measure {:.0} in all, picture {:.1} ({} bytes)",
             routing.engine,
-            uses_taken.wall_ms,
-            measure_taken.wall_ms,
-            draw_taken.wall_ms,
+            uses_time.wall_ms,
+            measure_time.wall_ms,
+            draw_time.wall_ms,
             picture.len()
         );
         println!(

@@ -3,9 +3,9 @@
 //! This crate reads no clock, socket or file. Every result is a function only of its arguments:
 //! ties break by GUID and port number, and the number of threads does not affect it.
 //!
-//! - [`netlist`] states nodes and cables; [`ibnetdiscover`] reads and writes it, [`generate`] makes
-//!   it from published topologies;
-//! - [`topology`] is the dense, immutable switch graph on which everything else works;
+//! - [`netlist`] lists nodes and cables; [`ibnetdiscover`] reads and writes a netlist, [`generate`]
+//!   makes a netlist of a published topology;
+//! - [`topology`] is the dense, immutable switch graph on which the other modules work;
 //! - [`engine`] computes forwarding tables for a topology;
 //! - [`tables`] are the result of an engine, and [`lfts`] reads the tables of other programs;
 //! - [`lanes`] are the service levels and virtual lanes that tables need;
@@ -14,9 +14,9 @@
 //! - [`verify`] proves the tables of any engine;
 //! - [`quality`] measures how well tables spread traffic, and [`picture`] draws the result.
 //!
-//! Modules depend on earlier ones in this order: [`topology`], [`tables`], [`verify`], [`quality`],
-//! [`engine`], then [`mcast`] and [`adaptive`]. Proofs therefore know neither engines nor the
-//! planner of trees.
+//! A module depends only on earlier modules in this order: [`topology`], [`tables`], [`verify`],
+//! [`quality`], [`engine`], then [`mcast`] and [`adaptive`]. Proofs are therefore independent of
+//! the engines and of the computation of multicast trees.
 
 pub mod adaptive;
 mod digest;

@@ -26,7 +26,7 @@ pub struct Invocation {
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     directory: PathBuf,
-    piped_stdin: bool,
+    has_piped_stdin: bool,
 }
 
 impl Invocation {
@@ -38,18 +38,18 @@ impl Invocation {
             arguments: Vec::new(),
             environment: Vec::new(),
             directory: directory.into(),
-            piped_stdin: false,
+            has_piped_stdin: false,
         }
     }
 
-    /// Adds an argument.
+    /// Adds an argument after the earlier arguments.
     #[must_use]
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.arguments.push(argument.as_ref().to_owned());
         self
     }
 
-    /// Adds arguments.
+    /// Adds arguments after the earlier arguments.
     #[must_use]
     pub fn args<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
         self.arguments.extend(
@@ -71,7 +71,7 @@ impl Invocation {
     /// Keeps the child's standard input open; see [`Running::take_stdin`].
     #[must_use]
     pub fn piped_stdin(mut self) -> Self {
-        self.piped_stdin = true;
+        self.has_piped_stdin = true;
         self
     }
 
@@ -81,11 +81,11 @@ impl Invocation {
         &self.directory
     }
 
-    /// Starts the program.
+    /// Starts the program. Its output goes to the files `NAME.out` and `NAME.err` in its directory.
     ///
     /// # Errors
     ///
-    /// The output files cannot be made, or the program cannot be started.
+    /// The output files cannot be created, or the program cannot be started.
     pub fn spawn(&self) -> Result<Running, Error> {
         let name = Path::new(&self.program).file_name().map_or_else(
             || "child".to_owned(),
@@ -104,7 +104,7 @@ impl Invocation {
             .args(&self.arguments)
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .current_dir(&self.directory)
-            .stdin(if self.piped_stdin {
+            .stdin(if self.has_piped_stdin {
                 Stdio::piped()
             } else {
                 Stdio::null()
@@ -184,8 +184,8 @@ pub struct Finished {
     pub stderr: String,
     /// The time from before the start to the end of the process.
     pub wall: Duration,
-    /// The largest resident set in bytes, as the kernel reports it (`VmHWM`), read at most 10 ms
-    /// before the end of the process.
+    /// The peak resident set size in bytes (`VmHWM`), read at most 10 ms before the end of the
+    /// process.
     pub peak_rss_bytes: u64,
 }
 
@@ -196,8 +196,8 @@ impl Running {
         self.child.id()
     }
 
-    /// The processor time of the child's living threads so far, without ended threads; zero if the
-    /// kernel does not report it.
+    /// The processor time so far of the child's threads that still run; zero if the kernel does not
+    /// report it.
     #[must_use]
     pub fn processor_time(&self) -> Duration {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.id()));
@@ -219,7 +219,7 @@ impl Running {
         self.child.stdin.take()
     }
 
-    /// Tells whether the child still runs.
+    /// Whether the child still runs.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -261,7 +261,7 @@ impl Running {
         self.signal(Signal::STOP);
     }
 
-    /// Sends SIGCONT.
+    /// Sends SIGCONT: the child continues after [`Running::suspend`].
     pub fn resume(&self) {
         self.signal(Signal::CONT);
     }
@@ -296,11 +296,11 @@ impl Running {
             command: command.into(),
             source,
         };
-        let waiting = Stopwatch::start();
+        let wait_time = Stopwatch::start();
         let mut timed_out = false;
-        while !self.ended_within(MEMORY_SAMPLE_INTERVAL) {
+        while !self.ends_within(MEMORY_SAMPLE_INTERVAL) {
             self.sample_memory();
-            if !timed_out && waiting.elapsed() >= limit {
+            if !timed_out && wait_time.elapsed() >= limit {
                 timed_out = true;
                 self.signal(Signal::KILL);
             }
@@ -322,7 +322,7 @@ impl Running {
     }
 
     /// Waits at most `interval`; returns whether the child has ended.
-    fn ended_within(&self, interval: Duration) -> bool {
+    fn ends_within(&self, interval: Duration) -> bool {
         let mut descriptors = [PollFd::new(&self.pidfd, PollFlags::IN)];
         let timeout = Timespec::try_from(interval).ok();
         matches!(
@@ -331,6 +331,7 @@ impl Running {
         )
     }
 
+    /// Reads the peak memory of the child.
     fn sample_memory(&mut self) {
         let bytes = memory(&self.child.id().to_string(), "VmHWM:");
         // The kernel resets the peak when `ibsim-run`, a script, is replaced by the program that it
@@ -340,6 +341,7 @@ impl Running {
         }
     }
 
+    /// Sends `signal` to the child.
     fn signal(&self, signal: Signal) {
         // An ended child needs no signal.
         let _ = pidfd_send_signal(&self.pidfd, signal);
@@ -390,14 +392,14 @@ impl Finished {
 fn processor_time_of(task: &Path) -> Duration {
     // The first number is the time on a processor in nanoseconds.
     let text = std::fs::read_to_string(task.join("schedstat")).unwrap_or_default();
-    let spent = text
+    let nanoseconds = text
         .split_whitespace()
         .next()
-        .and_then(|text| text.parse().ok());
-    Duration::from_nanos(spent.unwrap_or(0))
+        .and_then(|number| number.parse().ok());
+    Duration::from_nanos(nanoseconds.unwrap_or(0))
 }
 
-/// The last lines of a long output, enough to see the error.
+/// The last 20 lines of an output, indented, each after a line break.
 fn tail(output: &str) -> String {
     const LINES: usize = 20;
     let lines: Vec<&str> = output.lines().collect();
@@ -407,6 +409,7 @@ fn tail(output: &str) -> String {
         .collect()
 }
 
+/// The text of a file, with bytes that are not UTF-8 replaced; empty if the file cannot be read.
 fn read_lossy(path: &Path) -> String {
     std::fs::read(path)
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -420,7 +423,7 @@ mod tests {
     use super::Invocation;
 
     #[test]
-    fn a_hung_child_is_killed_and_marked_as_timed_out() {
+    fn hung_child_is_killed_and_marked_as_timed_out() {
         let directory = tempfile::tempdir().unwrap();
         let finished = Invocation::new("sleep", directory.path())
             .arg("600")
@@ -432,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn output_status_and_memory_are_reported() {
+    fn ended_child_reports_output_status_and_memory() {
         let directory = tempfile::tempdir().unwrap();
         let finished = Invocation::new("sh", directory.path())
             .args(["-c", "echo out; echo err >&2; sleep 0.05; exit 3"])

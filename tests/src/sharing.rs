@@ -1,4 +1,4 @@
-//! Managers that share a store: rsm processes on one served fabric, with a real etcd.
+//! Managers that share a store: rsm processes on one served fabric, with a real etcd cluster.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -81,32 +81,33 @@ impl Site {
         config_at(&self.etcd.endpoints().join(","), more)
     }
 
-    /// Prepares an rsm at the host with the index `place`, with the state folder `name`, and with
+    /// Prepares an rsm at the host `host_index`, with the state folder `name`, and with
     /// `more` after the store in its configuration. Also returns the path of the state folder.
     ///
     /// # Panics
     ///
     /// The folder cannot be made.
     #[must_use]
-    pub fn invocation(&self, place: usize, name: &str, more: &str) -> (Invocation, PathBuf) {
-        self.invocation_of(&binaries::rsm(), (place, name), &self.config(more))
+    pub fn invocation(&self, host_index: usize, name: &str, more: &str) -> (Invocation, PathBuf) {
+        self.invocation_of(&binaries::rsm(), (host_index, name), &self.config(more))
     }
 
+    /// Prepares `program`, an rsm, like [`Site::invocation`], with the configuration `config_text`.
     fn invocation_of(
         &self,
         program: &Path,
-        (place, name): (usize, &str),
-        text: &str,
+        (host_index, folder): (usize, &str),
+        config_text: &str,
     ) -> (Invocation, PathBuf) {
-        let directory = self.fabric.fabric.directory().join(name);
+        let directory = self.fabric.fabric.directory().join(folder);
         std::fs::create_dir_all(&directory).unwrap();
         let config = directory.join("rsm.toml");
-        std::fs::write(&config, text).unwrap();
+        std::fs::write(&config, config_text).unwrap();
         sa_key::put_beside(&config);
         let socket = self.fabric.fabric.directory().join("fabric.sock");
-        let host = self.fabric.hosts[place].0.to_string();
-        let at = self.fabric.fabric.directory();
-        let rsm = served::client(at, &socket, &host, program).unwrap();
+        let host = self.fabric.hosts[host_index].0.to_string();
+        let fabric_directory = self.fabric.fabric.directory();
+        let rsm = served::client(fabric_directory, &socket, &host, program).unwrap();
         let rsm = rsm.args(["--listen", "off", "--fabric", "umad", "--config"]);
         (
             rsm.arg(config).arg("--state-dir").arg(&directory),
@@ -114,15 +115,15 @@ impl Site {
         )
     }
 
-    /// Starts an rsm at the host with the index `place`, with the state folder `name`, and with
+    /// Starts an rsm at the host `host_index`, with the state folder `name`, and with
     /// `more` after the store in its configuration.
     ///
     /// # Panics
     ///
     /// rsm cannot be started.
     #[must_use]
-    pub fn rsm(&self, place: usize, name: &str, more: &str) -> Manager {
-        Site::start_rsm(self.invocation(place, name, more))
+    pub fn rsm(&self, host_index: usize, name: &str, more: &str) -> Manager {
+        Site::start_rsm(self.invocation(host_index, name, more))
     }
 
     /// Starts an rsm like [`Site::rsm`], with other endpoints of the store.
@@ -131,8 +132,12 @@ impl Site {
     ///
     /// rsm cannot be started.
     #[must_use]
-    pub fn rsm_at(&self, place: usize, name: &str, endpoints: &str) -> Manager {
-        self.rsm_of(&binaries::rsm(), (place, name), &config_at(endpoints, ""))
+    pub fn rsm_at(&self, host_index: usize, name: &str, endpoints: &str) -> Manager {
+        self.rsm_of(
+            &binaries::rsm(),
+            (host_index, name),
+            &config_at(endpoints, ""),
+        )
     }
 
     /// Starts an rsm without the shared store, which keeps its state only in its folder.
@@ -141,21 +146,22 @@ impl Site {
     ///
     /// rsm cannot be started.
     #[must_use]
-    pub fn rsm_alone(&self, place: usize, name: &str) -> Manager {
-        self.rsm_of(&binaries::rsm(), (place, name), "")
+    pub fn rsm_alone(&self, host_index: usize, name: &str) -> Manager {
+        self.rsm_of(&binaries::rsm(), (host_index, name), "")
     }
 
-    /// Starts `program`, an rsm, with the text `config` as its configuration. `place` is the index
-    /// of the host and the name of the state folder.
+    /// Starts `program`, an rsm, with the text `config` as its configuration. `host_and_folder`
+    /// is the index of the host and the name of the state folder.
     ///
     /// # Panics
     ///
     /// rsm cannot be started.
     #[must_use]
-    pub fn rsm_of(&self, program: &Path, place: (usize, &str), config: &str) -> Manager {
-        Site::start_rsm(self.invocation_of(program, place, config))
+    pub fn rsm_of(&self, program: &Path, host_and_folder: (usize, &str), config: &str) -> Manager {
+        Site::start_rsm(self.invocation_of(program, host_and_folder, config))
     }
 
+    /// Starts a prepared rsm, whose state folder is `directory`.
     fn start_rsm((rsm, directory): (Invocation, PathBuf)) -> Manager {
         Manager {
             process: rsm.spawn().unwrap(),
@@ -164,27 +170,28 @@ impl Site {
         }
     }
 
-    /// Waits until the SA answers `host` through the manager at `place`; returns the waiting time.
+    /// Waits until the SA of the manager at the host `host_index` answers `host`; returns the
+    /// waiting time.
     ///
     /// # Panics
     ///
-    /// No answer comes.
-    pub fn wait_answer(&self, host: &mut Host, place: usize) -> Duration {
-        self.wait_answer_at(host, self.fabric.lid(place))
+    /// No answer comes within the limit.
+    pub fn wait_answer(&self, host: &mut Host, host_index: usize) -> Duration {
+        self.wait_answer_at(host, self.fabric.lid(host_index))
     }
 
     /// Waits like [`Site::wait_answer`], for the SA at the LID `lid`.
     ///
     /// # Panics
     ///
-    /// No answer comes.
+    /// No answer comes within the limit.
     pub fn wait_answer_at(&self, host: &mut Host, lid: Lid) -> Duration {
         let watch = Stopwatch::start();
         let answers = wait_for_every(POLL_INTERVAL, LIMIT, || {
             host.ask_lid(lid);
-            let question = (Method::GET, ComponentMask::NONE, 0);
-            let patience = Duration::from_millis(100);
-            let answer = host.try_ask(patience, question, &ClassPortInfo::default())?;
+            let query = (Method::GET, ComponentMask::NONE, 0);
+            let time_limit = Duration::from_millis(100);
+            let answer = host.try_ask(time_limit, query, &ClassPortInfo::default())?;
             (answer.status() == Status::OK).then_some(())
         });
         assert!(answers.is_some());
@@ -209,7 +216,7 @@ impl Manager {
         rsmctl.run(LIMIT).unwrap().success().unwrap().stdout
     }
 
-    /// The answer of rsmctl in JSON; `None` if the command fails.
+    /// The output of an rsmctl command in JSON; `None` if the command fails.
     #[must_use]
     pub fn ask(&self, arguments: &[&str]) -> Option<serde_json::Value> {
         let rsmctl = Invocation::new(binaries::rsmctl(), &self.directory);
@@ -252,7 +259,8 @@ impl Manager {
         self.ask(&["findings"]).unwrap_or_default().to_string()
     }
 
-    /// Waits until rsm has a finding of the kind `kind` or, if `holds` is false, until it has none.
+    /// Waits until rsm has a finding of the kind `kind` or, if `holds` is false, until rsm has no
+    /// such finding.
     ///
     /// # Panics
     ///
@@ -273,7 +281,7 @@ impl Manager {
     ///
     /// # Panics
     ///
-    /// A change still waits at the limit.
+    /// A change is not written within the limit.
     pub fn wait_stored(&self) {
         let stored = wait_for_every(POLL_INTERVAL, LIMIT, || {
             let store = &self.status()["shared_store"];
@@ -293,19 +301,20 @@ impl Manager {
     }
 }
 
-/// All records of a kind that the SA returns to a trusted host.
+/// All records of the type `R` that the SA returns to `host` as a trusted requester.
 ///
 /// # Panics
 ///
 /// No answer comes.
 pub fn all<R: Record + Default>(host: &mut Host) -> Vec<R> {
-    let question = (Method::GET_TABLE, ComponentMask::NONE, SA_KEY);
-    let answer = host.try_ask(LIMIT, question, &R::default());
+    let query = (Method::GET_TABLE, ComponentMask::NONE, SA_KEY);
+    let answer = host.try_ask(LIMIT, query, &R::default());
     answer.expect("the SA answers").records()
 }
 
-/// Registers `hosts`, whose indexes begin at 2, as members of the broadcast group. Also registers a
-/// service, a subscription and an alias GUID, and returns the alias GUID.
+/// Registers `hosts`, whose indices begin at 2, as members of the broadcast group. Also registers a
+/// service for the first host, and a subscription and an alias GUID for the second host. Returns
+/// the alias GUID.
 ///
 /// # Panics
 ///
@@ -319,32 +328,32 @@ pub fn register(fabric: &Managed, hosts: &mut [Host]) -> Guid {
     take_alias(fabric, &mut hosts[1], 3)
 }
 
-/// Joins `host`, whose index is `place`, to the broadcast group.
+/// Joins `host`, whose index is `host_index`, to the broadcast group.
 ///
 /// # Panics
 ///
 /// The SA refuses the join.
-pub fn join(fabric: &Managed, host: &mut Host, place: usize) {
+pub fn join(fabric: &Managed, host: &mut Host, host_index: usize) {
     let mask = McMemberRecord::MGID | McMemberRecord::PORT_GID | McMemberRecord::JOIN_STATE;
     let mut record = McMemberRecord::default();
     record
         .set_mgid(BROADCAST)
-        .set_port_gid(fabric.gid(place))
+        .set_port_gid(fabric.gid(host_index))
         .set_p_key(PKey::DEFAULT_FULL)
         .set_join_state(JoinState::FULL_MEMBER);
     assert_eq!(host.ask(Method::SET, mask, &record).status(), Status::OK);
 }
 
-/// Registers the service `id` of `host`, whose index is `place`.
+/// Registers the service `id` of `host`, whose index is `host_index`.
 ///
 /// # Panics
 ///
 /// The SA refuses the service.
-pub fn offer(fabric: &Managed, host: &mut Host, place: usize, id: u64) {
+pub fn offer(fabric: &Managed, host: &mut Host, host_index: usize, id: u64) {
     let mut service = ServiceRecord::default();
     service
         .set_service_id(id)
-        .set_service_gid(fabric.gid(place));
+        .set_service_gid(fabric.gid(host_index));
     let mask = ServiceRecord::SERVICE_ID | ServiceRecord::SERVICE_GID;
     assert_eq!(host.ask(Method::SET, mask, &service).status(), Status::OK);
 }
@@ -364,32 +373,32 @@ pub fn subscribe(host: &mut Host, sm_key: u64) {
         .set_notice_type(InformInfo::ALL)
         .set_trap_number(Trap::GID_IN_SERVICE)
         .set_vendor_id(InformInfo::ALL_PRODUCERS);
-    let question = (Method::SET, ComponentMask::NONE, sm_key);
-    let answer = host.try_ask(LIMIT, question, &subscription);
+    let query = (Method::SET, ComponentMask::NONE, sm_key);
+    let answer = host.try_ask(LIMIT, query, &subscription);
     assert_eq!(answer.map(|answer| answer.status()), Some(Status::OK));
 }
 
-/// Requests an alias GUID for `host`, whose index is `place`, waits until its port holds the alias
-/// GUID, and returns it.
+/// Requests an alias GUID for `host`, whose index is `host_index`, waits until its port holds the
+/// alias GUID, and returns it.
 ///
 /// # Panics
 ///
 /// The SA refuses the alias GUID.
-pub fn take_alias(fabric: &Managed, host: &mut Host, place: usize) -> Guid {
+pub fn take_alias(fabric: &Managed, host: &mut Host, host_index: usize) -> Guid {
     let mut record = GuidInfoRecord::default();
-    record.set_lid(fabric.lid(place)).set_block_num(0);
+    record.set_lid(fabric.lid(host_index)).set_block_num(0);
     let mask = GuidInfoRecord::LID | GuidInfoRecord::BLOCK_NUM;
     let mask = mask | GuidInfoRecord::guid_component(2).expect("a block has an index 2");
     let answer: GuidInfoRecord = host.ask(Method::SET, mask, &record).record();
     let alias = answer.guid_info().guid(2).expect("a block has an index 2");
     let held = wait_for_every(POLL_INTERVAL, LIMIT, || {
-        (fabric.guids(place).get(2) == Some(&alias)).then_some(())
+        (fabric.guids(host_index).get(2) == Some(&alias)).then_some(())
     });
-    assert!(held.is_some(), "{:?}", fabric.guids(place));
+    assert!(held.is_some(), "{:?}", fabric.guids(host_index));
     alias
 }
 
-/// The GIDs of multicast members.
+/// The port GIDs of multicast members.
 #[must_use]
 pub fn gids(members: &[McMemberRecord]) -> BTreeSet<Gid> {
     members.iter().map(|record| record.port_gid()).collect()

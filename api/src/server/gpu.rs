@@ -1,3 +1,5 @@
+//! The service of GPU hosts: inventories, hints, job plans and files, matched with the fabric.
+
 use std::sync::Arc;
 
 use rsm_gdr::import::InventoryFormat;
@@ -26,20 +28,22 @@ use crate::traits::Subnet;
 pub(super) struct GpuHints {
     pub(super) gpus: Option<Arc<dyn Gpus>>,
     pub(super) subnet: Arc<dyn Subnet>,
-    /// The permits for watchers.
+    /// One permit for each client that watches; at most [`MAX_WATCHERS`].
     pub(super) watchers: Arc<Semaphore>,
-    /// The permits for answers from the analysis.
+    /// One permit for each answer from the analysis in progress.
     pub(super) analyses: Arc<Semaphore>,
-    /// The permits for readers of files.
+    /// One permit for each client that reads a file in pieces; at most [`MAX_FILE_READERS`].
     pub(super) readers: Arc<Semaphore>,
     /// Becomes true when the server stops.
     pub(super) stopping: watch::Receiver<bool>,
     pub(super) acts: ActionRecorder,
 }
 
+/// The result of a call: a response, or the status of its refusal.
 pub(super) type Answer<T> = Result<Response<T>, Status>;
 
 impl GpuHints {
+    /// The inventories of GPU hosts; refuses the call if this server manages no subnet.
     pub(super) fn gpus(&self) -> Result<Arc<dyn Gpus>, Status> {
         self.gpus.clone().ok_or_else(|| {
             refusal(
@@ -49,37 +53,38 @@ impl GpuHints {
         })
     }
 
-    /// Runs `work`, which answers from the analysis and may have to wait for it, on a thread for
-    /// blocking work as soon as `analyses` has a free permit.
+    /// Runs `work` on a thread for blocking work as soon as `analyses` has a free permit. `work`
+    /// answers from the analysis, and may wait until the analysis is up to date.
     async fn with_analysis<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Gpus) -> Result<T, Status> + Send + 'static,
     ) -> Answer<T> {
         let gpus = self.gpus()?;
-        let done = blocking::at_place(&self.analyses, move || work(&*gpus)).await;
+        let result = blocking::at_place(&self.analyses, move || work(&*gpus)).await;
         // If the work panics, the client gets INTERNAL.
-        let done = done.map_err(|error| panicked(&error))?;
-        done.map(Response::new)
+        let result = result.map_err(|error| panicked(&error))?;
+        result.map(Response::new)
     }
 
-    /// Runs short work that may wait for a lock, on a thread for blocking work.
-    pub(super) async fn work<T: Send + 'static>(
+    /// Runs `work` on a thread for blocking work, without a permit. `work` is short, but may wait
+    /// for a lock.
+    pub(super) async fn with_inventories<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Gpus) -> Result<T, Status> + Send + 'static,
     ) -> Answer<T> {
         let gpus = self.gpus()?;
-        let done = tokio::task::spawn_blocking(move || work(&*gpus)).await;
+        let result = tokio::task::spawn_blocking(move || work(&*gpus)).await;
         // If the work panics, the client gets INTERNAL.
-        let done = done.map_err(|error| panicked(&error))?;
-        done.map(Response::new)
+        let result = result.map_err(|error| panicked(&error))?;
+        result.map(Response::new)
     }
 
     /// Renders the requested file.
-    async fn file(
+    async fn render_file(
         &self,
         request: v1::ExportGpuFileRequest,
     ) -> Result<v1::ExportGpuFileResponse, Status> {
-        let made = self.with_analysis(move |gpus| {
+        let response = self.with_analysis(move |gpus| {
             let analysis = gpus.analysis();
             analysis.joined().map_err(not_ready)?;
             let (content, warnings) = gpu_export::export(&analysis, request)?;
@@ -89,20 +94,22 @@ impl GpuHints {
                 warnings,
             })
         });
-        made.await.map(Response::into_inner)
+        response.await.map(Response::into_inner)
     }
 }
 
+/// The refusal of a request with an invalid field.
 pub(super) fn invalid(error: impl std::fmt::Display) -> Status {
     refusal(Reason::InvalidField, error)
 }
 
-/// The refusal of an answer that hosts and fabric do not permit at present.
+/// The refusal of a request that needs the GPU hosts joined with the fabric, which they are not.
 pub(super) fn not_ready(error: impl std::fmt::Display) -> Status {
     refusal(Reason::GpuHostsNotJoined, error)
 }
 
-/// The analysis, if it has a fabric: without one, ports, rails and paths are unknown.
+/// The analysis; refuses the call if the analysis has no fabric, because ports, rails and paths are
+/// then unknown.
 fn with_fabric(gpus: &dyn Gpus) -> Result<Arc<Analysis>, Status> {
     let analysis = gpus.analysis();
     match analysis.fabric {
@@ -119,13 +126,14 @@ fn generation(analysis: &Analysis) -> u64 {
         .map_or(0, |fabric| fabric.generation)
 }
 
-/// The index of a host in the analysis.
-pub(super) fn place(analysis: &Analysis, host: &str) -> Result<usize, Status> {
-    let found = analysis.place(host);
-    found.ok_or_else(|| refusal(Reason::NoSuchGpuHost, render::why_unknown(analysis, host)))
+/// The index of a host in the analysis; refuses an unknown host.
+pub(super) fn host_index(analysis: &Analysis, host: &str) -> Result<usize, Status> {
+    let index = analysis.place(host);
+    index.ok_or_else(|| refusal(Reason::NoSuchGpuHost, render::why_unknown(analysis, host)))
 }
 
-pub(super) fn format(number: i32) -> Result<InventoryFormat, Status> {
+/// The inventory format with a number of the protocol.
+pub(super) fn inventory_format(number: i32) -> Result<InventoryFormat, Status> {
     Ok(match v1::GpuFormat::try_from(number) {
         Ok(v1::GpuFormat::NvidiaSmi) => InventoryFormat::NvidiaSmi,
         Ok(v1::GpuFormat::AmdSmi) => InventoryFormat::AmdSmi,
@@ -141,6 +149,7 @@ pub(super) fn format(number: i32) -> Result<InventoryFormat, Status> {
     })
 }
 
+/// The communication pattern with a number of the protocol; a ring if unspecified.
 fn pattern(number: i32) -> Result<Pattern, Status> {
     Ok(match v1::GpuPattern::try_from(number) {
         Ok(v1::GpuPattern::Unspecified | v1::GpuPattern::Ring) => Pattern::Ring,
@@ -155,7 +164,8 @@ fn pattern(number: i32) -> Result<Pattern, Status> {
     })
 }
 
-fn gpu(field: &str, index: u32) -> Result<u16, Status> {
+/// The GPU index in `field` of a request.
+fn gpu_index(field: &str, index: u32) -> Result<u16, Status> {
     u16::try_from(index).map_err(|_| {
         invalid(format!(
             "{field}: {index} is out of range, expected 0 to 65535"
@@ -185,10 +195,12 @@ impl GpuService for GpuHints {
     ) -> Answer<v1::CheckGpuHostResponse> {
         let request = request.into_inner();
         let digest = InventoryDigest::try_from(&request.digest[..]).map_err(|_| {
-            let found = request.digest.len();
-            invalid(format!("digest: {found} bytes, expected the 32 of SHA-256"))
+            let length = request.digest.len();
+            invalid(format!(
+                "digest: {length} bytes, expected the 32 of SHA-256"
+            ))
         })?;
-        self.work(move |gpus| {
+        self.with_inventories(move |gpus| {
             let known = gpus.check(&request.host, &digest);
             Ok(v1::CheckGpuHostResponse { known })
         })
@@ -209,15 +221,15 @@ impl GpuService for GpuHints {
     ) -> Answer<v1::ForgetGpuHostResponse> {
         let names = gpu_import::to_forget(request.get_ref());
         let detail = match &names[..] {
-            [only] => only.clone(),
-            several => listed(&several.iter().map(String::as_str).collect::<Vec<_>>()),
+            [name] => name.clone(),
+            names => listed(&names.iter().map(String::as_str).collect::<Vec<_>>()),
         };
         let act = (self.acts).begin(request.extensions(), "forget-gpu-inventory", detail);
         let is_machine_type = request.get_ref().machine_type;
-        let done = self
-            .work(move |gpus| gpu_import::forget(gpus, &names, is_machine_type))
+        let result = self
+            .with_inventories(move |gpus| gpu_import::forget(gpus, &names, is_machine_type))
             .await;
-        act.end(done)
+        act.end(result)
     }
 
     async fn list_gpu_hosts(
@@ -229,16 +241,16 @@ impl GpuService for GpuHints {
         self.with_analysis(move |gpus| {
             let analysis = gpus.analysis();
             let after = cursor.after.as_deref();
-            let known = analysis.hosts.iter().map(|host| host.name.as_str());
-            let mut names: Vec<&str> = known.chain(analysis.without_inventory()).collect();
+            let inventoried = analysis.hosts.iter().map(|host| host.name.as_str());
+            let mut names: Vec<&str> = inventoried.chain(analysis.without_inventory()).collect();
             names.sort_unstable();
             let first = names.partition_point(|name| after.is_some_and(|after| *name <= after));
-            let wanted =
+            let is_listed =
                 |host: &v1::GpuHost| !request.only_with_findings || !host.findings.is_empty();
             let mut hosts: Vec<v1::GpuHost> = names[first..]
                 .iter()
                 .map(|name| gpu_messages::named(&analysis, name))
-                .filter(wanted)
+                .filter(is_listed)
                 .take(cursor.limit())
                 .collect();
             let next_page_token = cursor.cut(&mut hosts, |host| host.name.clone());
@@ -262,9 +274,9 @@ impl GpuService for GpuHints {
         let host = request.into_inner().host;
         self.with_analysis(move |gpus| {
             let analysis = with_fabric(gpus)?;
-            let place = place(&analysis, &host)?;
+            let index = host_index(&analysis, &host)?;
             Ok(v1::GetGpuHintsResponse {
-                hints: gpu_messages::hints(&analysis, place),
+                hints: gpu_messages::hints(&analysis, index),
                 text: render::describe(&analysis, &host).unwrap_or_default(),
                 generation: generation(&analysis),
             })
@@ -277,12 +289,13 @@ impl GpuService for GpuHints {
         request: Request<v1::GetGpuPairRequest>,
     ) -> Answer<v1::GetGpuPairResponse> {
         let request = request.into_inner();
-        let (one, other) = (gpu("gpu", request.gpu)?, gpu("peer_gpu", request.peer_gpu)?);
+        let gpu = gpu_index("gpu", request.gpu)?;
+        let peer_gpu = gpu_index("peer_gpu", request.peer_gpu)?;
         self.with_analysis(move |gpus| {
             let analysis = with_fabric(gpus)?;
-            let pair = analysis.pair((&request.host, one), (&request.peer_host, other));
+            let pair = analysis.pair((&request.host, gpu), (&request.peer_host, peer_gpu));
             let pair = pair.map_err(|error| of_pair(&error))?;
-            let host = place(&analysis, &request.host)?;
+            let host = host_index(&analysis, &request.host)?;
             let relay = pair
                 .relay
                 .map(|relay| analysis.hosts[host].inventory.gpus[relay].index);
@@ -312,7 +325,7 @@ impl GpuService for GpuHints {
         &self,
         request: Request<v1::ExportGpuFileRequest>,
     ) -> Answer<v1::ExportGpuFileResponse> {
-        let file = self.file(request.into_inner()).await?;
+        let file = self.render_file(request.into_inner()).await?;
         gpu_export::whole(file).map(Response::new)
     }
 
@@ -329,7 +342,7 @@ impl GpuService for GpuHints {
             )
         })?;
         let request = request.into_inner().file.unwrap_or_default();
-        let file = self.file(request).await?;
+        let file = self.render_file(request).await?;
         let stream = gpu_export::pieces(file, self.stopping.clone(), permit);
         Ok(Response::new(stream))
     }

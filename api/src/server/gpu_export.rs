@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::Status;
 
-use super::gpu::{invalid, not_ready, place};
+use super::gpu::{host_index, invalid, not_ready};
 use crate::limits::{FILE_PIECE_BYTES, FILE_PIECE_PAUSE, MAX_WHOLE_FILE_BYTES};
 use crate::refusal::{Reason, refusal};
 
@@ -46,7 +46,7 @@ pub(super) fn export(
         if request.host.is_empty() {
             return Err(invalid("host: expected the name of a host"));
         }
-        place(analysis, &request.host)?;
+        host_index(analysis, &request.host)?;
     }
     let pinned;
     let analysis = match request.sl {

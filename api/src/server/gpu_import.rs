@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::gpu::{Answer, GpuHints, format, invalid};
+use super::gpu::{Answer, GpuHints, invalid, inventory_format};
 use crate::access::{Caller, Need};
 use crate::gpu::{GpuImport, GpuSubject, Gpus, listed};
 use crate::limits::{BULK_IMPORT_PAUSE, MAX_BULK_IMPORT_BYTES, MAX_STATUS_NAMES};
@@ -17,7 +17,7 @@ use crate::refusal::{Reason, panicked, refusal};
 
 /// Reads an inventory from a file; errors name the host.
 fn read(host: String, number: i32, content: &[u8]) -> Result<GpuImport, Status> {
-    let format = format(number)?;
+    let format = inventory_format(number)?;
     let inventory = import(format, content).map_err(|error| {
         let host = host.escape_debug();
         invalid(format!("the inventory of `{host}`: {error}"))
@@ -103,7 +103,7 @@ impl GpuHints {
         }
         let request = request.into_inner();
         let done = self
-            .work(move |gpus| {
+            .with_inventories(move |gpus| {
                 let read = read(request.host, request.format, &request.content)?;
                 let response = v1::ImportGpuHostResponse {
                     gpus: read.inventory.gpus.len() as u32,

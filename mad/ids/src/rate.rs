@@ -1,5 +1,7 @@
-/// The rate codes of paths and groups (IBA 15.2.5.16) with their rates in tenths of Gb/s, from the
-/// slowest to the fastest. Codes are not in the order of the rates.
+//! Rate codes of paths and groups.
+
+/// The rate codes of paths and groups (IBA 15.2.5.16), each with its rate in tenths of Gb/s, from
+/// the slowest to the fastest. The codes are not in the order of the rates.
 pub const RATES: [(u8, u16); 23] = [
     (2, 25),
     (5, 50),
@@ -26,7 +28,7 @@ pub const RATES: [(u8, u16); 23] = [
     (24, 12000),
 ];
 
-/// The code of exactly this rate in tenths of Gb/s; `None` if the rate has no code.
+/// The code of the rate `tenth_gbps`, in tenths of Gb/s; `None` if no code has exactly this rate.
 pub fn rate_code(tenth_gbps: u16) -> Option<u8> {
     let entry = RATES.iter().find(|&&(_, rate)| rate == tenth_gbps);
     entry.map(|&(code, _)| code)

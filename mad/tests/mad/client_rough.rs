@@ -7,6 +7,7 @@ use std::time::Duration;
 use client_network::{Faults, Network};
 use rsm_mad::client::ClientConfig;
 
+/// A millisecond in nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
 
 fn run(faults: &Faults, rounds: u8, requests: u64, targets: u64) -> Network {
@@ -23,6 +24,7 @@ fn run_seed(seed: u64, faults: &Faults, rounds: u8, requests: u64, targets: u64)
     network
 }
 
+/// The number of requests that ended with an error.
 fn failed(network: &Network) -> usize {
     let completions = network.completions.values();
     completions
@@ -31,7 +33,7 @@ fn failed(network: &Network) -> usize {
 }
 
 #[test]
-fn a_target_with_40_ms_answers_gets_each_request_once_and_slows_no_other_target() {
+fn target_that_answers_in_40_ms_gets_each_request_once_and_slows_no_other_target() {
     let faults = Faults {
         slow_targets: 1,
         service_time: Duration::from_millis(40),
@@ -52,21 +54,21 @@ fn a_target_with_40_ms_answers_gets_each_request_once_and_slows_no_other_target(
         end < 35 * 40 * MILLISECOND,
         "the slow target answers 30 requests one after the other"
     );
-    let to_others = network.transcript.iter().rev();
-    let last = to_others
-        .map(|(at, mad)| {
+    let latest_first = network.transcript.iter().rev();
+    let last = latest_first
+        .map(|(time, mad)| {
             (
-                at,
+                time,
                 u64::from(rsm_mad::wire::smp::Smp::from_bytes(mad).header().modifier()),
             )
         })
         .find(|(_, id)| id % 200 != 0);
-    let (last, _) = last.expect("requests to other nodes were sent");
-    assert!(last.as_nanos() < 40 * MILLISECOND, "{last:?}");
+    let (last_time, _) = last.expect("requests to other nodes were sent");
+    assert!(last_time.as_nanos() < 40 * MILLISECOND, "{last_time:?}");
 }
 
 #[test]
-fn targets_that_hold_one_request_get_one_request_at_a_time() {
+fn targets_that_buffer_one_request_get_one_request_at_a_time() {
     let faults = Faults {
         slow_targets: 3,
         service_time: Duration::from_millis(1),
@@ -86,7 +88,7 @@ fn targets_that_hold_one_request_get_one_request_at_a_time() {
 }
 
 #[test]
-fn a_target_that_pauses_for_3_s_does_not_lengthen_the_timeouts_of_others() {
+fn target_that_pauses_for_3_s_does_not_lengthen_the_timeouts_of_other_targets() {
     let faults = Faults {
         slow_targets: 1,
         service_time: Duration::from_secs(3),
@@ -99,31 +101,31 @@ fn a_target_that_pauses_for_3_s_does_not_lengthen_the_timeouts_of_others() {
     assert_eq!(stats.window_halvings, 0, "{stats:?}");
 }
 
-/// The number of seeds over which a rate is averaged.
+/// The number of seeds over which the answer rate is averaged.
 const SEEDS: u64 = 4;
 
 /// The highest loss is three of four attempts, as if half of the SMPs were lost in each direction.
 #[test]
 fn random_loss_neither_shrinks_the_window_to_its_minimum_nor_ends_requests() {
-    for (loss, rate) in [(36, 3000.0), (58, 1500.0), (75, 700.0)] {
+    for (loss, min_rate) in [(36, 3000.0), (58, 1500.0), (75, 700.0)] {
         let faults = Faults {
             loss,
             ..Faults::none()
         };
-        // The rate is averaged: one run in ten has half the mean rate, because it halves its window
+        // The rate is averaged: one run in ten has half the mean rate, because its window is halved
         // more often.
-        let mut mean = 0.0;
+        let mut mean_rate = 0.0;
         for seed in 0..SEEDS {
             let network = run_seed(seed, &faults, 4, 20_000, 500);
             let stats = network.client.stats();
             let seconds = network.now.as_nanos() as f64 / 1e9;
-            mean += stats.answered as f64 / seconds / SEEDS as f64;
+            mean_rate += stats.answered as f64 / seconds / SEEDS as f64;
             assert!(failed(&network) < 60, "{loss} %: {}", failed(&network));
             assert!(stats.window >= 16, "{loss} %: {stats:?}");
             let measured = stats.loss_permille;
             let expected = 10 * loss;
             assert!(measured.abs_diff(expected) < 200, "{loss} %: {measured}");
         }
-        assert!(mean > rate, "{loss} %: {mean} a second");
+        assert!(mean_rate > min_rate, "{loss} %: {mean_rate} a second");
     }
 }

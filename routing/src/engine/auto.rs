@@ -92,7 +92,7 @@ impl AutoChoice {
         previous: Option<&Tables>,
     ) -> Result<Routing, EngineError> {
         match self.engine {
-            EngineKind::Nue => nue::in_order(topology, options, self.paths),
+            EngineKind::Nue => nue::route_in_switch_order(topology, options, self.paths),
             engine => engine.engine().route(topology, options, previous),
         }
     }
@@ -277,11 +277,11 @@ struct CostlierEngines {
 impl CostlierEngines {
     /// Tries the engines; engines that do not fit the fabric are left out.
     fn of(topology: &Topology, options: &Options) -> CostlierEngines {
-        let nue = nue::on_one_lane(topology, options).ok();
+        let nue = nue::route_on_one_vl(topology, options).ok();
         let suggested = nue
             .as_ref()
             .map(|nue| SuggestedEngine::nue(topology, nue.best()));
-        let ordered = nue.and_then(nue::OneLane::into_ordered);
+        let ordered = nue.and_then(nue::SingleVlRoutes::into_ordered);
         let ordered = ordered
             .map(|nue| Candidate::new(topology, EngineKind::Nue, WHOLE_REPAIRS_FACTOR, nue))
             .into_iter();
@@ -301,7 +301,7 @@ impl CostlierEngines {
         let paths = affordable_paths(topology);
         let nue = match paths {
             0 => None,
-            paths => nue::in_order(topology, options, paths).ok(),
+            paths => nue::route_in_switch_order(topology, options, paths).ok(),
         };
         let mut note = match paths {
             0 => "; nue was not tried on a fabric of this size, where it takes minutes: \

@@ -59,7 +59,7 @@ impl Engine for DragonflyPlus {
             engine,
             reason: format!("it is no dragonfly+: {reason}"),
         })?;
-        prepare::check_lanes(engine, VLS, options)?;
+        prepare::check_data_vls(engine, VLS, options)?;
         prepare::in_pool(options, || {
             let mut finder = ColumnFinder::new(topology, &groups);
             let mut all: Vec<Vec<Column>> =
@@ -82,7 +82,7 @@ impl Engine for DragonflyPlus {
                     "; {hosts_apart} switches with hosts have no such path from everywhere, and are \
                      reached by nue on service level {OTHER_SL}"
                 );
-                reason += prepare::FIXED_LEVELS;
+                reason += prepare::SEVERAL_SLS;
             }
             let lanes = lanes(topology, &groups, &others);
             Routing::unranked(engine, reason, columns::tables(topology, &all), lanes)

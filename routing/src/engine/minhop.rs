@@ -35,7 +35,7 @@ impl Engine for MinHop {
         prepare::in_pool(options, || {
             let tiles = paths::shortest(topology);
             if let Some(switch) = paths::overlong(topology, &tiles) {
-                return Err(prepare::too_long(topology, switch));
+                return Err(prepare::path_too_long(topology, switch));
             }
             let levels = levels::from_edges(topology, levels::ANY_HOST);
             let spread = Spread::new(topology, &levels, &options.listed);

@@ -1,11 +1,11 @@
-//! Finds the hosts whose paths cross one direction of a cable.
+//! Finds the hosts whose paths cross a cable in one direction.
 
 use crate::tables::Tables;
 use crate::topology::{Destination, PortUse, SwitchIdx, Topology};
 
 use rsm_ids::{Lid, PortNum};
 
-/// A host's share of the paths over one direction of a cable. Only paths to base LIDs count.
+/// A host's paths over one direction of a cable. Only paths to base LIDs count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CrossingHost {
     /// The index of the host in [`Topology::destinations`].
@@ -28,8 +28,8 @@ pub fn crossing(
     port: PortNum,
 ) -> Vec<CrossingHost> {
     let mut counts = Counts::new(topology);
-    // For each switch, the number of hosts to which each of its own hosts sends over the cable.
-    let mut through = vec![0u64; topology.switch_count()];
+    // For each switch, the number of hosts to which each host of the switch sends over the cable.
+    let mut sends_of_each_host = vec![0u64; topology.switch_count()];
     let mut sources = Vec::new();
     for (index, to) in hosts(topology) {
         if tables.lft(switch).port(to.lid) != Some(port) || !arrives(topology, tables, switch, to) {
@@ -37,29 +37,32 @@ pub fn crossing(
         }
         sources.clear();
         sources.push(switch);
-        let mut next = 0;
-        while let Some(&at) = sources.get(next) {
-            next += 1;
-            through[at.index()] += 1;
-            counts.receives[index] += topology.hosts(at) as u64;
-            let neighbours = topology.groups(at).map(|group| group.neighbour);
-            sources.extend(neighbours.filter(|&from| leads(topology, tables, from, to.lid, at)));
+        let mut visited = 0;
+        while let Some(&source) = sources.get(visited) {
+            visited += 1;
+            sends_of_each_host[source.index()] += 1;
+            counts.receives[index] += topology.hosts(source) as u64;
+            let neighbours = topology.groups(source).map(|group| group.neighbour);
+            sources.extend(
+                neighbours.filter(|&from| forwards_to(topology, tables, from, to.lid, source)),
+            );
         }
         if to.switch == switch {
             // A host sends nothing to itself.
             counts.receives[index] -= 1;
-            counts.to_itself[index] = true;
+            counts.is_at_far_end[index] = true;
         }
     }
     for (index, from) in hosts(topology) {
-        let to_itself = u64::from(counts.to_itself[index]);
-        counts.sends[index] = through[from.switch.index()] - to_itself;
+        let sends_to_itself = u64::from(counts.is_at_far_end[index]);
+        counts.sends[index] = sends_of_each_host[from.switch.index()] - sends_to_itself;
     }
     counts.nonzero()
 }
 
-/// The hosts at either end of the paths from the host at `source`, an index into
-/// [`Topology::destinations`]: the host itself, and all hosts that it reaches.
+/// The hosts at either end of the paths from the host `source`, an index into
+/// [`Topology::destinations`]: the host itself, and all hosts that it reaches. Empty if the index
+/// is out of range.
 pub fn crossing_from(topology: &Topology, tables: &Tables, source: usize) -> Vec<CrossingHost> {
     let mut counts = Counts::new(topology);
     let Some(from) = topology.destinations().get(source) else {
@@ -78,8 +81,8 @@ pub fn crossing_from(topology: &Topology, tables: &Tables, source: usize) -> Vec
 struct Counts {
     sends: Vec<u64>,
     receives: Vec<u64>,
-    /// Marks hosts at the far end of the cable, which send nothing to themselves.
-    to_itself: Vec<bool>,
+    /// Whether the host is at the far end of the cable: it sends nothing over the cable to itself.
+    is_at_far_end: Vec<bool>,
 }
 
 impl Counts {
@@ -88,20 +91,20 @@ impl Counts {
         Counts {
             sends: vec![0; count],
             receives: vec![0; count],
-            to_itself: vec![false; count],
+            is_at_far_end: vec![false; count],
         }
     }
 
     /// The hosts with a count other than 0.
     fn nonzero(&self) -> Vec<CrossingHost> {
-        let shares = self.sends.iter().zip(&self.receives).enumerate();
-        let shares = shares.filter(|&(_, (&sends, &receives))| sends + receives > 0);
-        let share = |(destination, (&sends, &receives))| CrossingHost {
+        let counts = self.sends.iter().zip(&self.receives).enumerate();
+        let counts = counts.filter(|&(_, (&sends, &receives))| sends + receives > 0);
+        let crossing_host = |(destination, (&sends, &receives))| CrossingHost {
             destination,
             sends,
             receives,
         };
-        shares.map(share).collect()
+        counts.map(crossing_host).collect()
     }
 }
 
@@ -111,23 +114,29 @@ fn hosts(topology: &Topology) -> impl Iterator<Item = (usize, &Destination)> {
     destinations.filter(|(_, destination)| destination.kind.is_host())
 }
 
-/// Whether packets to `lid` go directly from one switch to another.
-fn leads(topology: &Topology, tables: &Tables, from: SwitchIdx, lid: Lid, to: SwitchIdx) -> bool {
+/// Whether the switch `from` forwards packets to `lid` directly to the switch `to`.
+fn forwards_to(
+    topology: &Topology,
+    tables: &Tables,
+    from: SwitchIdx,
+    lid: Lid,
+    to: SwitchIdx,
+) -> bool {
     let port = tables.lft(from).port(lid);
     let port_use = port.map(|port| topology.port_use(from, port));
     matches!(port_use, Some(PortUse::Link { peer, .. }) if peer == to)
 }
 
-/// Whether packets from a switch arrive at a destination.
+/// Whether packets from the switch `from` arrive at the destination `to`.
 fn arrives(topology: &Topology, tables: &Tables, from: SwitchIdx, to: &Destination) -> bool {
-    let mut at = from;
+    let mut current = from;
     for _ in 0..=topology.switch_count() {
-        if at == to.switch {
-            return tables.lft(at).port(to.lid) == Some(to.port);
+        if current == to.switch {
+            return tables.lft(current).port(to.lid) == Some(to.port);
         }
-        let port = tables.lft(at).port(to.lid);
-        match port.map(|port| topology.port_use(at, port)) {
-            Some(PortUse::Link { peer, .. }) => at = peer,
+        let port = tables.lft(current).port(to.lid);
+        match port.map(|port| topology.port_use(current, port)) {
+            Some(PortUse::Link { peer, .. }) => current = peer,
             _ => return false,
         }
     }

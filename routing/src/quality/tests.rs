@@ -1,4 +1,4 @@
-//! Compares measures with packets that are followed one at a time.
+//! Compares the measures with the results of following one packet at a time.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +15,7 @@ use crate::generate::rng::Rng;
 use crate::tables::NO_PATH;
 use crate::topology::PortUse;
 
+/// The fabrics of the tests, fabrics with one cable rate first.
 const FABRICS: [&str; 8] = [
     "pgft:3;3,3,4;1,3,2;1,1,2",
     "pgft:3;3,3,4;1,3,2;1,1,2,faults=links:10%,seed=5",
@@ -29,11 +30,11 @@ const FABRICS: [&str; 8] = [
 ];
 
 /// Fabrics in which all cables have one rate.
-fn of_one_rate() -> &'static [&'static str] {
+fn fabrics_of_one_rate() -> &'static [&'static str] {
     &FABRICS[..6]
 }
 
-/// A fabric, and its tables with `wrong` random entries.
+/// A fabric, and its tables with `wrong` entries replaced by random ports.
 fn fabric(spec: &str, wrong: usize, seed: u64) -> (Topology, Tables) {
     let topology = Topology::from_netlist(&generate(spec).unwrap()).unwrap();
     let routing = route(EngineKind::MinHop, &topology, &Options::default(), None);
@@ -51,28 +52,30 @@ fn fabric(spec: &str, wrong: usize, seed: u64) -> (Topology, Tables) {
     (topology, tables)
 }
 
-/// The links of a path; `None` if packets do not arrive.
+/// The links of the path between two destinations, each as its sending switch and port; `None` if
+/// packets do not arrive.
 fn path(
     topology: &Topology,
     tables: &Tables,
     from: &Destination,
     to: &Destination,
 ) -> Option<Vec<(SwitchIdx, PortNum)>> {
-    let (mut at, mut links) = (from.switch, Vec::new());
-    while at != to.switch {
-        let port = PortNum(tables.lft(at).entry(to.lid));
-        links.push((at, port));
-        match topology.port_use(at, port) {
-            PortUse::Link { peer, .. } if links.len() <= topology.switch_count() => at = peer,
+    let (mut current, mut links) = (from.switch, Vec::new());
+    while current != to.switch {
+        let port = PortNum(tables.lft(current).entry(to.lid));
+        links.push((current, port));
+        match topology.port_use(current, port) {
+            PortUse::Link { peer, .. } if links.len() <= topology.switch_count() => current = peer,
             _ => return None,
         }
     }
-    (tables.lft(at).entry(to.lid) == to.port.0).then_some(links)
+    (tables.lft(current).entry(to.lid) == to.port.0).then_some(links)
 }
 
 /// The load of the fullest link in a phase, and for each flow the load of the fullest link on its
-/// path, relative to rate: 1 for a flow without links, `None` for a flow that does not arrive.
-fn followed(
+/// path. Loads are relative to the link's rate; the load is 1 for a flow without links, and `None`
+/// for a flow that does not arrive.
+fn phase_loads(
     topology: &Topology,
     tables: &Tables,
     pairs: &[(usize, usize)],
@@ -96,22 +99,22 @@ fn followed(
         let loads = links.iter().map(|link| load[link]);
         loads.reduce(f64::max).unwrap_or(1.0)
     };
-    let of_flows = paths
+    let flow_loads = paths
         .iter()
         .map(|path| path.as_ref().map(fullest))
         .collect();
-    (load.values().copied().fold(0.0, f64::max), of_flows)
+    (load.values().copied().fold(0.0, f64::max), flow_loads)
 }
 
 #[test]
-fn equally_slow_cables_change_no_measure() {
+fn fabric_with_equally_slow_cables_has_the_same_measures() {
     let even = Topology::from_netlist(&generate("pgft:2;4,4;1,2;1,1").unwrap()).unwrap();
     let slow = Topology::from_netlist(&generate("pgft:2;4,4;1,2;1,1,slow=100").unwrap()).unwrap();
     let routing = route(EngineKind::FabricTree, &even, &Options::default(), None).unwrap();
     let settings = Settings::default();
     let [on_even, on_slow] =
         [&even, &slow].map(|topology| measure(topology, &routing.tables, &settings));
-    // All cables have one rate, so that none is slower than the fastest.
+    // All cables of a fabric have one rate, so no cable is slower than the fastest.
     assert_eq!(on_even.shift, on_slow.shift);
     assert_eq!(on_even.bisection, on_slow.bisection);
     assert_eq!(on_even.paths, on_slow.paths);
@@ -122,7 +125,7 @@ proptest! {
 
     #[test]
     fn loads_on_links_of_one_rate_are_numbers_of_flows(
-        spec in prop::sample::select(of_one_rate()),
+        spec in prop::sample::select(fabrics_of_one_rate()),
         wrong in 0usize..40,
         seed in any::<u64>(),
     ) {
@@ -167,7 +170,7 @@ proptest! {
             for (&seed, flows) in seeds.iter().zip(permutations.follow()) {
                 load.set(&flows);
                 let pairs: Vec<_> = permutation(count, seed).into_iter().enumerate().collect();
-                let expected = followed(&topology, &tables, &pairs).0;
+                let expected = phase_loads(&topology, &tables, &pairs).0;
                 assert_eq!(load.fullest(), expected, "phase of seed {seed}");
                 let mut alone = carry::Phase::new(carrier);
                 alone.add(pairs);
@@ -177,7 +180,7 @@ proptest! {
     }
 
     #[test]
-    fn bisection_bandwidth_equals_that_of_flows_one_at_a_time(
+    fn bisection_bandwidth_equals_mean_share_of_flows_one_at_a_time(
         spec in prop::sample::select(&FABRICS[..]),
         wrong in 0usize..40,
         seed in any::<u64>(),
@@ -185,12 +188,13 @@ proptest! {
         let (topology, tables) = fabric(spec, wrong, seed);
         let count = topological_order(&topology).count();
         let order = permutation(count, seed);
-        let (first, second) = (&order[..count / 2], &order[count / 2..]);
-        let there: Vec<_> = first.iter().copied().zip(second.iter().copied()).collect();
-        let back = there.iter().map(|&(from, to)| (to, from));
-        let pairs: Vec<_> = there.iter().copied().chain(back).collect();
-        let shares = followed(&topology, &tables, &pairs).1;
-        let sum: f64 = shares.iter().map(|flows| flows.map_or(0.0, |flows| 1.0 / flows)).sum();
+        let (first_half, second_half) = (&order[..count / 2], &order[count / 2..]);
+        let forward: Vec<_> =
+            first_half.iter().copied().zip(second_half.iter().copied()).collect();
+        let backward = forward.iter().map(|&(from, to)| (to, from));
+        let pairs: Vec<_> = forward.iter().copied().chain(backward).collect();
+        let flow_loads = phase_loads(&topology, &tables, &pairs).1;
+        let sum: f64 = flow_loads.iter().map(|load| load.map_or(0.0, |load| 1.0 / load)).sum();
         with_carrier(&topology, &tables, |carrier| {
             let bandwidths = bandwidths(carrier, &[seed, seed.wrapping_add(1)]);
             assert_eq!(bandwidths[0], sum / pairs.len() as f64);
@@ -198,7 +202,7 @@ proptest! {
     }
 
     #[test]
-    fn flow_shares_equal_those_of_flows_one_at_a_time(
+    fn flow_shares_equal_mean_shares_of_flows_one_at_a_time(
         spec in prop::sample::select(&FABRICS[..]),
         wrong in 0usize..40,
         seed in any::<u64>(),
@@ -208,35 +212,35 @@ proptest! {
         let (topology, tables) = fabric(spec, wrong, seed);
         let hosts: Vec<&Destination> = topological_order(&topology).collect();
         let mean = |phases: &[Vec<(usize, usize)>]| {
-            let of_phase = |pairs: &Vec<(usize, usize)>| followed(&topology, &tables, pairs).1;
-            let flows: Vec<Option<f64>> = phases.iter().flat_map(of_phase).collect();
-            let share = |flows: &Option<f64>| flows.map_or(0.0, |flows| 1.0 / flows);
+            let loads = |pairs: &Vec<(usize, usize)>| phase_loads(&topology, &tables, pairs).1;
+            let flows: Vec<Option<f64>> = phases.iter().flat_map(loads).collect();
+            let share = |load: &Option<f64>| load.map_or(0.0, |load| 1.0 / load);
             flows.iter().map(share).sum::<f64>() / flows.len() as f64
         };
         let distances = 1..hosts.len();
         let shift = |distance: usize| patterns::shift(hosts.len(), distance).collect::<Vec<_>>();
         let shifts: Vec<Vec<(usize, usize)>> = distances.map(shift).collect();
         let mut leaves: Vec<Vec<usize>> = Vec::new();
-        for (place, host) in hosts.iter().enumerate() {
+        for (index, host) in hosts.iter().enumerate() {
             match leaves.last_mut() {
-                Some(leaf) if hosts[leaf[0]].switch == host.switch => leaf.push(place),
-                _ => leaves.push(vec![place]),
+                Some(leaf) if hosts[leaf[0]].switch == host.switch => leaf.push(index),
+                _ => leaves.push(vec![index]),
             }
         }
         let pairs = leaves.iter().flat_map(|from| leaves.iter().map(move |to| (from, to)));
         let pairs = pairs.filter(|(from, to)| from != to);
-        let places = |(from, to): (&Vec<usize>, &Vec<usize>)| {
+        let host_pairs = |(from, to): (&Vec<usize>, &Vec<usize>)| {
             from.iter().copied().zip(to.iter().copied()).collect::<Vec<_>>()
         };
-        let pairs: Vec<Vec<(usize, usize)>> = pairs.map(places).collect();
+        let pairs: Vec<Vec<(usize, usize)>> = pairs.map(host_pairs).collect();
         let shares = flow_shares(&topology, &tables, seed);
-        let is_near = |one: f64, other: f64| (one - other).abs() < 1e-9;
+        let is_near = |a: f64, b: f64| (a - b).abs() < 1e-9;
         prop_assert!(is_near(shares.shift, mean(&shifts)), "{:?}", shares);
         prop_assert!(is_near(shares.leaf_pairs, mean(&pairs)), "{:?}", shares);
     }
 
     #[test]
-    fn the_number_of_passes_does_not_change_uses(
+    fn uses_in_several_passes_equal_uses_in_one_pass(
         spec in prop::sample::select(&FABRICS[..]),
         wrong in 0usize..40,
         seed in any::<u64>(),
@@ -244,15 +248,15 @@ proptest! {
     ) {
         let (topology, tables) = fabric(spec, wrong, seed);
         let (fabric, hosts) = (Fabric::new(&topology), Hosts::of(&topology));
-        let one = Uses::of(&fabric, &tables, &hosts);
-        let several = Uses::in_passes(&fabric, &tables, &hosts, bytes);
-        prop_assert_eq!(name_links(&fabric, &one), name_links(&fabric, &several));
-        prop_assert_eq!(one.lost_pairs, several.lost_pairs);
-        prop_assert_eq!(one.lost, several.lost);
+        let in_one_pass = Uses::of(&fabric, &tables, &hosts);
+        let in_passes = Uses::in_passes(&fabric, &tables, &hosts, bytes);
+        prop_assert_eq!(name_links(&fabric, &in_one_pass), name_links(&fabric, &in_passes));
+        prop_assert_eq!(in_one_pass.lost_pairs, in_passes.lost_pairs);
+        prop_assert_eq!(in_one_pass.lost, in_passes.lost);
     }
 
     #[test]
-    fn crossing_hosts_agree_with_the_use_of_a_link(
+    fn counts_of_crossing_hosts_add_up_to_the_use_of_a_link(
         spec in prop::sample::select(&FABRICS[..]),
         wrong in 0usize..40,
         seed in any::<u64>(),
@@ -280,28 +284,28 @@ proptest! {
     ) {
         let (topology, tables) = fabric(spec, wrong, seed);
         let all: Vec<&Destination> = topology.destinations().iter().collect();
-        let hosts = || (0..all.len()).filter(|&at| all[at].kind.is_host());
+        let hosts = || (0..all.len()).filter(|&index| all[index].kind.is_host());
         let arrives = |from: usize, to: usize| {
             from != to && path(&topology, &tables, all[from], all[to]).is_some()
         };
-        for own in hosts() {
-            let there = crossing(&topology, &tables, all[own].switch, all[own].port);
-            let back = crossing_from(&topology, &tables, own);
+        for host in hosts() {
+            let to_host = crossing(&topology, &tables, all[host].switch, all[host].port);
+            let from_host = crossing_from(&topology, &tables, host);
             for other in hosts() {
-                let of = |found: &[CrossingHost]| {
-                    let share = found.iter().find(|host| host.destination == other);
-                    share.map_or((0, 0), |host| (host.sends, host.receives))
+                let counts = |crossing: &[CrossingHost]| {
+                    let share = crossing.iter().find(|it| it.destination == other);
+                    share.map_or((0, 0), |it| (it.sends, it.receives))
                 };
-                if other == own {
+                if other == host {
                     let (to, from) = (
-                        hosts().filter(|&other| arrives(other, own)).count() as u64,
-                        hosts().filter(|&other| arrives(own, other)).count() as u64,
+                        hosts().filter(|&other| arrives(other, host)).count() as u64,
+                        hosts().filter(|&other| arrives(host, other)).count() as u64,
                     );
-                    prop_assert_eq!((of(&there), of(&back)), ((0, to), (from, 0)));
+                    prop_assert_eq!((counts(&to_host), counts(&from_host)), ((0, to), (from, 0)));
                 } else {
-                    let (to, from) = (arrives(other, own), arrives(own, other));
+                    let (to, from) = (arrives(other, host), arrives(host, other));
                     let expected = ((u64::from(to), 0), (0, u64::from(from)));
-                    prop_assert_eq!((of(&there), of(&back)), expected);
+                    prop_assert_eq!((counts(&to_host), counts(&from_host)), expected);
                 }
             }
         }

@@ -8,7 +8,8 @@ use rsm_ids::Guid;
 use super::finding::{ConfigFinding, ConfigSeverity};
 use super::line_file::{Comments, LineFile};
 
-/// The routers of this subnet that lead to other subnets. The first matching line counts.
+/// The routers of this subnet that lead to other subnets, in the order of the lines. The first line
+/// that matches a prefix counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PrefixRoutes {
     routes: Vec<PrefixRoute>,
@@ -36,7 +37,8 @@ impl PrefixRoutes {
     /// The router to the subnet with this prefix; `None` if no line matches.
     pub fn router(&self, prefix: u64) -> Option<RouterPort> {
         let mut routes = self.routes.iter();
-        let route = routes.find(|route| route.prefix.is_none_or(|known| known == prefix))?;
+        let route =
+            routes.find(|route| route.prefix.is_none_or(|line_prefix| line_prefix == prefix))?;
         Some(route.router.map_or(RouterPort::Any, RouterPort::Port))
     }
 
@@ -51,8 +53,8 @@ impl PrefixRoutes {
     }
 }
 
-/// Parses the file. Returns the routes and the findings. The routes are usable only if no finding
-/// is an error: otherwise paths would lead to the router of a later line.
+/// Parses the text of `file`. Returns the routes and the findings. The routes are usable only if no
+/// finding is an error: without an erroneous line, its prefix would match a later line.
 pub fn parse_prefix_routes(file: &Path, text: &str) -> (PrefixRoutes, Vec<ConfigFinding>) {
     let mut lines = LineFile::new(file, text, Comments::Anywhere);
     let mut routes = PrefixRoutes::default();
@@ -70,12 +72,12 @@ pub fn parse_prefix_routes(file: &Path, text: &str) -> (PrefixRoutes, Vec<Config
     (routes, lines.finish())
 }
 
-/// Parses the words of a line.
+/// Parses the words of a line; `None` if they are not a route.
 fn route(words: &[&str]) -> Option<PrefixRoute> {
     let [prefix, router] = words else {
         return None;
     };
-    let number = |word: &str| -> Option<u64> {
+    let parse_hex = |word: &str| -> Option<u64> {
         let digits = word.strip_prefix("0x").unwrap_or(word);
         // `from_str_radix` alone would also accept a sign.
         let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
@@ -84,7 +86,7 @@ fn route(words: &[&str]) -> Option<PrefixRoute> {
     let any_or = |word: &str| match word {
         "*" => Some(None),
         // Zero means any prefix or router, as in OpenSM.
-        word => number(word).map(|number| Some(number).filter(|&number| number != 0)),
+        word => parse_hex(word).map(|number| Some(number).filter(|&number| number != 0)),
     };
     Some(PrefixRoute {
         prefix: any_or(prefix)?,
@@ -97,27 +99,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_matching_line_counts() {
+    fn first_matching_line_determines_the_router() {
         let text = "# prefix, router\n0xfec0000000000001 0x2c900000010 # one\n\n\
                     fec0000000000002 *\n* 0x2c900000020\n0xfec0000000000003 0x1\n";
         let (routes, findings) = parse_prefix_routes(Path::new("routes"), text);
         assert_eq!(findings, []);
         assert_eq!(routes.len(), 4);
-        let of = |prefix| routes.router(prefix).unwrap();
+        let router = |prefix| routes.router(prefix).unwrap();
         assert_eq!(
-            of(0xfec0_0000_0000_0001),
+            router(0xfec0_0000_0000_0001),
             RouterPort::Port(Guid(0x2c9_0000_0010))
         );
-        assert_eq!(of(0xfec0_0000_0000_0002), RouterPort::Any);
+        assert_eq!(router(0xfec0_0000_0000_0002), RouterPort::Any);
         assert_eq!(
-            of(0xfec0_0000_0000_0003),
+            router(0xfec0_0000_0000_0003),
             RouterPort::Port(Guid(0x2c9_0000_0020))
         );
         assert_eq!(PrefixRoutes::default().router(1), None);
     }
 
     #[test]
-    fn every_mistake_is_an_error_with_its_line() {
+    fn each_malformed_line_is_an_error_with_its_line_number() {
         let text = "0xfec0000000000001\nfec0:0:0:1 0x10\n0x1 0x2 0x3\n+1 0x2\n0x1 0x12345678901234567\n* *\n";
         let (routes, findings) = parse_prefix_routes(Path::new("routes"), text);
         let lines: Vec<_> = findings.iter().map(|f| (f.line, f.severity)).collect();

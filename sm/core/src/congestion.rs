@@ -1,9 +1,10 @@
-//! Congestion control in the core: sends its datagrams while no stage is under way.
+//! Congestion control in the core: reads and configures the congestion control agents while no
+//! stage is under way.
 //!
-//! `may_set` applies to these datagrams as it does to Sets: a master in doubt, or a master whose
-//! epoch has ended, sends none. Comparing pointers recognises an unchanged fabric, at no cost.
-//! Readers share the state of the congestion manager in shards, so that a change copies only one
-//! shard.
+//! `may_set` applies to congestion control datagrams as it does to Sets: a master in doubt, or a
+//! master whose epoch has ended, sends none. Pointer comparison recognizes an unchanged fabric at
+//! no cost. Readers share the state of the congestion manager in shards, so a change copies only
+//! one shard.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use rsm_plan::Plan;
 
 use super::event::Effect;
 
-/// Service level of the datagrams if the plan names none.
+/// Service level of congestion control datagrams for which the plan has no service level.
 const SL: u8 = 0;
 
 /// Congestion control, and the routes to its agents.
@@ -27,7 +28,7 @@ const SL: u8 = 0;
 pub(super) struct CongestionState {
     manager: CongestionManager,
     routes: Routes,
-    /// Plan that `routes` was made from.
+    /// Plan from which `routes` was computed; `None` before the first plan.
     plan: Option<Arc<Plan>>,
 }
 
@@ -41,14 +42,15 @@ impl CongestionState {
         }
     }
 
+    /// The congestion manager, for readers of its state.
     pub(super) fn manager(&self) -> &CongestionManager {
         &self.manager
     }
 
-    /// Handles `inbound` if it is of the congestion control class. Returns whether it is.
+    /// Handles `inbound` if its class is congestion control. Returns whether that is its class.
     pub(super) fn on_inbound(&mut self, inbound: &Inbound, now: Time) -> bool {
         match inbound {
-            Inbound::Mad(datagram) if is_of_class(datagram) => {
+            Inbound::Mad(datagram) if is_congestion_control_mad(datagram) => {
                 self.manager.handle(datagram, now);
             }
             &Inbound::SendFailed { class, tid, .. } if class == Class::CONGESTION_CONTROL => {
@@ -59,19 +61,19 @@ impl CongestionState {
         true
     }
 
-    /// Handles `datagram`, which the transport could not send, if it is of the congestion control
-    /// class. Returns whether it is.
+    /// Ends the request in `datagram`, which the transport could not send, if the datagram is of
+    /// the congestion control class. Returns whether it is.
     pub(super) fn not_sent(&mut self, datagram: &Datagram, now: Time) -> bool {
-        let is_of_congestion = is_of_class(datagram);
-        if is_of_congestion {
+        let is_congestion_control = is_congestion_control_mad(datagram);
+        if is_congestion_control {
             let tid: Tid = MadHeader::of(&datagram.mad).tid();
             self.manager.not_sent(tid, now);
         }
-        is_of_congestion
+        is_congestion_control
     }
 
     /// Updates the agents from `fabric` and the plan in force while this manager is master, and
-    /// forgets all agents otherwise. Returns whether a round has ended with a result to publish.
+    /// forgets all agents otherwise. Returns whether the congestion manager has news to publish.
     pub(super) fn follow(
         &mut self,
         fabric: &Arc<Fabric>,
@@ -85,24 +87,26 @@ impl CongestionState {
         if !is_master {
             self.manager.forget_all();
         } else if let Some(plan) = plan {
-            // Follow the agents during other work as well: the fabric may show the reset of a
-            // device only then.
+            // Update the agents during stages as well: the fabric may show the reset of a device
+            // only then.
             self.follow_agents(fabric, plan, now);
         }
         self.manager.take_news(now)
     }
 
+    /// Updates the agents from `fabric`, and recomputes the routes to them if the fabric or the
+    /// plan has changed.
     fn follow_agents(&mut self, fabric: &Arc<Fabric>, plan: &Arc<Plan>, now: Time) {
-        let is_other_fabric = self.manager.follow(fabric, now);
-        let routed = self.plan.as_ref();
-        if is_other_fabric || !routed.is_some_and(|routed| Arc::ptr_eq(plan, routed)) {
+        let has_new_fabric = self.manager.follow(fabric, now);
+        let routed_plan = self.plan.as_ref();
+        if has_new_fabric || !routed_plan.is_some_and(|routed| Arc::ptr_eq(plan, routed)) {
             self.plan = Some(plan.clone());
-            let levels = PlannedLevels {
+            let planned_levels = PlannedLevels {
                 topology: plan.topology.clone(),
                 routing: plan.routing.clone(),
                 sm_lid: plan.sm_lid,
             };
-            self.routes = Routes::new(fabric, Some(levels), SL);
+            self.routes = Routes::new(fabric, Some(planned_levels), SL);
         }
     }
 
@@ -118,7 +122,8 @@ impl CongestionState {
         })
     }
 
-    /// Time of the next action, if there is one; `may_send` says whether datagrams may be sent.
+    /// Time of the next action; `None` if there is no action. `may_send` says whether datagrams may
+    /// be sent.
     pub(super) fn deadline(&self, may_send: bool) -> Option<Time> {
         let may_send = may_send && self.manager.is_on();
         self.manager.next_deadline(may_send)
@@ -135,6 +140,7 @@ impl CongestionState {
     }
 }
 
-fn is_of_class(datagram: &Datagram) -> bool {
+/// Whether `datagram` is of the congestion control class.
+fn is_congestion_control_mad(datagram: &Datagram) -> bool {
     MadHeader::of(&datagram.mad).class() == Class::CONGESTION_CONTROL
 }

@@ -1,9 +1,9 @@
 //! Foreign writes: devices whose content differs from the content that this manager wrote. This
 //! module decides what light sweeps read back, and reports the differences.
 //!
-//! The pass that finds a difference writes the planned content. Light sweeps read a switch with
-//! repeated differences back less and less often: an attacker, or a switch with arbitrary answers,
-//! causes at most one plan and one push per minute.
+//! The pass that finds a difference writes the planned content. If a node differs repeatedly, light
+//! sweeps read it back less and less often: an attacker, or a switch with arbitrary answers, causes
+//! at most one plan and one push per minute.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -36,21 +36,23 @@ const PAUSE_FIRST: Duration = Duration::from_secs(10);
 /// Longest pause before a node is read back again.
 const PAUSE_LAST: Duration = Duration::from_secs(60);
 
-/// Time for which a finding is shown after the last difference.
-const KEPT: Duration = Duration::from_secs(3600);
-
-/// Number of light sweeps for which a Set with an unanswered attempt excuses a difference: one hour
-/// at the default interval, in which light sweeps read much of each switch even in large subnets.
-const LATE_SETS_EXCUSE: u64 = 360;
-
-/// Maximum number of nodes that have a finding of their own, in the order of their first
+/// Time for which the differences of a node are kept, and shown as a finding, after the last
 /// difference.
-const SHOWN: usize = 64;
+const KEPT_FOR: Duration = Duration::from_secs(3600);
+
+/// Number of light sweeps for which a Set with an unanswered attempt may explain a difference: one
+/// hour at the default interval. Even in large subnets, light sweeps read much of each switch in
+/// that time.
+const LATE_SET_TURNS: u64 = 360;
+
+/// Maximum number of nodes with a separate finding. Nodes with an earlier first difference take
+/// precedence.
+const MAX_NODE_FINDINGS: usize = 64;
 
 /// Maximum number of blocks, and of ports, that a finding names.
-const PARTS_SHOWN: usize = 5;
+const MAX_NAMES: usize = 5;
 
-/// The nodes whose content differed.
+/// The nodes whose content differed from the content that this manager wrote.
 #[derive(Default)]
 pub(super) struct ForeignWrites {
     /// Number of the last light sweep that read back.
@@ -67,9 +69,9 @@ impl ForeignWrites {
         self.late.insert(node, self.turn);
     }
 
-    /// Whether a late Set of this manager may have caused the difference of a node. A late Set
-    /// excuses only one difference.
-    fn take_excuse(&mut self, node: Guid) -> bool {
+    /// Whether a late Set of this manager may have caused the difference of a node. Forgets the
+    /// late Set, which explains only one difference.
+    fn take_late_set(&mut self, node: Guid) -> bool {
         self.late.remove(&node).is_some()
     }
 }
@@ -77,7 +79,7 @@ impl ForeignWrites {
 /// Differences of one node so far.
 #[derive(Debug)]
 struct ForeignWrite {
-    // The parts that differed, as in `Overwritten`.
+    // The content that differed, as in `Overwritten`.
     fields: BTreeSet<SwitchField>,
     blocks: BTreeSet<u16>,
     masks: BTreeSet<MftBlock>,
@@ -87,9 +89,9 @@ struct ForeignWrite {
     ports: BTreeMap<PortNum, FieldMask>,
     /// Number of light sweeps that found a difference.
     sweeps: u32,
-    /// Number of light sweeps of the present series that found a difference. The series of a switch
-    /// ends when a reading of the whole switch finds none.
-    in_a_row: u32,
+    /// Number of light sweeps in the present series that found a difference; 0 without a series.
+    /// The series of a switch ends when a reading of the whole switch finds no difference.
+    sweeps_in_series: u32,
     /// Time of the first difference.
     first: Time,
     /// Time of the last difference.
@@ -109,7 +111,7 @@ impl ForeignWrite {
             managed: BTreeSet::new(),
             ports: BTreeMap::new(),
             sweeps: 0,
-            in_a_row: 0,
+            sweeps_in_series: 0,
             first: now,
             last: now,
             paused_until: now,
@@ -118,23 +120,23 @@ impl ForeignWrite {
 
     /// Adds the differences that a light sweep found; `ports` are the overwritten fields of
     /// PortInfo, by port.
-    fn add(&mut self, found: Overwritten, ports: BTreeMap<PortNum, FieldMask>, now: Time) {
-        self.fields.extend(found.fields);
-        self.blocks.extend(found.blocks);
-        self.masks.extend(found.masks);
-        self.p_keys.extend(found.p_keys);
-        self.managed.extend(found.managed);
+    fn add(&mut self, overwritten: Overwritten, ports: BTreeMap<PortNum, FieldMask>, now: Time) {
+        self.fields.extend(overwritten.fields);
+        self.blocks.extend(overwritten.blocks);
+        self.masks.extend(overwritten.masks);
+        self.p_keys.extend(overwritten.p_keys);
+        self.managed.extend(overwritten.managed);
         for (port, fields) in ports {
             self.ports.entry(port).or_default().0 |= fields.0;
         }
         self.sweeps = self.sweeps.saturating_add(1);
         self.last = now;
-        let pause = match self.in_a_row {
+        let pause = match self.sweeps_in_series {
             0 => Duration::ZERO,
-            before => doubled(PAUSE_FIRST, before - 1, PAUSE_LAST),
+            sweeps => doubled(PAUSE_FIRST, sweeps - 1, PAUSE_LAST),
         };
         self.paused_until = now + pause;
-        self.in_a_row = self.in_a_row.saturating_add(1);
+        self.sweeps_in_series = self.sweeps_in_series.saturating_add(1);
     }
 
     /// The ports whose LID differed from the LID that this manager had set.
@@ -145,17 +147,17 @@ impl ForeignWrite {
         ports.map(|(&port, _)| port)
     }
 
-    /// The parts that differed, as one phrase for a finding.
-    fn parts(&self) -> String {
+    /// The content that differed, as one phrase for a finding.
+    fn differing_content(&self) -> String {
         let blocks = self.blocks.iter().map(u16::to_string);
         let masks = self.masks.iter();
-        let masks = masks.map(|at| format!("{} position {}", at.block, at.position));
+        let masks = masks.map(|mask| format!("{} position {}", mask.block, mask.position));
         let p_keys = self.p_keys.iter();
         let p_keys = p_keys.map(|(port, block)| format!("{port} block {block}"));
         let managed = self.managed.iter();
-        let managed = managed.map(|(port, place)| {
-            let name = place.managed().name;
-            format!("{name} of port {port}, block {}", place.block)
+        let managed = managed.map(|(port, block)| {
+            let name = block.managed().name;
+            format!("{name} of port {port}, block {}", block.block)
         });
         let fields: Vec<&str> = self.fields.iter().map(|field| field.name()).collect();
         let ports = self.ports.iter();
@@ -170,16 +172,16 @@ impl ForeignWrite {
         ];
         let parts = parts
             .into_iter()
-            .filter_map(|(what, which)| Some(format!("{what}{}", which?)));
+            .filter_map(|(content, names)| Some(format!("{content}{}", names?)));
         parts.collect::<Vec<_>>().join("; ")
     }
 }
 
-/// The first [`PARTS_SHOWN`] names, and the number of further names; `None` without any name.
+/// The first [`MAX_NAMES`] names, and the number of further names; `None` without any name.
 fn shortened(names: impl Iterator<Item = String>) -> Option<String> {
     let mut names: Vec<String> = names.collect();
-    let more = names.len().saturating_sub(PARTS_SHOWN);
-    names.truncate(PARTS_SHOWN);
+    let more = names.len().saturating_sub(MAX_NAMES);
+    names.truncate(MAX_NAMES);
     let text = names.join(", ");
     match (text.is_empty(), more) {
         (true, _) => None,
@@ -189,19 +191,20 @@ fn shortened(names: impl Iterator<Item = String>) -> Option<String> {
 }
 
 impl ForeignWrites {
-    /// Forgets nodes without a difference for [`KEPT`]. Returns whether there were any.
+    /// Forgets nodes without a difference for [`KEPT_FOR`]. Returns whether it forgot a node.
     pub(super) fn expire(&mut self, now: Time) -> bool {
-        let before = self.nodes.len();
-        self.nodes.retain(|_, write| now.since(write.last) < KEPT);
-        self.nodes.len() < before
+        let count_before = self.nodes.len();
+        self.nodes
+            .retain(|_, write| now.since(write.last) < KEPT_FOR);
+        self.nodes.len() < count_before
     }
 
     /// Forgets all nodes, because another manager was master and may have written them.
-    pub(super) fn another_manager_wrote(&mut self) {
+    pub(super) fn forget_all(&mut self) {
         self.nodes.clear();
     }
 
-    /// The parts that the next light sweep reads back. Leaves out `failing`, the ports with failed
+    /// What the next light sweep reads back. The sweep leaves out `failing`, the ports with failed
     /// Sets.
     pub(super) fn next_samples(
         &mut self,
@@ -212,7 +215,7 @@ impl ForeignWrites {
         let turn = self.turn.wrapping_add(1);
         self.turn = turn;
         self.late
-            .retain(|_, &mut noted| turn.wrapping_sub(noted) < LATE_SETS_EXCUSE);
+            .retain(|_, &mut set_turn| turn.wrapping_sub(set_turn) < LATE_SET_TURNS);
         let nodes = self.nodes.iter();
         let nodes_with = |keep: fn(&ForeignWrite, Time) -> bool| {
             let nodes = nodes.clone().filter(|(_, write)| keep(write, now));
@@ -222,7 +225,7 @@ impl ForeignWrites {
         Samples {
             per_list: (SAMPLES / switches).clamp(1, SAMPLES_OF_SWITCH),
             turn,
-            whole: nodes_with(|write, _| write.in_a_row > 0),
+            whole: nodes_with(|write, _| write.sweeps_in_series > 0),
             paused: nodes_with(|write, now| write.paused_until > now),
             failing,
         }
@@ -242,49 +245,49 @@ impl ForeignWrites {
             if !read_back.is_overwritten(guid)
                 && let Some(write) = self.nodes.get_mut(&guid)
             {
-                write.in_a_row = 0;
+                write.sweeps_in_series = 0;
             }
         }
         self.end_series_of_hosts(inventory, now);
-        let mut is_news = false;
-        for (guid, mut found) in read_back.take_overwritten() {
-            let ports = overwritten_ports(guid, &found, comparison);
+        let mut has_recorded = false;
+        for (guid, mut overwritten) in read_back.take_overwritten() {
+            let ports = overwritten_ports(guid, &overwritten, comparison);
             let active = |port| active_port(inventory, PortKey::new(guid, port));
-            found.p_keys.retain(|&(port, block)| {
+            overwritten.p_keys.retain(|&(port, block)| {
                 let image = active(port).and_then(|port| port.p_keys.as_deref());
                 image.is_some_and(|image| image.is_known(block))
             });
-            found.managed.retain(|&(port, place)| {
+            overwritten.managed.retain(|&(port, place)| {
                 active(port).is_some_and(|port| port.managed.is_known(place))
             });
-            if ports.is_empty() && !found.has_blocks() {
+            if ports.is_empty() && !overwritten.has_blocks() {
                 continue;
             }
-            if self.take_excuse(guid) {
+            if self.take_late_set(guid) {
                 continue;
             }
             let write = self
                 .nodes
                 .entry(guid)
                 .or_insert_with(|| ForeignWrite::new(now));
-            write.add(found, ports, now);
-            is_news = true;
+            write.add(overwritten, ports, now);
+            has_recorded = true;
         }
-        is_news
+        has_recorded
     }
 
     /// Ends the series of each host without a difference for twice the longest pause: no sweep
-    /// reads all parts of a host, which would end its series.
+    /// reads a whole host back, as the end of a switch's series requires.
     fn end_series_of_hosts(&mut self, inventory: &Inventory, now: Time) {
         for (&guid, write) in &mut self.nodes {
             if !inventory.hardware.is_switch(guid) && now.since(write.last) > 2 * PAUSE_LAST {
-                write.in_a_row = 0;
+                write.sweeps_in_series = 0;
             }
         }
     }
 
-    /// GUIDs of the ports whose LID was overwritten, until [`KEPT`] after the last difference of
-    /// their node.
+    /// GUIDs of the ports whose LID was overwritten, until [`KEPT_FOR`] after the last difference
+    /// of their node.
     pub(super) fn ports_with_other_lids(&self, inventory: &Inventory) -> BTreeSet<Guid> {
         let keys = self.nodes.iter().flat_map(|(&guid, write)| {
             let ports = write.ports_with_other_lids();
@@ -306,8 +309,8 @@ impl ForeignWrites {
         };
         let mut nodes: Vec<(&Guid, &ForeignWrite)> = nodes.iter().collect();
         nodes.sort_by_key(|(guid, write)| (write.first, **guid));
-        let more = nodes.len().saturating_sub(SHOWN);
-        let findings = nodes.into_iter().take(SHOWN).map(|(&guid, write)| {
+        let more = nodes.len().saturating_sub(MAX_NODE_FINDINGS);
+        let findings = nodes.into_iter().take(MAX_NODE_FINDINGS).map(|(&guid, write)| {
             let times = match write.sweeps {
                 1 => "once".to_owned(),
                 times => format!("{times} times in light sweeps"),
@@ -316,9 +319,9 @@ impl ForeignWrites {
                 "{} held other values than this manager had written: {}; packets may have been lost or gone astray; found {times} \
                  and written as planned each time; another host or manager sends it Sets, or it loses its tables: {remedy}",
                 inventory.hardware.name(guid),
-                write.parts()
+                write.differing_content()
             );
-            let severity = match write.in_a_row {
+            let severity = match write.sweeps_in_series {
                 0 | 1 => Severity::Warning,
                 _ => Severity::Error,
             };
@@ -340,17 +343,17 @@ fn active_port(inventory: &Inventory, key: PortKey) -> Option<&InventoryPort> {
     inventory.hardware.port(key).filter(|port| port.is_active())
 }
 
-/// The fields of PortInfo that were as planned and no longer are, by port of the node `guid`. Empty
-/// without a `comparison`.
+/// The fields of PortInfo that were as planned and no longer are as planned, by port of the node
+/// `guid`. Empty without a `comparison`.
 fn overwritten_ports(
     guid: Guid,
-    found: &Overwritten,
+    overwritten: &Overwritten,
     comparison: Option<&Comparison>,
 ) -> BTreeMap<PortNum, FieldMask> {
     let Some(comparison) = comparison else {
         return BTreeMap::new();
     };
-    let ports = found.ports.iter();
+    let ports = overwritten.ports.iter();
     let fields = ports.map(|(&port, before)| (port, comparison.diverged(guid, port, before)));
     fields.filter(|(_, fields)| !fields.is_empty()).collect()
 }

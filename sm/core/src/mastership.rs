@@ -82,7 +82,7 @@ impl Core {
             Action::ContinueAsSuccession(cause) => self.turn_into_succession(cause),
             Action::Work(request) => self.queue(request, now),
             Action::KeepLids => self.plans.keep_lids(),
-            Action::ForgetForeignWrites => self.foreign_writes.another_manager_wrote(),
+            Action::ForgetForeignWrites => self.foreign_writes.forget_all(),
             Action::AbandonCommands(reason) => self.abandon_commands(reason),
             Action::InheritMembers => self.members.inherit_again(),
             Action::ReregisterHosts => self.writing.reregister_everybody(),

@@ -24,7 +24,8 @@ use crate::role;
 use crate::view::{StageView, View};
 
 impl Mastership {
-    /// Answers SubnGet(SMInfo) and SubnSet(SMInfo) of another manager, and carries out an order.
+    /// Answers SubnGet(SMInfo) or SubnSet(SMInfo) of another manager; a permitted Set is an order,
+    /// which this manager carries out.
     pub fn on_sm_info(&mut self, datagram: &Datagram, view: &mut View<'_>, now: Time) {
         let request = Smp::from_bytes(&datagram.mad);
         let has_key = view
@@ -32,7 +33,7 @@ impl Mastership {
             .accepts_m_key(view.inventory.hardware.local, request.m_key());
         let is_order = request.header().method() == Method::SET;
         if !is_order && self.may_be_replaced() {
-            // A request beyond the limit is dropped, and its sender repeats it.
+            // `defer` drops a request beyond its limit; the sender of that request repeats it.
             self.doubts.defer(datagram);
             return;
         }
@@ -54,13 +55,13 @@ impl Mastership {
             }
             true => Status::OK,
         };
-        let mut shown = self.sm_info(view);
+        let mut own_info = self.sm_info(view);
         if !has_key {
-            shown.set_sm_key(0);
+            own_info.set_sm_key(0);
         }
         let mut reply = *datagram;
         let smp = Smp::from_bytes_mut(&mut reply.mad);
-        *smp.data_mut() = *shown.as_data();
+        *smp.data_mut() = *own_info.as_data();
         smp.make_response(status);
         self.queue_action(Action::Reply(Box::new(reply)));
         if !is_order {
@@ -78,8 +79,8 @@ impl Mastership {
     }
 
     /// Records a refused order for a finding, unless the order is a handover or an acknowledgement,
-    /// which may come from a manager with another SM_Key (IBA 14.4.1). No manager gives a master
-    /// any other order.
+    /// which may come from a manager with another SM_Key (IBA 14.4.1). A conforming manager gives a
+    /// master no other order.
     fn record_refused_order(
         &mut self,
         datagram: &Datagram,
@@ -87,16 +88,22 @@ impl Mastership {
         view: &View<'_>,
         now: Time,
     ) {
-        let is_of_managers = [SmControl::HANDOVER, SmControl::ACKNOWLEDGE].contains(&control);
-        if !is_of_managers && !self.policy.ignores_others {
+        let may_be_legitimate = [SmControl::HANDOVER, SmControl::ACKNOWLEDGE].contains(&control);
+        if !may_be_legitimate && !self.policy.ignores_others {
             self.record_refusal(datagram, Refusal::NotAllowed, view, now);
         }
     }
 
     /// Records a refused order for a finding, if this manager is master and no inquiry is open.
-    fn record_refusal(&mut self, datagram: &Datagram, why: Refusal, view: &View<'_>, now: Time) {
+    fn record_refusal(
+        &mut self,
+        datagram: &Datagram,
+        refusal: Refusal,
+        view: &View<'_>,
+        now: Time,
+    ) {
         let from = Plan::holder(view.plan, &view.inventory.hardware, datagram.remote.lid);
-        if self.is_undoubted_master() && self.election.orders.record_refusal(from, why, now) {
+        if self.is_undoubted_master() && self.election.orders.record_refusal(from, refusal, now) {
             self.publish();
         }
     }
@@ -106,8 +113,8 @@ impl Mastership {
         self.is_master() && !self.is_inquiring()
     }
 
-    /// Whether an order is within its rate. Rates exist for orders that make this manager read the
-    /// whole subnet: a handover to a master, and an order to a standby to discover.
+    /// Whether the rate limit permits an order now. Limited are the orders that make this manager
+    /// read the whole subnet: a handover to a master, and DISCOVER to a standby.
     fn admits_order(&mut self, control: SmControl, now: Time) -> bool {
         let is_undoubted_master = self.is_undoubted_master();
         let orders = &mut self.election.orders;
@@ -126,7 +133,7 @@ impl Mastership {
             _ => SmState::Master,
         };
         let role = &self.election.role;
-        let fits = !self.policy.ignores_others
+        let fits_role = !self.policy.ignores_others
             && match control {
                 SmControl::HANDOVER => *role != Role::NotActive,
                 SmControl::ACKNOWLEDGE => matches!(role, Role::Standby { .. } | Role::Master),
@@ -137,30 +144,32 @@ impl Mastership {
                 SmControl::STANDBY => *role == Role::NotActive,
                 _ => false,
             };
-        fits && sender.sm_state() == required_state && self.counts(sender.guid(), sender.sm_key())
+        fits_role
+            && sender.sm_state() == required_state
+            && self.counts(sender.guid(), sender.sm_key())
     }
 
-    /// Carries out an order.
+    /// Carries out a permitted order of `sender` (IBA 14.4.1).
     fn carry_out_order(&mut self, control: SmControl, sender: &SmInfo, view: &View<'_>) {
         let sender = sender.guid();
         match control {
             SmControl::HANDOVER => {
-                let mut known = role::others(view.inventory).into_iter();
-                let known = known.find(|other| other.guid == sender);
-                let name = known
+                let mut others = role::others(view.inventory).into_iter();
+                let known_sender = others.find(|other| other.guid == sender);
+                let name = known_sender
                     .as_ref()
                     .map_or_else(|| sender.to_string(), |other| other.name.clone());
                 // The handover answers the inquiry: the sender gives the subnet to this manager.
-                let in_doubt = self.is_inquiring();
+                let was_inquiring = self.is_inquiring();
                 self.drop_inquiry();
-                if in_doubt {
+                if was_inquiring {
                     self.election.role = Role::Discovering;
                     self.queue_action(Action::ForgetForeignWrites);
                     self.epoch.require_new_claim();
                 } else if !self.is_master() {
                     // The acknowledgement is sent before the role changes, because it must come
                     // from a standby.
-                    if let Some(other) = &known {
+                    if let Some(other) = &known_sender {
                         self.acknowledge(other, view);
                     }
                     self.election.role = Role::Discovering;
@@ -182,8 +191,8 @@ impl Mastership {
         }
     }
 
-    /// Offers the subnet to `to`, unless that manager refused it a short time ago or no path leads
-    /// to it. Returns whether it makes the offer.
+    /// Offers the subnet to the manager `to`, unless `to` refused it a short time ago or no path
+    /// leads to `to`. Returns whether this manager makes the offer.
     pub(crate) fn hand_over(&mut self, to: Other, view: &mut View<'_>, now: Time) -> bool {
         if self.election.has_refused(to.guid, now) {
             return false;
@@ -214,8 +223,8 @@ impl Mastership {
     /// Sends trap 144 to the manager `master`, if it is master, counts in the election, and has
     /// lower precedence: a master learns of a priority change only by this trap (IBA 14.4.1).
     pub(crate) fn send_priority_trap(&mut self, master: &Other, view: &View<'_>) {
-        let own = view.inventory.own_info();
-        let Some(own) = own.filter(|_| {
+        let own_info = view.inventory.own_info();
+        let Some(own_info) = own_info.filter(|_| {
             master.state == SmState::Master
                 && self.counts(master.guid, master.sm_key)
                 && role::precedes(self.identity(), view.inventory.own_guid(), master)
@@ -224,15 +233,15 @@ impl Mastership {
         };
         let mut change = LocalChange::default();
         change
-            .set_lid(own.lid())
+            .set_lid(own_info.lid())
             .set_other_local_changes(true)
-            .set_capability_mask(own.capability_mask())
+            .set_capability_mask(own_info.capability_mask())
             .set_changes(LocalChanges::SM_PRIORITY);
         let notice = Notice::generic(
             NoticeType::Informational,
             ProducerType::CA,
             Trap::LOCAL_CHANGE,
-            own.lid(),
+            own_info.lid(),
             &change,
         );
         let trap = Smp::lid_routed(&SmpRequest {
@@ -249,12 +258,13 @@ impl Mastership {
         })));
     }
 
-    /// A SubnSet(SMInfo) to another manager; `None` if there is no path to it.
+    /// The SubnSet(SMInfo) that gives the order `control` to `other`; `None` if there is no path to
+    /// `other`.
     fn order(
         &self,
         other: &Other,
         control: SmControl,
-        asked: MastershipRequest,
+        kind: MastershipRequest,
         view: &View<'_>,
     ) -> Option<Request<MastershipRequest>> {
         let (path, alternate) = view.inventory.hardware.paths_to(other.port)?;
@@ -263,7 +273,7 @@ impl Mastership {
         let PortKey { node, .. } = other.port;
         Some(Request {
             m_keys: view.inventory.m_keys_to(other.port),
-            ..Request::set(node.0, routes, SmInfo::ID, control.0, data, asked)
+            ..Request::set(node.0, routes, SmInfo::ID, control.0, data, kind)
         })
     }
 
@@ -281,9 +291,14 @@ impl Mastership {
         }
     }
 
-    /// The SMInfo that this manager shows.
+    /// The SMInfo of this manager, as other managers see it.
     fn sm_info(&self, view: &View<'_>) -> SmInfo {
-        let own = view.inventory.own_guid();
-        role::sm_info(&self.election.role, self.identity(), own, view.act_count)
+        let own_guid = view.inventory.own_guid();
+        role::sm_info(
+            &self.election.role,
+            self.identity(),
+            own_guid,
+            view.act_count,
+        )
     }
 }

@@ -32,7 +32,10 @@ pub(super) struct MigrateArgs {
     dry_run: bool,
 }
 
-/// Reads OpenSM's files, prints the findings, and writes rsm's files unless it is a dry run.
+/// Reads OpenSM's files, prints the findings, and writes rsm's files unless this is a dry run.
+///
+/// # Errors
+/// A file cannot be read or written, or the configuration file exists.
 pub(super) fn run(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
     // The daemon starts in another folder, so the configuration needs absolute paths.
     let absolute = |path: &PathBuf| std::path::absolute(path);

@@ -1,9 +1,10 @@
-//! Fuzzes both ends of RMPP, with an arbitrary fate for each packet between them. Either a message
-//! arrives complete and once, or an end reports the failure; afterwards, both ends forget the
-//! transfer.
+//! Fuzzes both ends of RMPP, with an arbitrary fate for each packet between the ends. Either a
+//! message arrives complete and once, or an end reports the failure; afterwards, both ends forget
+//! the transfer.
 //!
-//! An input is a head of six bytes (the kind of request and the length of the answer), followed by
-//! one byte for each packet, which determines whether the packet is lost, duplicated, late or
+//! An input begins with a head of six bytes: flags, window, request length (two bytes) and answer
+//! length (two bytes). Flag bit 0 sends the request by RMPP; flag bit 1 streams the answer. One
+//! byte for each packet follows, which determines whether the packet is lost, duplicated, late or
 //! corrupted. Packets after the last byte arrive.
 
 use std::collections::BTreeMap;
@@ -34,28 +35,29 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 const LATENCY: Duration = Duration::from_micros(10);
 
 /// The maximum number of packets and deadlines without an event: far more than the longest message
-/// needs with all attempts at each segment.
+/// needs if every segment takes all retries.
 const MAX_STEPS: usize = 200_000;
 
-/// The fate of a packet, chosen by the low bits of its byte.
+/// The fate of a packet, selected by the low four bits of its byte.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    Arrives,
-    IsLost,
-    ComesTwice,
-    ComesLate,
-    Changes,
+    OnTime,
+    Lost,
+    Duplicated,
+    /// Delayed by up to 60 times [`LATENCY`], by the high four bits of the byte.
+    Late,
+    Corrupted,
 }
 
 impl Fate {
     /// The fate that a byte of the input selects; most bytes let the packet arrive.
     fn of(byte: u8) -> Fate {
         match byte & 0x0F {
-            1 | 2 => Fate::IsLost,
-            3 => Fate::ComesTwice,
-            4 | 5 => Fate::ComesLate,
-            6 => Fate::Changes,
-            _ => Fate::Arrives,
+            1 | 2 => Fate::Lost,
+            3 => Fate::Duplicated,
+            4 | 5 => Fate::Late,
+            6 => Fate::Corrupted,
+            _ => Fate::OnTime,
         }
     }
 }
@@ -67,12 +69,12 @@ struct Link<'a> {
     ends: BTreeMap<Lid, Rmpp>,
     /// The bytes that determine the fates of the next packets.
     fates: Bytes<'a>,
-    /// The packets under way, with sender and receiver, by time of arrival and then in the order of
-    /// sending.
+    /// The packets in flight, each with its sender and its receiver, by time of arrival and then in
+    /// the order of sending.
     flights: BTreeMap<(Time, usize), (Lid, Lid, MadBytes)>,
     /// The number of packets sent so far, without lost packets.
     sent: usize,
-    /// Whether a packet was corrupted, so that an end may receive data that the other end did not
+    /// Whether a packet was corrupted: an end may then receive data that the other end did not
     /// send.
     corrupted: bool,
 }
@@ -81,14 +83,15 @@ struct Link<'a> {
 ///
 /// # Panics
 ///
-/// An end violates one of the properties.
+/// A message neither arrives complete and once nor fails, or an end keeps the transfer.
 pub(super) fn run(input: &[u8]) {
     let mut input = Bytes(input);
-    let Some([kind, window, q1, q0, a1, a0]) = input.padded::<6>() else {
+    let Some([flags, window, request_1, request_0, answer_1, answer_0]) = input.padded::<6>()
+    else {
         return;
     };
-    let question = usize::from(u16::from_be_bytes([q1, q0])) % 5000;
-    let answer = usize::from(u16::from_be_bytes([a1, a0]));
+    let request_length = usize::from(u16::from_be_bytes([request_1, request_0])) % 5000;
+    let answer_length = usize::from(u16::from_be_bytes([answer_1, answer_0]));
     let config = RmppConfig {
         window: u32::from(window).max(1),
         ..RmppConfig::default()
@@ -103,32 +106,37 @@ pub(super) fn run(input: &[u8]) {
         sent: 0,
         corrupted: false,
     };
-    let by_rmpp = kind & 1 != 0;
+    let by_rmpp = flags & 1 != 0;
     let method = if by_rmpp {
         Method::GET_MULTI
     } else {
         Method::GET_TABLE
     };
-    let length = if by_rmpp { question } else { question % 201 };
-    let asked = message(method, by_rmpp, &pattern(length), SERVER);
+    let request_length = if by_rmpp {
+        request_length
+    } else {
+        // A request without RMPP fits into one packet.
+        request_length % 201
+    };
+    let request = message(method, by_rmpp, &pattern(request_length), SERVER);
     let client = link.ends.get_mut(&CLIENT).expect("the link has two ends");
-    let sent = client.send(asked, ANSWER_LIMIT, link.now);
+    let sent = client.send(request, ANSWER_LIMIT, link.now);
     sent.expect("the client has room for one request");
-    let is_streamed = kind & 2 != 0;
+    let is_streamed = flags & 2 != 0;
     let (mut answers, mut failures) = (0, 0);
-    while let Some((end, event)) = link.next() {
+    while let Some((end, event)) = link.next_event() {
         match event {
             Event::Message(arrived) if end == SERVER => {
                 if !link.corrupted && by_rmpp {
-                    assert_eq!(arrived.data(), pattern(length));
+                    assert_eq!(arrived.data(), pattern(request_length));
                 }
-                link.answer(&arrived, answer, is_streamed);
+                link.answer(&arrived, answer_length, is_streamed);
             }
             Event::Message(arrived) => {
                 answers += 1;
-                assert!(link.corrupted || arrived.data() == pattern(answer));
+                assert!(link.corrupted || arrived.data() == pattern(answer_length));
             }
-            Event::Failed(answers) if end == CLIENT && !answers => failures += 1,
+            Event::Failed(is_responder) if end == CLIENT && !is_responder => failures += 1,
             Event::Failed(_) => {}
         }
     }
@@ -144,13 +152,13 @@ pub(super) fn run(input: &[u8]) {
 /// An event at one end.
 enum Event {
     Message(Message),
-    /// A failed transfer: true at the requester, false at the responder.
+    /// A failed transfer: true if this end answers a request, false if it makes the request.
     Failed(bool),
 }
 
 impl Link<'_> {
     /// Runs until an end has an event; `None` if no packet or deadline is left.
-    fn next(&mut self) -> Option<(Lid, Event)> {
+    fn next_event(&mut self) -> Option<(Lid, Event)> {
         for _ in 0..MAX_STEPS {
             for (&lid, end) in &mut self.ends {
                 if let Some(message) = end.poll_message() {
@@ -161,12 +169,12 @@ impl Link<'_> {
                 }
             }
             self.transmit();
-            let arrival = self.flights.keys().next().map(|&(at, _)| at);
+            let arrival = self.flights.keys().next().map(|&(time, _)| time);
             let deadline = self.ends.values().filter_map(Rmpp::next_deadline).min();
-            let next = arrival.into_iter().chain(deadline).min()?;
-            self.now = self.now.max(next);
+            let next_time = arrival.into_iter().chain(deadline).min()?;
+            self.now = self.now.max(next_time);
             match self.flights.first_entry() {
-                Some(flight) if flight.key().0 <= next => {
+                Some(flight) if flight.key().0 <= next_time => {
                     let (from, to, mad) = flight.remove();
                     let remote = RemoteAddress::gsi(from, 0);
                     let end = self.ends.get_mut(&to).expect("the link has two ends");
@@ -195,20 +203,20 @@ impl Link<'_> {
         }
     }
 
-    /// Sends a packet, with the next fate of the input.
+    /// Sends a packet from the end `from`; the next byte of the input determines the packet's fate.
     fn launch(&mut self, from: Lid, datagram: Datagram) {
         let byte = self.fates.byte().unwrap_or(0);
         let (mut mad, to) = (datagram.mad, datagram.remote.lid);
-        let mut due = self.now + LATENCY;
+        let mut arrival = self.now + LATENCY;
         let copies = match Fate::of(byte) {
-            Fate::Arrives => 1,
-            Fate::IsLost => 0,
-            Fate::ComesTwice => 2,
-            Fate::ComesLate => {
-                due += LATENCY * 4 * u32::from(byte >> 4);
+            Fate::OnTime => 1,
+            Fate::Lost => 0,
+            Fate::Duplicated => 2,
+            Fate::Late => {
+                arrival += LATENCY * 4 * u32::from(byte >> 4);
                 1
             }
-            Fate::Changes => {
+            Fate::Corrupted => {
                 self.corrupted = true;
                 // The corrupted byte belongs to the RMPP header or precedes it.
                 mad[usize::from(byte >> 4) + 20] ^= byte;
@@ -217,17 +225,17 @@ impl Link<'_> {
         };
         for _ in 0..copies {
             self.sent += 1;
-            self.flights.insert((due, self.sent), (from, to, mad));
+            self.flights.insert((arrival, self.sent), (from, to, mad));
         }
     }
 
     /// Lets the server send an answer of `length` bytes.
-    fn answer(&mut self, question: &Message, length: usize, is_streamed: bool) {
-        let header = question.header().expect("the request is complete");
+    fn answer(&mut self, request: &Message, length: usize, is_streamed: bool) {
+        let header = request.header().expect("the request is complete");
         let Some(method) = header.method().response() else {
             return;
         };
-        let mut answer = message(method, true, &pattern(length), question.remote.lid);
+        let mut answer = message(method, true, &pattern(length), request.remote.lid);
         answer.bytes[8..16].copy_from_slice(&header.tid().0.to_be_bytes());
         let outgoing = if is_streamed {
             let headers = answer
@@ -249,10 +257,10 @@ impl Link<'_> {
     }
 }
 
-/// Data in which no two sections are equal.
+/// Data of `length` bytes in which no two segments are equal.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length)
-        .map(|at| (at ^ ((at >> 8) * 31)) as u8)
+        .map(|index| (index ^ ((index >> 8) * 31)) as u8)
         .collect()
 }
 
@@ -271,14 +279,15 @@ fn message(method: Method, by_rmpp: bool, data: &[u8], lid: Lid) -> Message {
     }
 }
 
+/// The inputs from which fuzzing starts.
 pub(super) fn seeds() -> Vec<Seed> {
-    let head = |kind: u8, window: u8, question: u16, answer: u16| -> Vec<u8> {
-        let mut head = vec![kind, window];
-        head.extend_from_slice(&question.to_be_bytes());
-        head.extend_from_slice(&answer.to_be_bytes());
+    let head = |flags: u8, window: u8, request_length: u16, answer_length: u16| -> Vec<u8> {
+        let mut head = vec![flags, window];
+        head.extend_from_slice(&request_length.to_be_bytes());
+        head.extend_from_slice(&answer_length.to_be_bytes());
         head
     };
-    let with = |mut head: Vec<u8>, fates: &[u8]| {
+    let with_fates = |mut head: Vec<u8>, fates: &[u8]| {
         head.extend_from_slice(fates);
         head
     };
@@ -288,23 +297,23 @@ pub(super) fn seeds() -> Vec<Seed> {
         ("both-ways", head(3, 8, 3000, 9000)),
         (
             "loss",
-            with(head(1, 32, 900, 2000), &[0, 1, 0, 0, 1, 0, 2, 0, 1]),
+            with_fates(head(1, 32, 900, 2000), &[0, 1, 0, 0, 1, 0, 2, 0, 1]),
         ),
         (
             "late",
-            with(
+            with_fates(
                 head(3, 4, 2000, 2000),
                 &[0x44, 0, 0x24, 3, 0x84, 0xF5, 0, 3, 3],
             ),
         ),
         (
             "lies",
-            with(
+            with_fates(
                 head(3, 4, 2000, 2000),
                 &[0, 0, 0x66, 0, 0, 0x76, 0, 0x86, 0x96, 0xA6],
             ),
         ),
-        ("dead", with(head(3, 32, 2000, 2000), &[1; 300])),
+        ("dead", with_fates(head(3, 32, 2000, 2000), &[1; 300])),
     ]
     .map(|(name, bytes)| Seed::new(name, bytes))
     .into()

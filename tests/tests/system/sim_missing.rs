@@ -10,11 +10,13 @@ use rsm_routing::netlist::NodeKind;
 use rsm_state::Command;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
+/// The maximum time until the subnet is at rest.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A fabric of eight leaves with two hosts and two uplinks each.
 const TREE: &str = "fat-tree:k=4,levels=3";
 
+/// An end of a cable: the node and the port.
 type End = (Guid, PortNum);
 
 fn is_switch(world: &World, guid: Guid) -> bool {
@@ -22,11 +24,12 @@ fn is_switch(world: &World, guid: Guid) -> bool {
     nodes.any(|(other, kind)| other == guid && kind == NodeKind::Switch)
 }
 
-/// The hosts other than the manager's, with their leaf ports.
+/// The ports of the hosts other than the manager's, each with the leaf port at the other end of its
+/// cable.
 fn hosts(world: &World) -> Vec<(End, End)> {
-    let own = world.manager().local(&world.sim).expect("it has a port");
+    let manager = world.manager().local(&world.sim).expect("it has a port");
     let links = expect::reach(world, &[]).links.into_iter();
-    let links = links.filter(|&(a, b)| a != own && b != own);
+    let links = links.filter(|&(a, b)| a != manager && b != manager);
     links
         .filter_map(
             |(a, b)| match (is_switch(world, a.0), is_switch(world, b.0)) {
@@ -40,11 +43,13 @@ fn hosts(world: &World) -> Vec<(End, End)> {
 
 /// A leaf other than the leaf of the manager's host.
 fn leaf(world: &World) -> Guid {
-    let own = world.manager().local(&world.sim).expect("it has a port");
-    let own = world.sim.peer(own.0, own.1).expect("it is there");
-    let own = own.expect("it is cabled").0;
+    let manager = world.manager().local(&world.sim).expect("it has a port");
+    let manager_leaf = world.sim.peer(manager.0, manager.1);
+    let manager_leaf = manager_leaf.expect("it is there").expect("it is cabled").0;
     let mut leaves = hosts(world).into_iter().map(|(_, leaf)| leaf.0);
-    leaves.find(|&leaf| leaf != own).expect("there are more")
+    leaves
+        .find(|&leaf| leaf != manager_leaf)
+        .expect("there are more")
 }
 
 /// The first port of a leaf that leads to another switch.
@@ -66,12 +71,12 @@ fn missing(world: &World) -> Vec<Finding> {
         .collect()
 }
 
-/// Asserts that only one finding is about missing parts, that it has this code and severity, and
-/// that its text contains `parts`.
+/// Asserts that only one finding is about missing nodes or cables, that this finding has the code
+/// `kind` and this severity, and that its text contains each of `parts`.
 fn assert_one_missing(world: &World, kind: &str, severity: Severity, parts: &[&str]) {
-    let found = missing(world);
-    let [finding] = &found[..] else {
-        panic!("one finding: {found:?}");
+    let findings = missing(world);
+    let [finding] = &findings[..] else {
+        panic!("one finding: {findings:?}");
     };
     assert_eq!((finding.kind.code(), finding.severity), (kind, severity));
     for part in parts {
@@ -86,7 +91,7 @@ fn wait_and_settle(world: &mut World) {
 }
 
 #[test]
-fn a_lost_cable_is_a_finding_until_it_is_back() {
+fn lost_cable_is_a_finding_until_it_is_back() {
     let mut world = World::brought_up(TREE, Settings::default());
     let leaf = leaf(&world);
     let port = uplink(&world, leaf);
@@ -100,7 +105,7 @@ fn a_lost_cable_is_a_finding_until_it_is_back() {
 }
 
 #[test]
-fn a_dead_switch_and_the_hosts_behind_it_are_one_finding() {
+fn dead_switch_and_the_hosts_behind_it_are_one_finding() {
     let mut world = World::brought_up(TREE, Settings::default());
     let leaf = leaf(&world);
     world.sim.power_off(leaf).expect("it is there");
@@ -116,7 +121,7 @@ fn a_dead_switch_and_the_hosts_behind_it_are_one_finding() {
 }
 
 #[test]
-fn a_powered_off_host_is_one_finding_of_severity_info() {
+fn powered_off_host_is_one_finding_of_severity_info() {
     let mut world = World::brought_up(TREE, Settings::default());
     let (host, _) = hosts(&world)[0];
     world.sim.power_off(host.0).expect("it is there");
@@ -125,51 +130,55 @@ fn a_powered_off_host_is_one_finding_of_severity_info() {
 }
 
 #[test]
-fn an_accepted_loss_is_no_finding_until_the_node_returns_and_is_lost_again() {
+fn accepted_loss_is_no_finding_until_the_node_returns_and_is_lost_again() {
     let mut world = World::brought_up(TREE, Settings::default());
-    let [(one, _), (other, other_leaf), ..] = hosts(&world)[..] else {
+    let [(first, _), (second, second_leaf), ..] = hosts(&world)[..] else {
         panic!("two hosts");
     };
-    for (host, _) in [one, other] {
+    for (host, _) in [first, second] {
         world.sim.power_off(host).expect("it is there");
     }
     wait_and_settle(&mut world);
     assert_eq!(missing(&world).len(), 2);
-    world.command(Command::Accept(vec![Accept::Node(one.0)]));
+    world.command(Command::Accept(vec![Accept::Node(first.0)]));
     world.settle(LIMIT);
     assert_one_missing(&world, "host-missing", Severity::Info, &[]);
-    let other_port = PortKey::new(other_leaf.0, other_leaf.1);
-    world.command(Command::Accept(vec![Accept::Port(other_port)]));
-    world.command(Command::Accept(vec![Accept::Node(other.0)]));
+    let second_port = PortKey::new(second_leaf.0, second_leaf.1);
+    world.command(Command::Accept(vec![Accept::Port(second_port)]));
+    world.command(Command::Accept(vec![Accept::Node(second.0)]));
     world.settle(LIMIT);
     expect::assert_no_findings(&world);
-    world.sim.power_on(one.0).expect("it is there");
+    world.sim.power_on(first.0).expect("it is there");
     wait_and_settle(&mut world);
     expect::assert_no_findings(&world);
-    world.sim.power_off(one.0).expect("it is there");
+    world.sim.power_off(first.0).expect("it is there");
     wait_and_settle(&mut world);
     assert_one_missing(&world, "host-missing", Severity::Info, &[]);
 }
 
 #[test]
-fn a_restarted_manager_knows_missing_nodes_and_finds_nodes_lost_meanwhile() {
+fn restarted_manager_reports_nodes_lost_before_and_during_the_restart() {
     let mut world = World::brought_up(TREE, Settings::default());
-    let [(before, _), (meanwhile, _), ..] = hosts(&world)[..] else {
+    let [(lost_before, _), (lost_meanwhile, _), ..] = hosts(&world)[..] else {
         panic!("two hosts");
     };
-    world.sim.power_off(before.0).expect("it is there");
+    world.sim.power_off(lost_before.0).expect("it is there");
     wait_and_settle(&mut world);
     world.kill(0);
-    world.sim.power_off(meanwhile.0).expect("it is there");
+    world.sim.power_off(lost_meanwhile.0).expect("it is there");
     world.start(0, Memory::Kept);
     wait_and_settle(&mut world);
     assert_eq!(missing(&world).len(), 2);
     let snapshot = world.manager().snapshot().expect("it is up");
-    for (host, _) in [before, meanwhile] {
+    for (host, _) in [lost_before, lost_meanwhile] {
         let node = snapshot.expected.node(host).expect("it is missing");
-        assert_eq!(node.at, LostAt::Unknown, "the clock is another one");
+        assert_eq!(
+            node.at,
+            LostAt::Unknown,
+            "the restarted manager has another clock"
+        );
     }
-    for (host, _) in [before, meanwhile] {
+    for (host, _) in [lost_before, lost_meanwhile] {
         world.sim.power_on(host).expect("it is there");
     }
     wait_and_settle(&mut world);
@@ -184,8 +193,8 @@ fn a_restarted_manager_knows_missing_nodes_and_finds_nodes_lost_meanwhile() {
     );
 }
 
-/// The sweep reads ports while links train, so one sweep sees a port first Down and later Init. The
-/// directed route to a node then leads to the node that took its place.
+/// The sweep reads ports while links train, so one sweep may see a port first Down and later Init.
+/// The directed route to a node then leads to the other node of the swap.
 #[test]
 fn swapped_nodes_keep_descriptions_and_lids_at_any_link_training_time() {
     for link_training in (1..=40).map(|step| Duration::from_micros(25 * step)) {
@@ -227,7 +236,7 @@ fn descriptions_and_lids(world: &World) -> BTreeMap<Guid, (String, Vec<Option<Li
 }
 
 #[test]
-fn hosts_that_changed_places_are_not_missing() {
+fn hosts_with_swapped_cables_are_not_missing() {
     let mut world = World::brought_up(TREE, Settings::default());
     let hosts = hosts(&world);
     let (first, last) = (hosts[0].0, hosts[hosts.len() - 1].0);
@@ -240,14 +249,14 @@ fn hosts_that_changed_places_are_not_missing() {
 /// Two leaves other than the leaf of the manager's host, each with its first port to another
 /// switch.
 fn two_uplinks(world: &World) -> [End; 2] {
-    let own = leaf(world);
+    let first = leaf(world);
     let mut leaves = hosts(world).into_iter().map(|(_, leaf)| leaf.0);
-    let other = leaves.find(|&other| other != own).expect("there are more");
-    [own, other].map(|leaf| (leaf, uplink(world, leaf)))
+    let second = leaves.find(|&leaf| leaf != first).expect("there are more");
+    [first, second].map(|leaf| (leaf, uplink(world, leaf)))
 }
 
 #[test]
-fn exchanged_cables_between_switches_are_a_finding_until_they_are_back() {
+fn exchanged_cables_between_switches_are_a_finding_until_exchanged_back() {
     let mut world = World::brought_up(TREE, Settings::default());
     let [a, b] = two_uplinks(&world);
     let swap = |world: &mut World| {
@@ -258,31 +267,35 @@ fn exchanged_cables_between_switches_are_a_finding_until_they_are_back() {
     let exchanged = |world: &World| -> Vec<Finding> {
         let snapshot = world.manager().snapshot().expect("it is up");
         let findings = snapshot.findings.iter();
-        let exchanged = findings.filter(|one| one.kind.code() == "cables-exchanged");
+        let exchanged = findings.filter(|finding| finding.kind.code() == "cables-exchanged");
         exchanged.cloned().collect()
     };
-    let found = exchanged(&world);
-    let [finding] = &found[..] else {
-        panic!("one finding: {found:?}");
+    let findings = exchanged(&world);
+    let [finding] = &findings[..] else {
+        panic!("one finding: {findings:?}");
     };
     assert_eq!(finding.severity, Severity::Warning);
     assert!(finding.text.contains("leads to"), "{}", finding.text);
     assert!(finding.text.contains("(was at "), "{}", finding.text);
-    // No node has gone, so no cable counts as missing.
+    // No node is missing, so no cable counts as missing.
     assert_eq!(missing(&world), []);
     expect::assert_up(&world);
 
     world.kill(0);
     world.start(0, Memory::Kept);
     wait_and_settle(&mut world);
-    assert_eq!(exchanged(&world).len(), 1, "a restart forgets no place");
+    assert_eq!(
+        exchanged(&world).len(),
+        1,
+        "a restarted manager still knows the cabling"
+    );
 
     swap(&mut world);
     expect::assert_no_findings(&world);
 }
 
 #[test]
-fn an_accepted_exchange_is_the_expected_cabling() {
+fn accepted_exchange_becomes_the_expected_cabling() {
     let mut world = World::brought_up(TREE, Settings::default());
     let [a, b] = two_uplinks(&world);
     world.sim.swap_cables(a, b).expect("both are cabled");

@@ -19,14 +19,17 @@ use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Devices, SimConfig};
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
+/// The maximum time until the subnet is at rest.
 const LIMIT: Duration = Duration::from_secs(60);
+/// A fat tree of two levels.
 const TREE: &str = "fat-tree:k=4,levels=2";
 
-/// A mapping of SL 0 to VL 0, SL 1 to VL 1 and SL 9 to VL 14. Packets on other SLs are dropped,
-/// which VL 15 means.
+/// A mapping of SL 0 to VL 0, SL 1 to VL 1 and SL 9 to VL 14. The other SLs have VL 15, which means
+/// that packets on these SLs are dropped.
 const SL2VL: [u8; 16] = [0, 1, 15, 15, 15, 15, 15, 15, 15, 14, 15, 15, 15, 15, 15, 15];
-/// The high-priority and the low-priority VLArbitrationTable: each VL with its weight.
+/// The high-priority VLArbitrationTable: each VL with its weight.
 const HIGH: &[(u8, u8)] = &[(0, 200), (1, 10)];
+/// The low-priority VLArbitrationTable: each VL with its weight.
 const LOW: &[(u8, u8)] = &[(1, 4), (14, 8)];
 
 /// A configuration with tables that differ from the defaults.
@@ -49,6 +52,7 @@ fn operator_config() -> QosConfig {
     }
 }
 
+/// The configuration of a manager with this QoS section and engine.
 fn core(qos: &QosConfig, engine: EngineKind) -> CoreConfig {
     CoreConfig {
         policy: Arc::new(Policy {
@@ -60,6 +64,7 @@ fn core(qos: &QosConfig, engine: EngineKind) -> CoreConfig {
     }
 }
 
+/// The settings of a world whose manager has this QoS section.
 fn settings(qos: &QosConfig) -> Settings {
     Settings {
         core: core(qos, EngineKind::Auto),
@@ -67,15 +72,15 @@ fn settings(qos: &QosConfig) -> Settings {
     }
 }
 
-/// The ports at both ends of each cable that carries data, with the kind of their node.
+/// The Active ports without port 0, each with its node and the kind of the node.
 fn ports(world: &World) -> Vec<(Guid, PortNum, NodeKind)> {
     let nodes = world.sim.nodes();
     let ports = nodes.flat_map(|(guid, kind)| {
-        let up = (1..=254).map(PortNum).filter(move |&port| {
+        let active = (1..=254).map(PortNum).filter(move |&port| {
             let info = world.sim.port_info(guid, port);
             info.is_ok_and(|info| info.port_state() == PortState::Active)
         });
-        up.map(move |port| (guid, port, kind))
+        active.map(move |port| (guid, port, kind))
     });
     ports.collect()
 }
@@ -107,8 +112,8 @@ fn assert_tables(world: &World) {
         };
         for input in inputs {
             let held = world.sim.virtual_lanes(guid, input, port).unwrap();
-            let wanted = SL2VL.map(|vl| folded_vl(vl, vls));
-            assert_eq!(held, wanted, "{guid} from {input} to {port}");
+            let expected = SL2VL.map(|vl| folded_vl(vl, vls));
+            assert_eq!(held, expected, "{guid} from {input} to {port}");
             let fits = held.iter().all(|&vl| vl == 15 || vl < vls.min(15));
             assert!(fits, "{guid} to {port}: {held:?} on {vls} VLs");
         }
@@ -116,11 +121,11 @@ fn assert_tables(world: &World) {
         for (block, weights) in [(1, LOW), (3, HIGH)] {
             let mut held = world.sim.vl_weights(guid, port, block).unwrap();
             held.truncate(weights.len());
-            let wanted = weights
+            let expected = weights
                 .iter()
                 .map(|&(vl, weight)| (folded_vl(vl, vls), weight));
-            let wanted: Vec<_> = wanted.filter(|_| !has_one_vl).collect();
-            assert_eq!(held, wanted, "{guid} port {port}, block {block}");
+            let expected: Vec<_> = expected.filter(|_| !has_one_vl).collect();
+            assert_eq!(held, expected, "{guid} port {port}, block {block}");
         }
         let limit = match kind {
             _ if has_one_vl => 0,
@@ -131,17 +136,19 @@ fn assert_tables(world: &World) {
     }
 }
 
+/// The number of Sets of each attribute so far.
 fn sets_of(world: &World) -> BTreeMap<AttrId, u64> {
     expect::sets(&world.sim.counters())
 }
 
 /// The number of Sets of SLtoVLMappingTable and VLArbitrationTable so far.
-fn tables_set(world: &World) -> u64 {
+fn table_sets(world: &World) -> u64 {
     let sets = sets_of(world);
-    let of = |attribute| sets.get(&attribute).copied().unwrap_or(0);
-    of(AttrId::SL_TO_VL_MAPPING) + of(AttrId::VL_ARBITRATION)
+    let count = |attribute| sets.get(&attribute).copied().unwrap_or(0);
+    count(AttrId::SL_TO_VL_MAPPING) + count(AttrId::VL_ARBITRATION)
 }
 
+/// Reloads the configuration, and waits until the subnet is at rest.
 fn reload(world: &mut World, config: CoreConfig) {
     world.event(Event::Reload(Box::new(config)));
     world.settle(LIMIT);
@@ -179,12 +186,12 @@ fn one_set_per_output_covers_all_inputs_of_a_switch_that_supports_it() {
 fn turning_quality_of_service_off_keeps_tables_and_turning_it_on_writes_only_differences() {
     let mut qos = operator_config();
     let mut world = World::brought_up(TREE, settings(&qos));
-    let sets = tables_set(&world);
+    let sets = table_sets(&world);
     reload(&mut world, core(&QosConfig::default(), EngineKind::Auto));
-    assert_eq!(tables_set(&world), sets, "off sets nothing");
+    assert_eq!(table_sets(&world), sets, "off sets nothing");
     assert_tables(&world);
     reload(&mut world, core(&qos, EngineKind::Auto));
-    assert_eq!(tables_set(&world), sets, "on again finds nothing to set");
+    assert_eq!(table_sets(&world), sets, "on again finds nothing to set");
     // A different high-priority table at adapters costs one block of each.
     qos.ca.vlarb_high = VlWeights::parse("1:1,0:2");
     reload(&mut world, core(&qos, EngineKind::Auto));
@@ -192,7 +199,7 @@ fn turning_quality_of_service_off_keeps_tables_and_turning_it_on_writes_only_dif
         .into_iter()
         .filter(|(_, _, kind)| *kind == NodeKind::Ca);
     let adapters: Vec<_> = adapters.collect();
-    assert_eq!(tables_set(&world), sets + adapters.len() as u64);
+    assert_eq!(table_sets(&world), sets + adapters.len() as u64);
     for (guid, port, _) in adapters {
         assert_eq!(
             world.sim.vl_weights(guid, port, 3).unwrap()[..2],
@@ -229,7 +236,7 @@ fn ports_with_one_vl_get_no_weights_and_tables_are_folded_to_the_vls_of_a_link()
 
 #[test]
 fn devices_that_refuse_tables_come_up_and_are_not_asked_again() {
-    for (devices, complete) in [
+    for (devices, gets_all_tables) in [
         ("no-vl-arbitration", false),
         ("no-sl2vl", false),
         ("no-optimized-sl2vl", true),
@@ -242,7 +249,7 @@ fn devices_that_refuse_tables_come_up_and_are_not_asked_again() {
         let mut world = World::generated(TREE, settings);
         world.settle(LIMIT);
         expect::assert_up(&world);
-        if complete {
+        if gets_all_tables {
             assert_tables(&world);
         }
         let snapshot = world.manager().snapshot().expect("it is up");
@@ -256,9 +263,9 @@ fn devices_that_refuse_tables_come_up_and_are_not_asked_again() {
             kinds.iter().all(|&kind| kind == FindingKind::DeviceHabit),
             "{devices}: {kinds:?}"
         );
-        let sets = tables_set(&world);
+        let sets = table_sets(&world);
         world.run_for(Duration::from_secs(60));
-        assert_eq!(tables_set(&world), sets, "{devices}");
+        assert_eq!(table_sets(&world), sets, "{devices}");
     }
 }
 
@@ -292,15 +299,15 @@ fn random_devices_never_get_a_vl_that_their_link_lacks() {
 }
 
 #[test]
-fn a_lost_cable_affects_only_its_part_and_its_return_sets_no_table() {
+fn replugged_cable_recomputes_only_paths_as_a_whole_and_sets_no_table() {
     let mut world = World::brought_up("fat-tree:k=6,levels=3", settings(&operator_config()));
     let hosts: Vec<_> = ports(&world)
         .into_iter()
         .filter(|(_, _, kind)| *kind == NodeKind::Ca)
         .collect();
-    let own = world.manager().local(&world.sim).unwrap().0;
-    let mut others = hosts.iter().filter(|(guid, ..)| *guid != own);
-    let (host, port, _) = *others.nth(hosts.len() / 2).unwrap();
+    let manager_host = world.manager().local(&world.sim).unwrap().0;
+    let mut other_hosts = hosts.iter().filter(|(guid, ..)| *guid != manager_host);
+    let (host, port, _) = *other_hosts.nth(hosts.len() / 2).unwrap();
     let replug = |world: &mut World| {
         world.sim.unlink(host, port).unwrap();
         world.settle(LIMIT);
@@ -308,19 +315,19 @@ fn a_lost_cable_affects_only_its_part_and_its_return_sets_no_table() {
         world.settle(LIMIT);
     };
     replug(&mut world);
-    let sets = tables_set(&world);
-    let before = world.manager().convergences().len();
+    let sets = table_sets(&world);
+    let earlier_count = world.manager().convergences().len();
     replug(&mut world);
-    let since = &world.manager().convergences()[before..];
-    let whole: Vec<_> = since
+    let new = &world.manager().convergences()[earlier_count..];
+    let whole: Vec<_> = new
         .iter()
-        .flat_map(|one| one.whole.iter().cloned())
+        .flat_map(|convergence| convergence.whole.iter().cloned())
         .collect();
-    let other: Vec<_> = whole
+    let other_steps: Vec<_> = whole
         .iter()
         .filter(|whole| whole.step != Step::Paths)
         .collect();
-    assert!(other.is_empty(), "{other:?}");
-    assert_eq!(tables_set(&world), sets, "the ports kept their tables");
+    assert!(other_steps.is_empty(), "{other_steps:?}");
+    assert_eq!(table_sets(&world), sets, "the ports kept their tables");
     assert_tables(&world);
 }

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use rsm_tests::binaries;
 use rsm_tests::structure::{ModuleGraph, Source, Workspace};
 
-/// Modules that must not depend on other modules, not even indirectly: (crate, module, other
-/// module, reason).
+/// Dependencies that are forbidden between modules of a crate, direct and indirect: (crate, module,
+/// module on which it must not depend, reason).
 const FORBIDDEN: &[(&str, &str, &str, &str)] = &[
     (
         "rsm-routing",
@@ -30,8 +30,8 @@ const FORBIDDEN: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// The packages under `sm/`, each with all other packages of the workspace that it depends on. All
-/// packages may depend on the wire packages (`rsm-ids`, `rsm-mad`), which are left out.
+/// The packages under `sm/`, each with the packages of the workspace on which it depends. The wire
+/// packages (`rsm-ids`, `rsm-mad`) are left out: all packages may depend on them.
 const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("rsm-model", &["rsm-routing", "rsm-gdr"]),
     ("rsm-store", &["rsm-model", "rsm-proto"]),
@@ -123,27 +123,27 @@ fn graphs() -> BTreeMap<String, ModuleGraph> {
 
 #[test]
 fn no_module_graph_has_a_cycle() {
-    let mut complaints = String::new();
+    let mut cycles_found = String::new();
     for (name, graph) in &graphs() {
         for cycle in graph.cycles() {
-            let _ = writeln!(complaints, "{name}: {}", graph.explain(&cycle));
+            let _ = writeln!(cycles_found, "{name}: {}", graph.explain(&cycle));
         }
     }
-    assert!(complaints.is_empty(), "\n{complaints}");
+    assert!(cycles_found.is_empty(), "\n{cycles_found}");
 }
 
 #[test]
 fn no_module_depends_on_a_forbidden_module() {
     let graphs = graphs();
-    for (name, module, other, reason) in FORBIDDEN {
+    for (name, module, forbidden, reason) in FORBIDDEN {
         let graph = &graphs[*name];
-        for module in [module, other] {
+        for module in [module, forbidden] {
             assert!(
                 graph.modules().contains(*module),
                 "{name} has no module {module}"
             );
         }
-        let path = graph.shortest_path(module, other);
+        let path = graph.shortest_path(module, forbidden);
         assert!(
             path.is_none(),
             "{name}: {}: {reason}",
@@ -155,26 +155,26 @@ fn no_module_depends_on_a_forbidden_module() {
 #[test]
 fn each_crate_of_the_manager_depends_on_exactly_the_listed_crates() {
     let workspace = Workspace::load(&binaries::workspace()).unwrap();
-    let of_manager = |name: &&String| {
+    let is_of_manager = |name: &&String| {
         let directory = &workspace.packages[*name].directory;
         directory.starts_with("sm") && directory.components().count() > 1
     };
     let present: BTreeSet<&str> = workspace
         .packages
         .keys()
-        .filter(of_manager)
+        .filter(is_of_manager)
         .map(String::as_str)
         .collect();
     let listed: BTreeSet<&str> = DEPENDENCIES.iter().map(|&(name, _)| name).collect();
-    assert_eq!(present, listed, "each package has its line");
-    for &(name, below) in DEPENDENCIES {
-        let known = workspace.packages[name].dependencies.iter();
-        let known: BTreeSet<&str> = known
+    assert_eq!(present, listed, "DEPENDENCIES has a line for each package");
+    for &(name, listed) in DEPENDENCIES {
+        let actual = workspace.packages[name].dependencies.iter();
+        let actual: BTreeSet<&str> = actual
             .map(String::as_str)
             .filter(|name| !["rsm-ids", "rsm-mad"].contains(name))
             .collect();
-        let below = below.iter().copied().collect();
-        assert_eq!(known, below, "what {name} depends on");
+        let listed = listed.iter().copied().collect();
+        assert_eq!(actual, listed, "the dependencies of {name}");
     }
 }
 

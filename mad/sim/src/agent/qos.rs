@@ -11,7 +11,8 @@ use crate::personality::Habit;
 
 type Data = [u8; SMP_DATA_LEN];
 
-/// The bytes of an SLtoVLMappingTable that are not reserved.
+/// The number of bytes of an SLtoVLMappingTable: 4 bits for each SL. The rest of the attribute is
+/// reserved.
 const MAPPING_LEN: usize = SlToVlMapping::ENTRIES / 2;
 
 impl Request<'_> {
@@ -31,13 +32,15 @@ impl Request<'_> {
             .is_some_and(|switch| switch.info.optimized_sl_to_vl_mapping_programming() != 0)
     }
 
-    /// The ports that the port field `named` of a modifier selects; `None` stands for all ports.
+    /// The ports that a port field of a modifier selects; `None` in the field stands for all ports.
+    /// Fails with `INVALID_FIELD` for a port that the switch lacks, or if it does not accept one
+    /// table for all ports.
     fn mapping_ports(
         &self,
-        named: Option<PortNum>,
+        field: Option<PortNum>,
     ) -> Result<std::ops::RangeInclusive<u8>, Status> {
         let num_ports = self.fabric.node(self.node).num_ports;
-        match named {
+        match field {
             None if self.accepts_all_ports() && !self.has(Habit::NoOptimizedSlToVl) => {
                 Ok(0..=num_ports)
             }
@@ -46,6 +49,7 @@ impl Request<'_> {
         }
     }
 
+    /// Answers SubnGet(SLtoVLMappingTable); a table that was never set has the default mapping.
     pub(super) fn get_sl_to_vl(&mut self, modifier: u32, data: &mut Data) -> Handled {
         if self.has(Habit::NoSlToVl) {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
@@ -72,6 +76,7 @@ impl Request<'_> {
         Ok(())
     }
 
+    /// Answers SubnSet(SLtoVLMappingTable), for one or all pairs of ports.
     pub(super) fn set_sl_to_vl(&mut self, modifier: u32, data: &mut Data) -> Handled {
         if self.has(Habit::NoSlToVl) {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
@@ -96,8 +101,8 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// The port, the block number, and the number of bytes of the block that the port has. Fails
-    /// for a block beyond the table.
+    /// The index of the port, the block number, and the number of bytes of the block that the
+    /// port's table has. Fails for a block beyond the table.
     fn arbitration_block(&self, modifier: u32) -> Result<(u32, u8, usize), Status> {
         if self.has(Habit::NoVlArbitration) {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
@@ -109,19 +114,21 @@ impl Request<'_> {
         let port = self.table_port(number)?;
         let block = VlArbitration::modifier_block(modifier).ok_or(Status::INVALID_FIELD)?;
         let info = &self.fabric.port(port).info;
-        let (capacity, before) = match block {
+        let (capacity, entries_before) = match block {
             VlArbitrationBlock::LowPriorityLower => (info.vl_arbitration_low_cap(), 0),
             VlArbitrationBlock::LowPriorityUpper => (info.vl_arbitration_low_cap(), 32),
             VlArbitrationBlock::HighPriorityLower => (info.vl_arbitration_high_cap(), 0),
             VlArbitrationBlock::HighPriorityUpper => (info.vl_arbitration_high_cap(), 32),
         };
-        let entries = usize::from(capacity.saturating_sub(before)).min(VlArbitration::ENTRIES);
+        let entries =
+            usize::from(capacity.saturating_sub(entries_before)).min(VlArbitration::ENTRIES);
         if entries == 0 {
             return Err(Status::INVALID_FIELD);
         }
         Ok((port, block as u8, entries * size_of::<u16>()))
     }
 
+    /// Answers SubnGet(VLArbitrationTable); a block that was never set has zeroes.
     pub(super) fn get_vl_arbitration(&mut self, modifier: u32, data: &mut Data) -> Handled {
         let (port, block, _) = self.arbitration_block(modifier)?;
         let tables = self.fabric.port(port).tables.as_ref();
@@ -132,6 +139,7 @@ impl Request<'_> {
         Ok(())
     }
 
+    /// Answers SubnSet(VLArbitrationTable).
     pub(super) fn set_vl_arbitration(&mut self, modifier: u32, data: &mut Data) -> Handled {
         let (port, block, len) = self.arbitration_block(modifier)?;
         // The agent does not keep entries beyond the table.

@@ -1,4 +1,4 @@
-//! Tests of the answers of agents.
+//! Tests of the subnet management agents: answers, statuses, port states, tables and M_Keys.
 
 use crate::common;
 
@@ -13,14 +13,14 @@ use rsm_mad::wire::smp::Smp;
 use rsm_sim::{DropReason, SimConfig};
 
 #[test]
-fn each_byte_of_a_directed_answer_is_as_specified() {
+fn answer_to_a_directed_request_has_the_specified_bytes() {
     let mut requester = requester();
     let request = requester.request(Method::GET, AttrId::NODE_INFO, 0);
     let sent = Smp::directed(&path(&[1, 2, 1]), &request);
     let answer = requester.ask(&sent, RemoteAddress::directed()).unwrap();
     let bytes = answer.as_bytes();
-    // The bytes are: base version 1, the class of directed routes, class version 1, GetResp; the D
-    // bit without a status; hop pointer 0, hop count 3.
+    // Base version 1, class of directed-route SMPs, class version 1, GetResp; D bit, and status 0;
+    // hop pointer 0, hop count 3 (IBA 14.2.1.2).
     assert_eq!(bytes[..8], [1, 0x81, 1, 0x81, 0x80, 0, 0, 3]);
     assert_eq!(bytes[8..64], sent.as_bytes()[8..64]);
     let info = NodeInfo::from_data(answer.data());
@@ -29,13 +29,13 @@ fn each_byte_of_a_directed_answer_is_as_specified() {
     assert_eq!(info.local_port_num(), PortNum(1));
     assert_eq!(info.node_type(), NodeType::Ca);
     assert_eq!(bytes[128..192], sent.as_bytes()[128..192]);
-    // The packet enters through port 1 of the first switch, port 2 of the second switch, and port 1
-    // of the host.
+    // The return path: the packet enters through port 1 of the first switch, port 2 of the second
+    // switch, and port 1 of the host.
     assert_eq!(bytes[192..197], [0, 1, 2, 1, 0]);
 }
 
 #[test]
-fn request_without_hops_is_answered_by_the_own_node() {
+fn request_without_hops_is_answered_by_the_local_node() {
     let mut requester = requester();
     let info: NodeInfo = requester.get_as(&[], 0);
     assert_eq!(info.node_guid(), H1);
@@ -49,7 +49,7 @@ fn request_without_hops_is_answered_by_the_own_node() {
 }
 
 #[test]
-fn unsupported_requests_get_their_status() {
+fn unsupported_requests_get_the_status_of_the_specification() {
     let mut requester = requester();
     let status = |answer: Option<Smp>| answer.unwrap().status();
     let unsupported = Status::UNSUPPORTED_METHOD_ATTRIBUTE;
@@ -105,7 +105,7 @@ fn mellanox_ext_port_info_shows_no_fdr10() {
 }
 
 #[test]
-fn port_states_move_only_as_the_specification_allows() {
+fn illegal_port_state_changes_are_refused() {
     let mut requester = requester();
     let refused = Some(Status::INVALID_FIELD);
     assert_eq!(requester.state(S1, 2), PortState::Init);
@@ -137,7 +137,7 @@ fn port_states_move_only_as_the_specification_allows() {
 }
 
 #[test]
-fn with_peer_check_a_port_waits_for_its_peer_to_be_armed() {
+fn with_peer_check_a_port_becomes_active_only_after_its_peer_is_armed() {
     let config = SimConfig {
         check_peer_state: true,
         ..SimConfig::default()
@@ -154,7 +154,7 @@ fn with_peer_check_a_port_waits_for_its_peer_to_be_armed() {
 }
 
 #[test]
-fn a_set_of_down_retrains_the_link_and_only_the_peer_reports_it() {
+fn set_of_down_retrains_the_link_and_only_the_peer_reports_it() {
     let mut requester = requester();
     requester.program();
     assert_eq!(
@@ -168,12 +168,12 @@ fn a_set_of_down_retrains_the_link_and_only_the_peer_reports_it() {
     requester.wait(Duration::from_millis(25));
     assert_eq!(requester.state(S1, 3), PortState::Init);
     assert_eq!(requester.state(S2, 3), PortState::Init);
-    // No Set caused the port to come up, so the switch sets PortStateChange.
+    // The port came up without a Set, so the switch sets PortStateChange.
     assert!(requester.sim.switch_info(S1).unwrap().port_state_change());
 }
 
 #[test]
-fn a_disabled_port_stays_down_until_it_may_poll() {
+fn disabled_port_stays_down_until_set_to_polling() {
     let mut requester = requester();
     let ok = Some(Status::OK);
     let physical = |state| {
@@ -194,7 +194,7 @@ fn a_disabled_port_stays_down_until_it_may_poll() {
 }
 
 #[test]
-fn a_set_keeps_read_only_fields_and_changes_writable_fields() {
+fn set_keeps_read_only_fields_and_changes_writable_fields() {
     let mut requester = requester();
     let before: PortInfo = requester.get_as(&[1], 2);
     let status = requester.change_port(&[1], 2, |info| {
@@ -230,7 +230,7 @@ fn a_set_keeps_read_only_fields_and_changes_writable_fields() {
 }
 
 #[test]
-fn values_out_of_range_change_nothing() {
+fn set_with_a_value_out_of_range_changes_nothing() {
     let mut requester = requester();
     type Change = fn(&mut PortInfo);
     let invalid_changes: [(&[u8], u8, Change); 6] = [
@@ -266,7 +266,7 @@ fn values_out_of_range_change_nothing() {
 }
 
 #[test]
-fn tables_are_kept_and_read_back() {
+fn written_tables_are_read_back() {
     let mut requester = requester();
     let ok = Some(Status::OK);
     let mut lft = LinearForwardingTable::default();
@@ -305,8 +305,8 @@ fn tables_are_kept_and_read_back() {
         requester.get_as::<SlToVlMapping>(&[1], mapping_of_4_to_2),
         mapping
     );
-    let all = SlToVlMapping::modifier_all_ports();
-    assert_eq!(requester.set(&[1], all, &mapping), ok);
+    let mapping_of_all_ports = SlToVlMapping::modifier_all_ports();
+    assert_eq!(requester.set(&[1], mapping_of_all_ports, &mapping), ok);
     assert_eq!(
         requester.get_as::<SlToVlMapping>(&[1], mapping_of_4_to_2),
         mapping
@@ -347,7 +347,7 @@ fn set_key(requester: &mut Requester, protect: u8, lease: u16) {
 }
 
 #[test]
-fn m_key_protects_according_to_its_protection_level() {
+fn node_with_an_m_key_is_protected_by_its_protection_level() {
     let hops = &[1, 2, 1];
     for (protect, is_readable, is_key_shown) in [
         (0, true, true),
@@ -378,7 +378,7 @@ fn m_key_protects_according_to_its_protection_level() {
 }
 
 #[test]
-fn a_lease_ends_protection_unless_the_key_is_shown_in_time() {
+fn m_key_protection_ends_with_the_lease_unless_the_key_is_used_in_time() {
     let hops = &[1, 2, 1];
     let protection = |requester: &Requester| {
         let info = requester.sim.port_info(H2, PortNum(1)).unwrap();
@@ -402,7 +402,7 @@ fn a_lease_ends_protection_unless_the_key_is_shown_in_time() {
 }
 
 #[test]
-fn a_set_of_port_info_sends_events_to_the_host() {
+fn set_of_port_info_sends_events_to_the_host() {
     let mut requester = requester();
     let status = requester.change_port(&[], 0, |info| {
         info.set_lid(Lid(4))

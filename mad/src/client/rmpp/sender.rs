@@ -1,3 +1,5 @@
+//! The sending side of one RMPP transfer (IBA 13.6.6.2).
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use crate::wire::MadBytes;
 use crate::wire::rmpp::{RmppStatus, RmppType};
 use crate::wire::segment::{Headers, Segment, payload_of_all};
 
-/// The data of one segment.
+/// The data of one segment: the first `len` bytes of `data`.
 #[derive(Clone)]
 struct SegmentData {
     data: [u8; SA_DATA_LEN],
@@ -32,19 +34,20 @@ pub(super) enum Polled {
     Nothing,
 }
 
-/// The sending side of one transfer (IBA 13.6.6.2). It cuts a message into segments, and sends as
-/// many as the receiver's window allows. If an acknowledgement is late, it resends all segments
-/// from the first unacknowledged segment on.
+/// The sending side of one transfer (IBA 13.6.6.2). The sender cuts a message into segments, and
+/// sends as many segments as the receiver's window allows. If an acknowledgement is late, it
+/// resends all segments from the first unacknowledged segment on.
 pub(super) struct Sender {
     config: Arc<RmppConfig>,
     headers: Headers,
     source: Box<dyn Source>,
-    /// PayloadLength of the first segment, which counts all segments; 0 if it is unknown.
+    /// PayloadLength of the first segment, which counts the payload of all segments; 0 if it is
+    /// unknown.
     announced: u32,
-    /// The segments from number `acked` + 1 on.
+    /// The segments in memory, from segment number `acked` + 1 on.
     window: VecDeque<SegmentData>,
-    /// The data that follow the window. A segment is the last segment if no data follow, so the
-    /// buffer has room for one more segment.
+    /// The data that follow the window. Only data after a segment show that the segment is not the
+    /// last, so the buffer holds two segments.
     produced: [u8; 2 * SA_DATA_LEN],
     /// The number of bytes of data in `produced`.
     filled: usize,
@@ -54,7 +57,8 @@ pub(super) struct Sender {
     last: Option<u32>,
     /// The number of the last segment that the receiver has acknowledged; 0 at first.
     acked: u32,
-    /// The number of the last segment sent, without segments that have to be sent again.
+    /// The number of the last segment sent; after a loss, the number of the segment before the
+    /// first segment to resend.
     sent: u32,
     /// The highest number of a segment ever sent.
     highest: u32,
@@ -116,7 +120,7 @@ impl Sender {
         &self.headers
     }
 
-    /// Whether the sender keeps sending again without progress.
+    /// Whether the sender has resent at least [`STALLED_AFTER`] times without progress.
     pub(super) fn is_stalled(&self) -> bool {
         self.retries >= STALLED_AFTER
     }
@@ -126,7 +130,8 @@ impl Sender {
         self.outcome
     }
 
-    /// The next packet that is not DATA: the ABORT that ends the transfer.
+    /// Takes the next packet that is not DATA: the ABORT that ends the transfer; `None` if no ABORT
+    /// waits.
     pub(super) fn take_control(&mut self) -> Option<MadBytes> {
         self.control.take()
     }
@@ -140,7 +145,7 @@ impl Sender {
         self.outcome.is_none() && next <= limit && self.last.is_none_or(|last| next <= last)
     }
 
-    /// The next segment, if one may be sent now.
+    /// The next segment, if a segment may be sent now.
     pub(super) fn poll_transmit(&mut self, now: Time) -> Polled {
         if !self.can_send() {
             return Polled::Nothing;
@@ -195,7 +200,7 @@ impl Sender {
             return self.abort_for_violation(fault);
         }
         match segment.rmpp.rmpp_type() {
-            RmppType::Ack => self.acknowledged(segment, now),
+            RmppType::Ack => self.handle_ack(segment, now),
             RmppType::Stop => self.outcome = Some(Err(TransferFailure::Stopped)),
             RmppType::Abort => {
                 self.outcome = Some(Err(TransferFailure::Aborted(segment.rmpp.status())));
@@ -205,8 +210,8 @@ impl Sender {
         }
     }
 
-    /// Handles an ACK.
-    fn acknowledged(&mut self, segment: &Segment, now: Time) {
+    /// Handles an ACK: moves the window forward, or resends if the receiver repeats its ACK.
+    fn handle_ack(&mut self, segment: &Segment, now: Time) {
         let (number, window_last) = (
             segment.rmpp.segment_number(),
             segment.rmpp.new_window_last(),
@@ -221,8 +226,9 @@ impl Sender {
             // A later acknowledgement has overtaken this one.
             return;
         }
-        let (progress, opened) = (number > self.acked, window_last > self.window_last);
-        if progress {
+        let (has_progress, has_wider_window) =
+            (number > self.acked, window_last > self.window_last);
+        if has_progress {
             self.window.drain(..(number - self.acked) as usize);
             self.acked = number;
             self.sent = self.sent.max(number);
@@ -230,7 +236,7 @@ impl Sender {
         self.window_last = self.window_last.max(window_last);
         if self.last == Some(number) {
             self.outcome = Some(Ok(()));
-        } else if progress || opened {
+        } else if has_progress || has_wider_window {
             self.retries = 0;
             self.deadline = now + self.config.timeout_after(0);
         } else if self.sent > self.acked && self.repeated_at != Some(number) {
@@ -241,17 +247,19 @@ impl Sender {
         }
     }
 
+    /// Aborts the transfer, because the receiver violated the protocol.
     fn abort_for_violation(&mut self, status: RmppStatus) {
         self.abort(status, TransferFailure::Violation(status));
     }
 
+    /// Ends the transfer with `failure`, and an ABORT with `status` to the receiver.
     fn abort(&mut self, status: RmppStatus, failure: TransferFailure) {
         let abort = Segment::control(&self.headers, RmppType::Abort, status);
         self.control = Some(abort.mad());
         self.outcome = Some(Err(failure));
     }
 
-    /// The next time to call [`Sender::handle_deadline`].
+    /// The next time to call [`Sender::handle_deadline`]; `None` after the end of the transfer.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         (self.outcome.is_none()).then(|| self.deadline.min(self.give_up_at))
     }

@@ -16,7 +16,7 @@ pub(super) fn find(analysis: &Analysis, peers: &Peers) -> Vec<GpuFinding> {
     let Some(fabric) = &analysis.fabric else {
         return Vec::new();
     };
-    let of_units = usual_of_units(analysis, fabric);
+    let usual_gbps_by_unit = usual_gbps_by_unit(analysis, fabric);
     let mut findings = Vec::new();
     let mut slow_leaves: BTreeMap<SwitchIdx, u32> = BTreeMap::new();
     for unit in &analysis.rails.units {
@@ -30,38 +30,42 @@ pub(super) fn find(analysis: &Analysis, peers: &Peers) -> Vec<GpuFinding> {
         let slow = leaf(host, port, fabric).and_then(|leaf| slow_leaves.get(&leaf));
         slow.is_some_and(|&gbps| rate(host, port, fabric) >= Some(gbps))
     };
-    let of_host = |(place, host): (usize, &Host)| {
-        let family = peers.family(place).filter(|family| family.has_peers());
-        let own: Vec<u32> = host
+    let finding_of_host = |(index, host): (usize, &Host)| {
+        let family = peers.family(index).filter(|family| family.has_peers());
+        let rates: Vec<u32> = host
             .compute_slots()
             .filter_map(|port| rate(host, port, fabric))
             .collect();
-        let in_unit = analysis.rails.unit_of[place].and_then(|unit| of_units.get(&unit));
-        let usual = |port: usize| match family {
+        let usual_in_unit =
+            analysis.rails.unit_of[index].and_then(|unit| usual_gbps_by_unit.get(&unit));
+        let usual_gbps = |port: usize| match family {
             Some(family) => family.ports.get(&key(&host.inventory, port)?)?.gbps,
-            None => in_unit.copied().flatten().or_else(|| majority(&own)),
+            None => usual_in_unit
+                .copied()
+                .flatten()
+                .or_else(|| majority(&rates)),
         };
         let slow: Vec<(usize, u32, u32)> = host
             .compute_slots()
             .filter(|&port| !is_explained_by_leaf(host, port))
-            .filter_map(|port| Some((port, rate(host, port, fabric)?, usual(port)?)))
-            .filter(|&(_, rate, usual)| rate < usual)
+            .filter_map(|port| Some((port, rate(host, port, fabric)?, usual_gbps(port)?)))
+            .filter(|&(_, gbps, usual_gbps)| gbps < usual_gbps)
             .collect();
-        finding(host, &slow, own.len())
+        finding(host, &slow, rates.len())
     };
     let hosts = analysis.hosts.iter().enumerate();
-    findings.extend(hosts.filter_map(of_host));
+    findings.extend(hosts.filter_map(finding_of_host));
     findings
 }
 
-/// The leaf of a rail whose ports are slower than the ports of other rails.
+/// The leaf of a rail whose ports are slower than the ports at most leaves of the unit.
 struct SlowLeaf {
     leaf: SwitchIdx,
     /// The rate of the fastest port at the leaf in Gb/s.
     gbps: u32,
     /// The rate at most leaves of the unit in Gb/s.
-    usual: u32,
-    /// The compute ports at the leaf, as pairs of host and port.
+    usual_gbps: u32,
+    /// The compute ports at the leaf, as pairs of the indices of host and port.
     ports: Vec<(usize, usize)>,
 }
 
@@ -69,27 +73,27 @@ struct SlowLeaf {
 /// leaves.
 fn slow_leaves_of(analysis: &Analysis, unit: &Unit, fabric: &GpuFabric) -> Vec<SlowLeaf> {
     let mut at_leaf: BTreeMap<SwitchIdx, Vec<(usize, usize)>> = BTreeMap::new();
-    for &place in &unit.hosts {
-        let host = &analysis.hosts[place];
+    for &index in &unit.hosts {
+        let host = &analysis.hosts[index];
         for port in host.compute_slots() {
             if let Some(leaf) = leaf(host, port, fabric) {
-                at_leaf.entry(leaf).or_default().push((place, port));
+                at_leaf.entry(leaf).or_default().push((index, port));
             }
         }
     }
-    let rate = |&(place, port): &(usize, usize)| rate(&analysis.hosts[place], port, fabric);
+    let rate = |&(host, port): &(usize, usize)| rate(&analysis.hosts[host], port, fabric);
     let fastest = |ports: &Vec<(usize, usize)>| ports.iter().filter_map(rate).max();
     at_leaf.retain(|leaf, ports| unit.leaves.contains(leaf) && ports.len() > 1);
     let rates: Vec<u32> = at_leaf.values().filter_map(fastest).collect();
-    let Some(usual) = majority(&rates) else {
+    let Some(usual_gbps) = majority(&rates) else {
         return Vec::new();
     };
     let slow = at_leaf.into_iter().filter_map(|(leaf, ports)| {
-        let gbps = fastest(&ports).filter(|&gbps| gbps < usual)?;
+        let gbps = fastest(&ports).filter(|&gbps| gbps < usual_gbps)?;
         Some(SlowLeaf {
             leaf,
             gbps,
-            usual,
+            usual_gbps,
             ports,
         })
     });
@@ -104,29 +108,30 @@ impl SlowLeaf {
             self.ports.len(),
             fabric.switch_name(self.leaf),
             self.gbps,
-            self.usual
+            self.usual_gbps
         );
-        let name = |&(place, _): &(usize, usize)| analysis.hosts[place].name.clone();
+        let name = |&(host, _): &(usize, usize)| analysis.hosts[host].name.clone();
         let names: BTreeSet<String> = self.ports.iter().map(name).collect();
         let mut names = names.into_iter();
         let first = names.next().unwrap_or_default();
         let mut finding = GpuFinding::new(GpuFindingKind::LeafSlow, &first, evidence);
         finding.also = names.collect();
-        let of_first = self.ports.iter().take(1);
-        let port = |&(place, port): &(usize, usize)| port_name(&analysis.hosts[place], port);
-        finding.ports = of_first.map(port).collect();
+        let first_port = self.ports.iter().take(1);
+        let name = |&(host, port): &(usize, usize)| port_name(&analysis.hosts[host], port);
+        finding.ports = first_port.map(name).collect();
         finding
     }
 }
 
-/// For each unit, the rate of most compute ports in Gb/s; `None` without a majority.
-fn usual_of_units(analysis: &Analysis, fabric: &GpuFabric) -> BTreeMap<u32, Option<u32>> {
+/// For each unit, by its number, the rate in Gb/s of most compute ports; `None` if no rate has a
+/// majority.
+fn usual_gbps_by_unit(analysis: &Analysis, fabric: &GpuFabric) -> BTreeMap<u32, Option<u32>> {
     let units = (0u32..).zip(&analysis.rails.units);
-    let usual = |(number, unit): (u32, &crate::rails::Unit)| {
+    let usual_gbps = |(number, unit): (u32, &crate::rails::Unit)| {
         let rates: Vec<u32> = unit
             .hosts
             .iter()
-            .map(|&place| &analysis.hosts[place])
+            .map(|&index| &analysis.hosts[index])
             .flat_map(|host| {
                 host.compute_slots()
                     .filter_map(|port| rate(host, port, fabric))
@@ -134,25 +139,25 @@ fn usual_of_units(analysis: &Analysis, fabric: &GpuFabric) -> BTreeMap<u32, Opti
             .collect();
         (number, majority(&rates))
     };
-    units.map(usual).collect()
+    units.map(usual_gbps).collect()
 }
 
-/// The finding about slow ports of a host. `slow` holds each port with its rate and the usual rate;
-/// `all` is the number of compute ports.
+/// The finding about the slow ports of a host; `None` without slow ports. `slow` holds each slow
+/// port with its rate and the usual rate in Gb/s; `all` is the number of compute ports.
 fn finding(host: &Host, slow: &[(usize, u32, u32)], all: usize) -> Option<GpuFinding> {
-    let &(first, rate, usual) = slow.first()?;
-    let whole = slow.len() == all && all > 1;
-    let (kind, evidence) = match whole {
+    let &(first_port, gbps, usual_gbps) = slow.first()?;
+    let is_whole_host = slow.len() == all && all > 1;
+    let (kind, evidence) = match is_whole_host {
         true => (
             GpuFindingKind::HostSlow,
-            format!("all {all} compute ports at {rate} Gb/s: {usual} Gb/s in hosts like it"),
+            format!("all {all} compute ports at {gbps} Gb/s: {usual_gbps} Gb/s in hosts like it"),
         ),
         false => (
             GpuFindingKind::PortSlow,
             format!(
-                "{} of {all} compute ports slower than usual: {} at {rate} Gb/s, not {usual}",
+                "{} of {all} compute ports slower than usual: {} at {gbps} Gb/s, not {usual_gbps}",
                 slow.len(),
-                host.inventory.hca_ports[first].label()
+                host.inventory.hca_ports[first_port].label()
             ),
         ),
     };

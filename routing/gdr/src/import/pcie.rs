@@ -1,13 +1,13 @@
-//! Computes tiers from the places of two functions in the PCIe tree.
+//! Computes the tier between two functions from their paths in the PCIe tree.
 
 use crate::inventory::{
     Gpu, HcaPort, HostInventory, InventoryError, InventorySource, MAX_GPUS, MAX_HCA_PORTS, Tier,
 };
 
-/// The path from the processor to a function.
+/// The path from a NUMA node to a PCIe function.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path {
-    /// The NUMA node of the host bridge.
+    /// The NUMA node of the host bridge; `None` if it is unknown.
     pub(super) numa: Option<u16>,
     /// The host bridge, as a number unique to it; `None` if the source does not state it.
     pub(super) root: Option<u32>,
@@ -29,8 +29,8 @@ impl Path {
     /// The tier between two functions. `None` if they share no host bridge and the NUMA node of
     /// either is unknown.
     pub(super) fn tier(&self, other: &Path, switches: Switches) -> Option<Tier> {
-        let same_root = self.root == other.root;
-        let shared = match same_root {
+        let has_same_root = self.root == other.root;
+        let shared_bridges = match has_same_root {
             true => self
                 .bridges
                 .iter()
@@ -39,19 +39,20 @@ impl Path {
                 .count(),
             false => 0,
         };
-        if shared > 0 {
-            let below = (self.bridges.len() - shared).max(other.bridges.len() - shared);
-            let within_one = match switches {
+        if shared_bridges > 0 {
+            let bridges_below =
+                (self.bridges.len() - shared_bridges).max(other.bridges.len() - shared_bridges);
+            let bridges_in_one_switch = match switches {
                 Switches::TwoBridges => 1,
                 Switches::OneBridge => 0,
             };
-            return Some(if below <= within_one {
+            return Some(if bridges_below <= bridges_in_one_switch {
                 Tier::Pix
             } else {
                 Tier::Pxb
             });
         }
-        if same_root && self.root.is_some() {
+        if has_same_root && self.root.is_some() {
             return Some(Tier::Phb);
         }
         match (self.numa, other.numa) {
@@ -70,7 +71,7 @@ pub(super) struct FoundDevices {
 }
 
 impl FoundDevices {
-    /// Builds the host. If the source has not numbered the GPUs (`numbered` is false), their
+    /// Builds the host. If the source has not numbered the GPUs (`is_numbered` is false), their
     /// indices follow the order of their addresses.
     ///
     /// # Errors
@@ -79,7 +80,7 @@ impl FoundDevices {
         mut self,
         source: InventorySource,
         switches: Switches,
-        numbered: bool,
+        is_numbered: bool,
     ) -> Result<HostInventory, InventoryError> {
         if self.gpus.len() > MAX_GPUS {
             return Err(InventoryError::TooManyGpus(self.gpus.len()));
@@ -87,7 +88,7 @@ impl FoundDevices {
         if self.ports.len() > MAX_HCA_PORTS {
             return Err(InventoryError::TooManyHcaPorts(self.ports.len()));
         }
-        if !numbered {
+        if !is_numbered {
             self.gpus.sort_by_key(|(gpu, _)| gpu.pci);
             for (index, (gpu, _)) in (0u16..).zip(&mut self.gpus) {
                 gpu.index = index;

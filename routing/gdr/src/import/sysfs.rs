@@ -2,9 +2,9 @@
 //! its link's target.
 //!
 //! The importer reads every file below `…/<adapter>/ports/<port>/`; the attributes `node_guid`,
-//! `sys_image_guid` and `fw_ver` of adapters, and their links `device` and `data_direct` (to the
-//! Data Direct function); and for PCI devices below `…/pci/devices/<address>` (a link), `class`,
-//! `vendor`, `numa_node`, `current_link_width`, `current_link_speed`, `max_link_width`,
+//! `sys_image_guid` and `fw_ver` of adapters, and the adapters' links `device` and `data_direct`
+//! (to the Data Direct function); and for PCI devices below `…/pci/devices/<address>` (a link),
+//! `class`, `vendor`, `numa_node`, `current_link_width`, `current_link_speed`, `max_link_width`,
 //! `max_link_speed`, `iommu_group/type`, and the link `physfn` of virtual functions. Two attributes
 //! are not files of the kernel: `rsmctl gpu probe` reads `relaxed_ordering` of adapters and
 //! `acs_redirect` of bridges from `config`. Other lines are skipped. A port's tier follows from the
@@ -27,7 +27,9 @@ use crate::inventory::{
 /// The maximum number of lines: one for each attribute of each function of a large machine.
 const MAX_LINES: usize = 200_000;
 
+/// The PCI vendor ID of NVIDIA.
 const NVIDIA: &str = "0x10de";
+/// The PCI vendor ID of AMD.
 const AMD: &str = "0x1002";
 
 /// Whether the first line other than a comment is a path, a tab and a value.
@@ -63,7 +65,7 @@ type Attributes<'a> = BTreeMap<&'a str, (u32, &'a str)>;
 #[derive(Default)]
 struct Function<'a> {
     /// The target of the function's link.
-    place: Option<&'a str>,
+    link_target: Option<&'a str>,
     class: Option<&'a str>,
     vendor: Option<&'a str>,
     numa: Option<u16>,
@@ -80,7 +82,7 @@ struct Function<'a> {
 }
 
 impl<'a> Function<'a> {
-    /// Sets the attribute of this name; other names have no effect.
+    /// Sets the attribute `name`; an unknown name has no effect.
     fn set(&mut self, name: &str, value: &'a str) {
         match name {
             "class" => self.class = Some(value),
@@ -101,11 +103,11 @@ impl<'a> Function<'a> {
     /// Whether the function is a display controller of NVIDIA or AMD, or AMD's processing
     /// accelerator (MI300X).
     fn is_gpu(&self) -> bool {
-        let is = |kind: &str| self.class.is_some_and(|class| class.starts_with(kind));
-        let is_display = ["0x0302", "0x0300", "0x0380"].into_iter().any(is);
+        let has_class = |kind: &str| self.class.is_some_and(|class| class.starts_with(kind));
+        let is_display = ["0x0302", "0x0300", "0x0380"].into_iter().any(has_class);
         match self.vendor {
             Some(NVIDIA) => is_display,
-            Some(AMD) => is_display || is("0x1200"),
+            Some(AMD) => is_display || has_class("0x1200"),
             _ => false,
         }
     }
@@ -126,12 +128,12 @@ impl<'a> Function<'a> {
     }
 }
 
-/// All that the file states about the host.
+/// The attributes of the host in the file.
 #[derive(Default)]
 struct Snapshot<'a> {
     adapters: BTreeMap<Natural<'a>, Adapter<'a>>,
     functions: BTreeMap<PciAddress, Function<'a>>,
-    /// The name of the machine's product.
+    /// The product name of the machine.
     machine: Option<&'a str>,
     domain: Option<NvLinkDomain>,
 }
@@ -172,24 +174,24 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
         snapshot.read_line(number, path, value.trim())?;
     }
     snapshot
-        .into_found()?
+        .into_inventory()?
         .map_err(|error| ImportError::new(super::line_of(text.as_bytes()), error.into()))
 }
 
-/// Splits a path below `<adapter>/ports/<port>` into adapter, port and rest; `None` for other
-/// paths.
+/// Splits a path below `<adapter>/ports/<port>` into the adapter, the port and the path below the
+/// port; `None` for other paths.
 fn below_port<'a, 'p>(parts: &'p [&'a str]) -> Option<(&'a str, &'a str, &'p [&'a str])> {
-    let at = parts.iter().position(|&part| part == "ports")?;
-    match &parts[at.checked_sub(1)?..] {
-        [device, _, port, rest @ ..] => Some((device, port, rest)),
+    let ports_index = parts.iter().position(|&part| part == "ports")?;
+    match &parts[ports_index.checked_sub(1)?..] {
+        [adapter, _, port, below @ ..] => Some((adapter, port, below)),
         _ => None,
     }
 }
 
-/// The attribute of a port that the file at `rest`, a path below the port, holds; `None` for other
-/// files.
-fn port_attribute<'a>(rest: &[&'a str]) -> Option<&'a str> {
-    match rest {
+/// The attribute of a port in the file at `below`, a path below the port; `None` for files without
+/// an attribute.
+fn port_attribute<'a>(below: &[&'a str]) -> Option<&'a str> {
+    match below {
         ["gids", "0"] => Some("gid"),
         [attribute] => Some(attribute),
         _ => None,
@@ -215,7 +217,7 @@ impl<'a> Snapshot<'a> {
     /// Reads the attribute of one line: `path` is the file, and `value` its content or its link's
     /// target.
     fn read_line(&mut self, line: u32, path: &'a str, value: &'a str) -> Result<(), ImportError> {
-        let bad = |what| {
+        let invalid_value = |what| {
             let value = shown(value);
             ImportError::new(line, ImportReason::Value { value, what })
         };
@@ -223,12 +225,12 @@ impl<'a> Snapshot<'a> {
         let [.., owner, name] = parts[..] else {
             return Ok(());
         };
-        if let Some((device, port, rest)) = below_port(&parts) {
+        if let Some((adapter, port, below)) = below_port(&parts) {
             let number = port
                 .parse()
-                .map_err(|_| bad("the attribute of a port by its number"))?;
-            if let Some(attribute) = port_attribute(rest) {
-                let ports = &mut self.adapter(device, line).ports;
+                .map_err(|_| invalid_value("the attribute of a port by its number"))?;
+            if let Some(attribute) = port_attribute(below) {
+                let ports = &mut self.adapter(adapter, line).ports;
                 let attributes = ports.entry(number).or_default();
                 attributes.insert(attribute, (line, value));
             }
@@ -237,7 +239,7 @@ impl<'a> Snapshot<'a> {
         if let Ok(address) = name.parse::<PciAddress>()
             && owner == "devices"
         {
-            self.functions.entry(address).or_default().place = Some(value);
+            self.functions.entry(address).or_default().link_target = Some(value);
             return Ok(());
         }
         if let [.., function, "iommu_group", "type"] = parts[..]
@@ -251,31 +253,33 @@ impl<'a> Snapshot<'a> {
             function.set(name, value);
             return Ok(());
         }
-        let of_adapter = parts.iter().any(|part| part.contains("infiniband"));
+        let is_adapter_attribute = parts.iter().any(|part| part.contains("infiniband"));
         match name {
-            "node_guid" if of_adapter => {
-                let guid = guid(value).ok_or_else(|| bad("a GUID"))?;
+            "node_guid" if is_adapter_attribute => {
+                let guid = guid(value).ok_or_else(|| invalid_value("a GUID"))?;
                 self.adapter(owner, line).node_guid = guid;
             }
-            "sys_image_guid" if of_adapter => {
-                let guid = guid(value).ok_or_else(|| bad("a GUID"))?;
+            "sys_image_guid" if is_adapter_attribute => {
+                let guid = guid(value).ok_or_else(|| invalid_value("a GUID"))?;
                 self.adapter(owner, line).system_image_guid = guid;
             }
-            "fw_ver" if of_adapter => {
+            "fw_ver" if is_adapter_attribute => {
                 // Versions of unusual characters must not reach rendered files.
                 let firmware = Some(value).filter(|value| is_name(value));
                 self.adapter(owner, line).firmware = firmware;
             }
-            "device" if of_adapter => {
+            "device" if is_adapter_attribute => {
                 let address = last_address(value);
-                let address = address.ok_or_else(|| bad("the path of a PCI function"))?;
+                let address = address.ok_or_else(|| invalid_value("the path of a PCI function"))?;
                 self.adapter(owner, line).pci = Some((address, value));
             }
-            "data_direct" if of_adapter => self.adapter(owner, line).data_direct = Some(value),
+            "data_direct" if is_adapter_attribute => {
+                self.adapter(owner, line).data_direct = Some(value)
+            }
             "product_name" => self.machine = Some(value),
             "nvidia_fabric" => {
                 let domain = nvlink_domain(value);
-                self.domain = Some(domain.ok_or_else(|| bad("cluster UUID and clique"))?);
+                self.domain = Some(domain.ok_or_else(|| invalid_value("cluster UUID and clique"))?);
             }
             _ => {}
         }
@@ -292,18 +296,19 @@ impl<'a> Snapshot<'a> {
     /// The PCIe settings of the GPUs, of the adapters that may be InfiniBand, and of the bridges
     /// between them.
     fn pcie_settings(&self) -> PcieSettings {
-        let function = |address: PciAddress, place: &'a str, is_gpu: bool| {
+        let function = |address: PciAddress, link_target: &'a str, is_gpu: bool| {
             let function = self.functions.get(&address);
             pcie_settings::Function {
                 address,
-                place,
+                place: link_target,
                 is_gpu,
                 iommu: function.and_then(|function| function.iommu),
                 relaxed_ordering: function.and_then(|function| function.relaxed_ordering),
             }
         };
-        let gpus = self.functions.iter().filter(|(_, one)| one.is_gpu());
-        let gpus = gpus.map(|(&at, one)| function(at, one.place.unwrap_or_default(), true));
+        let gpus = self.functions.iter().filter(|(_, it)| it.is_gpu());
+        let gpus =
+            gpus.map(|(&address, it)| function(address, it.link_target.unwrap_or_default(), true));
         let may_be_infiniband = |adapter: &&Adapter<'a>| {
             let layers = adapter.ports.values().map(|port| port.get("link_layer"));
             let mut layers = layers.map(|layer| layer.map(|&(_, layer)| layer));
@@ -311,10 +316,10 @@ impl<'a> Snapshot<'a> {
         };
         let adapters = self.adapters.values().filter(may_be_infiniband);
         let adapters = adapters.filter_map(|adapter| {
-            let (address, place) = adapter.pci?;
+            let (address, link_target) = adapter.pci?;
             Some(function(
                 address,
-                adapter.data_direct.unwrap_or(place),
+                adapter.data_direct.unwrap_or(link_target),
                 false,
             ))
         });
@@ -329,21 +334,22 @@ impl<'a> Snapshot<'a> {
     /// The maximum link that both a function and the bridge above it support; `None` if the
     /// maximum of either end is unknown.
     fn max_common_link(&self, function: &Function<'a>) -> Option<PcieLink> {
-        let above = function.place?.rsplit('/').nth(1)?.parse().ok()?;
-        let above: &Function<'a> = self.functions.get(&above)?;
-        Some(function.max_link()?.with(above.max_link()?))
+        let bridge = function.link_target?.rsplit('/').nth(1)?.parse().ok()?;
+        let bridge: &Function<'a> = self.functions.get(&bridge)?;
+        Some(function.max_link()?.with(bridge.max_link()?))
     }
 
     /// Builds the inventory. The outer error is an invalid attribute of a port, the inner error an
     /// invalid inventory.
-    fn into_found(
+    fn into_inventory(
         self,
     ) -> Result<Result<HostInventory, crate::inventory::InventoryError>, ImportError> {
-        let mut found = FoundDevices::default();
-        let mut names = Names::default();
+        let mut devices = FoundDevices::default();
+        let mut bridge_numbers = BridgeNumbers::default();
         for (&address, function) in &self.functions {
             if function.is_gpu() {
-                let path = names.path(function.place.unwrap_or_default(), function.numa);
+                let path =
+                    bridge_numbers.path(function.link_target.unwrap_or_default(), function.numa);
                 let gpu = Gpu {
                     pci: Some(address),
                     pcie: function.link(true),
@@ -351,7 +357,7 @@ impl<'a> Snapshot<'a> {
                     numa: function.numa,
                     ..Gpu::default()
                 };
-                found.gpus.push((gpu, path));
+                devices.gpus.push((gpu, path));
             }
         }
         for (Natural(_, _, device), adapter) in &self.adapters {
@@ -359,17 +365,18 @@ impl<'a> Snapshot<'a> {
                 .pci
                 .and_then(|(address, _)| self.functions.get(&address));
             let numa = function.and_then(|function| function.numa);
-            let place = adapter
-                .pci
-                .map_or("", |(_, place)| match place.starts_with('/') {
-                    true => place,
-                    // A relative link, `../../../0000:1a:00.0`, does not show the bridges; the
-                    // function's own link does.
-                    false => function
-                        .and_then(|function| function.place)
-                        .unwrap_or_default(),
-                });
-            let path = names.path(adapter.data_direct.unwrap_or(place), numa);
+            let link_target =
+                adapter
+                    .pci
+                    .map_or("", |(_, link_target)| match link_target.starts_with('/') {
+                        true => link_target,
+                        // A relative link, `../../../0000:1a:00.0`, does not show the bridges; the
+                        // function's own link does.
+                        false => function
+                            .and_then(|function| function.link_target)
+                            .unwrap_or_default(),
+                    });
+            let path = bridge_numbers.path(adapter.data_direct.unwrap_or(link_target), numa);
             for (&number, attributes) in &adapter.ports {
                 let mut port = port(attributes)?;
                 port.device = Some((*device).to_owned());
@@ -383,10 +390,10 @@ impl<'a> Snapshot<'a> {
                 port.node_guid = adapter.node_guid;
                 port.system_image_guid = adapter.system_image_guid;
                 port.firmware = adapter.firmware.map(str::to_owned);
-                found.ports.push((port, path.clone()));
+                devices.ports.push((port, path.clone()));
             }
         }
-        let host = found.into_host(InventorySource::Sysfs, Switches::TwoBridges, false);
+        let host = devices.into_host(InventorySource::Sysfs, Switches::TwoBridges, false);
         let settings = self.pcie_settings();
         Ok(host.map(|mut host| {
             host.pcie_settings = settings;
@@ -397,25 +404,26 @@ impl<'a> Snapshot<'a> {
     }
 }
 
-/// The numbers of host bridges and bridges, by their names, which are unique within a machine.
+/// The numbers of host bridges and bridges by name; a name is unique within a machine.
 #[derive(Default)]
-struct Names<'a>(BTreeMap<&'a str, u32>);
+struct BridgeNumbers<'a>(BTreeMap<&'a str, u32>);
 
-impl<'a> Names<'a> {
+impl<'a> BridgeNumbers<'a> {
+    /// The number of a bridge; a new number for a new name.
     fn number(&mut self, name: &'a str) -> u32 {
         // The length of the file bounds the number of names.
         let next = self.0.len() as u32;
         *self.0.entry(name).or_insert(next)
     }
 
-    /// Splits `/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0` into host bridge, bridges and
-    /// function.
-    fn path(&mut self, place: &'a str, numa: Option<u16>) -> Path {
+    /// Splits the target of a function's link, such as
+    /// `/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0`, into host bridge, bridges and function.
+    fn path(&mut self, link_target: &'a str, numa: Option<u16>) -> Path {
         let mut path = Path {
             numa,
             ..Path::default()
         };
-        let mut parts = place
+        let mut parts = link_target
             .split('/')
             .skip_while(|part| !part.starts_with("pci"))
             .peekable();
@@ -440,7 +448,7 @@ fn guid(text: &str) -> Option<Option<Guid>> {
 fn port(attributes: &Attributes<'_>) -> Result<HcaPort, ImportError> {
     let mut port = HcaPort::new(None);
     for (&name, &(line, value)) in attributes {
-        let bad = |what| {
+        let invalid_value = |what| {
             let value = shown(value);
             ImportError::new(line, ImportReason::Value { value, what })
         };
@@ -457,13 +465,17 @@ fn port(attributes: &Attributes<'_>) -> Result<HcaPort, ImportError> {
             // Examples: "400 Gb/sec (4X NDR)", "2.5 Gb/sec (1X SDR)".
             "rate" => {
                 let number = value.split_whitespace().next().unwrap_or_default();
-                let whole = number.split('.').next().unwrap_or_default();
-                port.gbps = Some(whole.parse().map_err(|_| bad("a rate in Gb/sec"))?);
+                let integer = number.split('.').next().unwrap_or_default();
+                port.gbps = Some(
+                    integer
+                        .parse()
+                        .map_err(|_| invalid_value("a rate in Gb/sec"))?,
+                );
             }
             "gid" => {
                 let digits = value.replace(':', "");
-                let low = digits.get(16..).unwrap_or_default();
-                port.port_guid = guid(low).ok_or_else(|| bad("a GID"))?;
+                let interface_id = digits.get(16..).unwrap_or_default();
+                port.port_guid = guid(interface_id).ok_or_else(|| invalid_value("a GID"))?;
             }
             _ => {}
         }

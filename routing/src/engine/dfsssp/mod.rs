@@ -58,7 +58,7 @@ impl Engine for Dfsssp {
             let vls = found.lanes.vls();
             let mut reason = format!("dfsssp: shortest paths, balanced, on {vls} lanes by pair");
             if vls > 1 {
-                reason += prepare::FIXED_LEVELS;
+                reason += prepare::SEVERAL_SLS;
             }
             let tables = columns::tables(topology, &found.columns);
             Ok(Routing::unranked(self.name(), reason, tables, found.lanes))

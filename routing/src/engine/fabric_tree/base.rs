@@ -87,7 +87,7 @@ impl Site<'_> {
         if detours.is_none()
             && let Some(switch) = paths::overlong(self.present, &paths::shortest(self.present))
         {
-            return Err(prepare::too_long(self.present, switch));
+            return Err(prepare::path_too_long(self.present, switch));
         }
         let order = interim.as_ref().unwrap_or(&base.rank.order);
         Ok(Paths {

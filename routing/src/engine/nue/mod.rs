@@ -13,28 +13,28 @@ use crate::lanes::{Lanes, ServiceLevels};
 use crate::tables::Tables;
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// Finds paths within a channel dependency graph that stays acyclic, so that there is no credit
-/// loop on any graph, with one VL or more (after Domke, Hoefler and Matsuoka, "Routing on the
-/// dependency graph", HPDC'16). Most paths are shortest paths; some take detours.
+/// Finds paths within a channel dependency graph that stays acyclic, so no fabric gets a credit
+/// loop, with any number of VLs (after Domke, Hoefler and Matsuoka, "Routing on the dependency
+/// graph", HPDC'16). Most paths are shortest paths; some take detours.
 ///
-/// The dependency graph of a VL is an order of its channels, chosen before the paths. The order
-/// contains the turns of a spanning tree, which reaches every switch, and most turns of balanced
-/// shortest paths. From most switches, several paths lead to a switch with several hosts.
+/// The dependency graph of a VL is an order of its channels, chosen before the paths. In this
+/// order, all turns of a spanning tree, which reaches every switch, and most turns of balanced
+/// shortest paths are legal. From most switches, several paths lead to a switch with several hosts.
 ///
 /// If some balanced shortest paths are illegal in such an order, one VL may instead follow an
-/// up*/down* order of the switches, found depth first. The engine takes that order unless the order
-/// of channels lowers the maximum channel load by more than a tenth, because tables that follow an
-/// order of the switches replace each other without dropping packets. The order is kept through
-/// faults.
+/// up*/down* order of the switches, found depth first. The engine prefers the order of the
+/// switches, because tables that follow it replace each other without dropping packets. The engine
+/// takes the order of channels only if the maximum channel load by switch order is more than a
+/// tenth higher. The order of the switches is kept through faults.
 ///
 /// - *Guarantee*: complete, loop-free and credit-loop-free on every fabric.
-/// - *Needs*: one VL, unless [`Nue::VLS`] asks for more. With k VLs, the GUIDs of destination
-///   switches spread them over k layers, so that a fault changes no service level; a path has the
+/// - *Needs*: one VL, unless [`Nue::VLS`] asks for more. With k VLs, the GUID of a destination
+///   switch determines its layer, one of k, so a fault changes no service level; a path has the
 ///   SL of its destination's layer. More VLs permit shorter paths; but an answer has the SL of its
-///   request instead of its own destination's SL, and the proof does not cover such answers.
-///   Only a single VL is safe with all programs.
+///   request instead of the SL of the answer's destination, and the proof does not cover such
+///   answers. Only a single VL is safe with all programs.
 /// - *Complexity*: for n switches with c columns each, e pairs of neighbours and t turns,
-///   O(n · c · e) for the paths and O(t · log t) for the order of each lane. A column that reaches
+///   O(n · c · e) for the paths and O(t · log t) for the order of each VL. A column that reaches
 ///   switches by detours takes up to O(t) more.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nue;
@@ -76,12 +76,12 @@ impl Engine for Nue {
     ) -> Result<Routing, EngineError> {
         prepare::check_capacities(topology)?;
         let vls = options.engine_options.get(&Nue::VLS);
-        prepare::check_lanes(self.name(), vls, options)?;
+        prepare::check_data_vls(self.name(), vls, options)?;
         if vls == 1 {
-            return Ok(on_one_lane(topology, options)?.best().clone());
+            return Ok(route_on_one_vl(topology, options)?.best().clone());
         }
         prepare::in_pool(options, || {
-            let columns = route(topology, vls);
+            let columns = route_layers(topology, vls);
             let levels = topology
                 .indices()
                 .map(|s| layer_of(topology, s, vls))
@@ -93,17 +93,17 @@ impl Engine for Nue {
     }
 }
 
-/// The factor by which the maximum channel load of routes that follow an order of the switches may
-/// exceed that of other routes. The order justifies the load, because repairs then drop no packets.
+/// The factor by which the maximum channel load of routes by an order of the switches may exceed
+/// the maximum channel load of routes by an order of channels. The higher load is worth its cost,
+/// because repairs of routes by an order of the switches drop no packets.
 const ORDER_LOAD_FACTOR: f64 = 1.1;
 
-/// The routes on one VL: by an order of the switches, by an order of channels alone, or one of
-/// each.
-pub(super) struct OneLane {
-    /// The routes by an order of the switches.
+/// The routes on one VL: by an order of the switches, by an order of channels alone, or by both.
+pub(super) struct SingleVlRoutes {
+    /// The routes by an order of the switches; `None` if not computed.
     ordered: Option<LoadedRouting>,
-    /// The routes by an order of channels alone.
-    free: Option<LoadedRouting>,
+    /// The routes by an order of channels alone; `None` if not computed.
+    by_channels: Option<LoadedRouting>,
 }
 
 /// The routes on one VL with their load.
@@ -113,47 +113,52 @@ struct LoadedRouting {
     max_load: u64,
 }
 
-impl OneLane {
+impl SingleVlRoutes {
     /// The routes by an order of the switches; `None` if there are none.
     pub(super) fn into_ordered(self) -> Option<Routing> {
-        self.ordered.map(|found| found.routing)
+        self.ordered.map(|loaded| loaded.routing)
     }
 
-    /// The routes that the engine returns: those by an order of the switches unless
-    /// [`ORDER_LOAD_FACTOR`] rules them out.
+    /// The routes that the engine returns: the routes by an order of the switches, unless their
+    /// load exceeds the load of the other routes by more than [`ORDER_LOAD_FACTOR`].
     pub(super) fn best(&self) -> &Routing {
-        let is_preferred = |ordered: &LoadedRouting, free: &LoadedRouting| {
-            ordered.max_load as f64 <= free.max_load as f64 * ORDER_LOAD_FACTOR
+        let is_preferred = |ordered: &LoadedRouting, by_channels: &LoadedRouting| {
+            ordered.max_load as f64 <= by_channels.max_load as f64 * ORDER_LOAD_FACTOR
         };
-        match (&self.ordered, &self.free) {
-            (Some(ordered), Some(free)) if is_preferred(ordered, free) => &ordered.routing,
-            (_, Some(found)) | (Some(found), None) => &found.routing,
+        match (&self.ordered, &self.by_channels) {
+            (Some(ordered), Some(by_channels)) if is_preferred(ordered, by_channels) => {
+                &ordered.routing
+            }
+            (_, Some(loaded)) | (Some(loaded), None) => &loaded.routing,
             (None, None) => unreachable!("there are routes on every fabric"),
         }
     }
 }
 
-/// Computes the routes on one VL. If there is an earlier order of the switches, no other order is
-/// tried.
+/// Computes the routes on one VL. An earlier order of the switches is kept, and no other order is
+/// tried then.
 ///
 /// # Errors
 /// The errors of [`Engine::route`].
-pub(super) fn on_one_lane(topology: &Topology, options: &Options) -> Result<OneLane, EngineError> {
+pub(super) fn route_on_one_vl(
+    topology: &Topology,
+    options: &Options,
+) -> Result<SingleVlRoutes, EngineError> {
     prepare::check_capacities(topology)?;
     let earlier = options.previous_ranking.as_ref();
     prepare::in_pool(options, || {
         let channels = Channels::of(topology);
         if let Some(order) = depth_first::kept(topology, earlier) {
-            let ordered = by_switches(topology, &order, earlier, MAX_COLUMNS);
-            return OneLane {
+            let ordered = route_by_switches(topology, &order, earlier, MAX_COLUMNS);
+            return SingleVlRoutes {
                 ordered: Some(ordered),
-                free: None,
+                by_channels: None,
             };
         }
         let all: Vec<SwitchIdx> = topology.indices().collect();
-        let (order, refused) = Router::new(topology, &channels).order(&all);
-        let free = || {
-            Some(by_channels(
+        let (order, illegal_traffic) = Router::new(topology, &channels).channel_order(&all);
+        let by_channels = || {
+            Some(route_by_channels(
                 topology,
                 topology,
                 &channels,
@@ -161,49 +166,55 @@ pub(super) fn on_one_lane(topology: &Topology, options: &Options) -> Result<OneL
                 MAX_COLUMNS,
             ))
         };
-        if refused == 0 {
-            return OneLane {
+        if illegal_traffic == 0 {
+            return SingleVlRoutes {
                 ordered: None,
-                free: free(),
+                by_channels: by_channels(),
             };
         }
         let ordered = || {
             let order = depth_first::searched(topology);
-            Some(by_switches(topology, &order, earlier, MAX_COLUMNS))
+            Some(route_by_switches(topology, &order, earlier, MAX_COLUMNS))
         };
-        let (ordered, free) = rayon::join(ordered, free);
-        OneLane { ordered, free }
+        let (ordered, by_channels) = rayon::join(ordered, by_channels);
+        SingleVlRoutes {
+            ordered,
+            by_channels,
+        }
     })
 }
 
-/// Computes the routes on one VL by an order of the switches (an earlier order, if there is one),
-/// with at most `max_columns` paths to each switch.
+/// Computes the routes on one VL by an order of the switches (the earlier order, if the options
+/// have one), with at most `max_columns` paths to each switch.
 ///
 /// # Errors
 /// The errors of [`Engine::route`].
-pub(super) fn in_order(
+pub(super) fn route_in_switch_order(
     topology: &Topology,
     options: &Options,
     max_columns: usize,
 ) -> Result<Routing, EngineError> {
     prepare::check_capacities(topology)?;
     let earlier = options.previous_ranking.as_ref();
-    prepare::in_pool(options, || ordered(topology, earlier, max_columns))
+    prepare::in_pool(options, || {
+        route_in_current_pool(topology, earlier, max_columns)
+    })
 }
 
-/// Computes the routes by an order of the switches, in the current thread pool.
-pub(super) fn ordered(
+/// Computes the routes by an order of the switches, in the current thread pool, with at most
+/// `max_columns` paths to each switch.
+pub(super) fn route_in_current_pool(
     topology: &Topology,
     earlier: Option<&Ranking>,
     max_columns: usize,
 ) -> Routing {
     let order = depth_first::order(topology, earlier);
-    by_switches(topology, &order, earlier, max_columns).routing
+    route_by_switches(topology, &order, earlier, max_columns).routing
 }
 
 /// The routes by an order of the switches; `earlier` is the ranking to continue. Absent hosts count
-/// as present, so that hosts that leave and return change no other path.
-fn by_switches(
+/// as present, so hosts that leave and return change no other path.
+fn route_by_switches(
     topology: &Topology,
     order: &Order,
     earlier: Option<&Ranking>,
@@ -212,7 +223,7 @@ fn by_switches(
     let known = known_fabric(topology, earlier);
     let channels = Channels::of(topology).with_hosts(&columns::ends(topology, &known));
     let up_and_down = ChannelOrder::up_and_down(&channels, order);
-    let found = by_channels(topology, &known, &channels, &up_and_down, max_columns);
+    let loaded = route_by_channels(topology, &known, &channels, &up_and_down, max_columns);
     let origin = (order, depth_first::REASON);
     LoadedRouting {
         routing: Routing {
@@ -225,15 +236,15 @@ fn by_switches(
                 known: Some(known),
                 ..updn::remember(topology, origin, &[], earlier)
             }),
-            ..found.routing
+            ..loaded.routing
         },
-        ..found
+        ..loaded
     }
 }
 
 /// The routes by an order of the channels. The tables include the hosts of `known`, which may be
 /// absent now.
-fn by_channels(
+fn route_by_channels(
     topology: &Topology,
     known: &Topology,
     channels: &Channels,
@@ -242,10 +253,10 @@ fn by_channels(
 ) -> LoadedRouting {
     let mut balance = Balance::new(topology, channels);
     let all: Vec<SwitchIdx> = topology.indices().collect();
-    let found = balance::columns(&mut balance, &all, max_columns, Guide::Follow(order));
+    let columns_by_switch = balance::columns(&mut balance, &all, max_columns, Guide::Follow(order));
     let mut columns = vec![Vec::new(); topology.switch_count()];
-    for (destination, found) in found {
-        columns[destination.index()] = found;
+    for (destination, destination_columns) in columns_by_switch {
+        columns[destination.index()] = destination_columns;
     }
     let tables = columns::tables_as_known(topology, known, &columns);
     LoadedRouting {
@@ -254,22 +265,23 @@ fn by_channels(
     }
 }
 
-/// Computes columns to all switches, on `vls` layers.
-fn route(topology: &Topology, vls: u8) -> Vec<Vec<Column>> {
+/// Computes the columns to all switches, with destinations spread over `vls` layers. Returns the
+/// columns of each switch by its index.
+fn route_layers(topology: &Topology, vls: u8) -> Vec<Vec<Column>> {
     let channels = Channels::of(topology);
     let mut router = Router::new(topology, &channels);
     let mut columns = vec![Vec::new(); topology.switch_count()];
-    for number in 0..vls {
-        let is_in_layer = |switch: &SwitchIdx| layer_of(topology, *switch, vls) == number;
+    for layer in 0..vls {
+        let is_in_layer = |switch: &SwitchIdx| layer_of(topology, *switch, vls) == layer;
         let destinations: Vec<SwitchIdx> = topology.indices().filter(is_in_layer).collect();
-        for (destination, found) in router.layer(&destinations) {
-            columns[destination.index()] = found;
+        for (destination, destination_columns) in router.layer(&destinations) {
+            columns[destination.index()] = destination_columns;
         }
     }
     columns
 }
 
-/// Computes columns to some destinations that close no cycle among themselves.
+/// Computes columns to some destinations. These columns together close no cycle of dependencies.
 pub(super) fn route_some(
     topology: &Topology,
     destinations: &[SwitchIdx],
@@ -278,10 +290,10 @@ pub(super) fn route_some(
     Router::new(topology, &channels).layer(destinations)
 }
 
-/// The number of unrestricted columns per destination from which the wanted turns are taken.
-const WANTED_COLUMNS: usize = 2;
+/// The number of unrestricted columns per destination whose turns a channel order should permit.
+const UNRESTRICTED_COLUMNS: usize = 2;
 
-/// Finds the columns layer by layer.
+/// Computes columns layer by layer.
 struct Router<'a> {
     topology: &'a Topology,
     channels: &'a Channels,
@@ -302,7 +314,7 @@ impl<'a> Router<'a> {
 
     /// Computes the columns of the destinations of a layer.
     fn layer(&mut self, destinations: &[SwitchIdx]) -> Vec<(SwitchIdx, Vec<Column>)> {
-        let (order, _) = self.order(destinations);
+        let (order, _) = self.channel_order(destinations);
         balance::columns(
             &mut self.balance,
             destinations,
@@ -311,28 +323,29 @@ impl<'a> Router<'a> {
         )
     }
 
-    /// Chooses a channel order for traffic to some destinations in which most of their balanced
-    /// shortest paths are legal. Also returns the amount of traffic on illegal turns.
-    fn order(&self, destinations: &[SwitchIdx]) -> (ChannelOrder, u64) {
-        let planned_columns = balance::planned_columns(self.channels, destinations, WANTED_COLUMNS);
-        let mut free = Balance::new(self.topology, self.channels);
-        let columns = free.columns(&planned_columns, Guide::Free);
-        let mut wanted = vec![0; self.channels.turns()];
+    /// Chooses a channel order in which most balanced shortest paths to `destinations` are legal.
+    /// Also returns the amount of traffic of these paths on illegal turns.
+    fn channel_order(&self, destinations: &[SwitchIdx]) -> (ChannelOrder, u64) {
+        let planned_columns =
+            balance::planned_columns(self.channels, destinations, UNRESTRICTED_COLUMNS);
+        let mut unrestricted = Balance::new(self.topology, self.channels);
+        let columns = unrestricted.columns(&planned_columns, Guide::Free);
+        let mut turn_weights = vec![0; self.channels.turns()];
         for (planned, column) in planned_columns.iter().zip(&columns) {
             let mut flows = self.channels.flows(column);
             flows.iter_mut().for_each(|flow| *flow *= planned.hosts);
             let next = self.channels.next(column);
-            add_turns(self.channels, &next, &flows, &mut wanted);
+            add_turns(self.channels, &next, &flows, &mut turn_weights);
         }
-        let traffic = wanted.clone();
-        let order = ChannelOrder::around(self.topology, self.channels, &self.tree, wanted);
-        let refused = order.refused(self.channels, &traffic);
-        (order, refused)
+        let all_weights = turn_weights.clone();
+        let order = ChannelOrder::around(self.topology, self.channels, &self.tree, turn_weights);
+        let illegal_traffic = order.refused(self.channels, &all_weights);
+        (order, illegal_traffic)
     }
 }
 
-/// The layer of a destination, derived from its GUID alone, so that no fault changes it. The GUID
-/// is mixed as in SplitMix64, because GUIDs of one switch model differ in few bits.
+/// The layer of a destination, derived from the switch's GUID alone, so no fault changes it. The
+/// GUID is mixed as in SplitMix64, because GUIDs of one switch model differ in few bits.
 fn layer_of(topology: &Topology, switch: SwitchIdx, vls: u8) -> u8 {
     let mut mixed = topology.switch(switch).guid.0;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -352,7 +365,7 @@ fn reason(vls: u8) -> String {
     if vls > 1 {
         reason +=
             "; answers on a connection have the level of what they answer, and are not covered";
-        reason += prepare::FIXED_LEVELS;
+        reason += prepare::SEVERAL_SLS;
     }
     reason
 }

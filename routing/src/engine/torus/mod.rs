@@ -106,9 +106,9 @@ impl Engine for Torus {
             return Err(unfit(self.name(), reason));
         }
         let straight_vls = if rings > 0 { RING_VLS } else { 1 };
-        prepare::check_lanes(self.name(), straight_vls, options)?;
+        prepare::check_data_vls(self.name(), straight_vls, options)?;
         // Packets turn back to an earlier dimension only if there are several.
-        let turns_back = grid.dimensions() > 1 && prepare::has_lanes(straight_vls + 1, options);
+        let turns_back = grid.dimensions() > 1 && prepare::has_data_vls(straight_vls + 1, options);
         let vls = straight_vls + u8::from(turns_back);
         let lanes = match vls {
             1 => Lanes::default(),
@@ -201,7 +201,7 @@ fn route(
         if is_usable {
             let mut reason = format!("{engine}: {name}, dimension by dimension{detours_clause}");
             if by_levels {
-                reason += prepare::FIXED_LEVELS;
+                reason += prepare::SEVERAL_SLS;
             }
             return routing(&columns.columns, reason, lanes);
         }
@@ -214,7 +214,7 @@ fn route(
             engine,
             reason,
             coordinates: Some(coordinates.clone()),
-            ..nue::ordered(
+            ..nue::route_in_current_pool(
                 topology,
                 options.previous_ranking.as_ref(),
                 nue::MAX_COLUMNS,

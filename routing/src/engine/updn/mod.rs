@@ -79,7 +79,7 @@ fn route(
         if ranked.unreached > 0
             && let Some(switch) = paths::overlong(topology, &ranked.costs.tiles)
         {
-            return Err(prepare::too_long(topology, switch));
+            return Err(prepare::path_too_long(topology, switch));
         }
         let spread = Spread::new(topology, ranked.order.levels(), &options.listed);
         let choice = Choice {

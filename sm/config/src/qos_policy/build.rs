@@ -23,16 +23,17 @@ pub(super) const ENTRIES_MAX: usize = 1024;
 /// Highest P_Key without the membership bit.
 const P_KEY_BASE: u64 = 0x7fff;
 
-/// The policy under construction.
+/// A policy under construction, with the reports about its text.
 pub(super) struct Builder<'a, 'b> {
     pub(super) report: &'a mut Report<'b>,
     text: &'a str,
     pub(super) policy: QosPolicy,
-    /// SL of the level for queries that match no rule; `None` if no rule for services sets it.
+    /// SL of `default` in `qos-ulps`, for queries that match no rule; `None` if there is no such
+    /// entry.
     pub(super) simple_default: Option<u8>,
-    /// Rules for services, which follow all other rules.
+    /// Rules of `qos-ulps`, which follow all other rules.
     pub(super) services: Vec<MatchRule>,
-    /// Index of the level for an SL that rules for services use.
+    /// Index of the level for each SL that rules of `qos-ulps` use.
     simple_levels: BTreeMap<u8, usize>,
 }
 
@@ -57,21 +58,22 @@ pub(super) fn build(
         services: Vec::new(),
         simple_levels: BTreeMap::new(),
     };
-    let of = |keyword: &'static str| blocks.iter().filter(move |one| one.keyword.text == keyword);
-    for block in of("port-groups").flat_map(|block| &block.blocks) {
+    let sections =
+        |keyword: &'static str| blocks.iter().filter(move |it| it.keyword.text == keyword);
+    for block in sections("port-groups").flat_map(|block| &block.blocks) {
         builder.port_group(block);
     }
-    for block in of("qos-levels").flat_map(|block| &block.blocks) {
+    for block in sections("qos-levels").flat_map(|block| &block.blocks) {
         builder.level(block);
     }
-    for block in of("qos-setup") {
+    for block in sections("qos-setup") {
         builder.setup(block);
     }
     // Groups and levels may be defined after the rules that name them.
-    for block in of("qos-match-rules").flat_map(|block| &block.blocks) {
+    for block in sections("qos-match-rules").flat_map(|block| &block.blocks) {
         builder.rule(block);
     }
-    for entry in of("qos-ulps").flat_map(|block| &block.entries) {
+    for entry in sections("qos-ulps").flat_map(|block| &block.entries) {
         ulp::rule(&mut builder, entry);
     }
     builder.finish()
@@ -82,8 +84,8 @@ impl Builder<'_, '_> {
     /// the level named DEFAULT, or the service level of `default` in `qos-ulps`.
     fn finish(mut self) -> QosPolicy {
         self.policy.rules.append(&mut self.services);
-        let named = |level: &QosLevel| level.name.eq_ignore_ascii_case(DEFAULT_LEVEL);
-        let default = self.policy.levels.iter().position(named);
+        let is_default = |level: &QosLevel| level.name.eq_ignore_ascii_case(DEFAULT_LEVEL);
+        let default = self.policy.levels.iter().position(is_default);
         match (default, self.simple_default) {
             (Some(level), _) => self.policy.default_level = level,
             (None, Some(sl)) => self.policy.default_level = self.simple_level(sl),
@@ -105,9 +107,9 @@ impl Builder<'_, '_> {
             let expected = format!("expected {ENTRIES_MAX} at most");
             self.report.error(0, format!("{count} {name}"), expected);
         }
-        let open = self.policy.rules.iter().position(MatchRule::is_open);
-        let hidden = open.and_then(|open| self.policy.rules.get(open + 1));
-        if let Some(rule) = hidden {
+        let open_rule = self.policy.rules.iter().position(MatchRule::is_open);
+        let hidden_rule = open_rule.and_then(|open| self.policy.rules.get(open + 1));
+        if let Some(rule) = hidden_rule {
             let offset = self.line_start(rule.line);
             self.report.warning(
                 offset,
@@ -118,7 +120,8 @@ impl Builder<'_, '_> {
         self.policy
     }
 
-    /// Index of the level for an SL that rules for services use. The level has OpenSM's name.
+    /// Index of the level for an SL that rules of `qos-ulps` use; adds the level, with OpenSM's
+    /// name, at the first use of the SL.
     pub(super) fn simple_level(&mut self, sl: u8) -> usize {
         let levels = &mut self.policy.levels;
         *self.simple_levels.entry(sl).or_insert_with(|| {
@@ -148,9 +151,9 @@ impl Builder<'_, '_> {
 
     /// Byte offset of the start of a line, counted from 1.
     fn line_start(&self, line: usize) -> usize {
-        let mut starts = self.text.match_indices('\n').map(|(at, _)| at + 1);
+        let mut starts = self.text.match_indices('\n').map(|(offset, _)| offset + 1);
         line.checked_sub(2)
-            .and_then(|skipped| starts.nth(skipped))
+            .and_then(|index| starts.nth(index))
             .unwrap_or(0)
     }
 
@@ -160,12 +163,12 @@ impl Builder<'_, '_> {
             line: self.line(block.keyword.offset),
             ..PortGroup::default()
         };
-        let mut once = Once::default();
+        let mut unique_keys = UniqueKeys::default();
         for entry in &block.entries {
             let value = entry.value;
             match entry.key.text {
-                "name" if once.is_first(self, entry) => group.name = self.text_of(entry),
-                "use" if once.is_first(self, entry) => group.description = value.plain(),
+                "name" if unique_keys.is_first(self, entry) => group.name = self.text_of(entry),
+                "use" if unique_keys.is_first(self, entry) => group.description = value.plain(),
                 "port-guid" => group.guids = group.guids.with(self.ranges(value, u64::MAX, GUIDS)),
                 "pkey" => group.p_keys = group.p_keys.with(self.p_keys(value)),
                 "port-name" => {
@@ -187,34 +190,36 @@ impl Builder<'_, '_> {
                 _ => {}
             }
         }
-        self.require(block, &once, "name");
-        let same = |other: &&PortGroup| other.name.eq_ignore_ascii_case(&group.name);
-        if let Some(other) = self.policy.groups.iter().find(same) {
+        self.require(block, &unique_keys, "name");
+        let has_same_name = |other: &&PortGroup| other.name.eq_ignore_ascii_case(&group.name);
+        if let Some(other) = self.policy.groups.iter().find(has_same_name) {
             let (found, expected) = duplicate_name(&group.name, other.line);
             self.report.error(block.keyword.offset, found, expected);
         }
         self.policy.groups.push(group);
     }
 
-    /// Parses a port in the form `host-1 HCA-1/P1`: the description of its node, and its number.
+    /// Parses a port such as `host-1 HCA-1/P1` into the description of its node and its number.
+    /// Reports an error and returns `None` if the text has another form.
     fn port_name(&mut self, item: Part<'_>) -> Option<(String, PortNum)> {
         let plain = item.plain();
-        let named = plain.rsplit_once('/').and_then(|(node, port)| {
+        let port = plain.rsplit_once('/').and_then(|(node, port)| {
             let digits = port.strip_prefix(['P', 'p'])?;
             let port = number(digits).filter(|port| (1..=254).contains(port))?;
             (!node.is_empty()).then(|| (node.to_owned(), PortNum(port as u8)))
         });
-        if named.is_none() {
+        if port.is_none() {
             self.report.error(
                 item.offset,
                 quoted(item.text),
                 "expected a description, a slash, P and the number of a port, such as `node-1 HCA-1/P1`",
             );
         }
-        named
+        port
     }
 
-    /// Parses a word of `node-type`.
+    /// Parses a word of `node-type` into the kinds of nodes that it means. Reports an error and
+    /// returns no kinds for an unknown word.
     fn kinds(&mut self, item: Part<'_>) -> &'static [GroupKind] {
         let word = GroupKind::WORDS
             .iter()
@@ -241,7 +246,7 @@ impl Builder<'_, '_> {
             path_bits: Ranges::default(),
             p_keys: Ranges::default(),
         };
-        let mut once = Once::default();
+        let mut unique_keys = UniqueKeys::default();
         for entry in &block.entries {
             let value = entry.value;
             match entry.key.text {
@@ -250,7 +255,7 @@ impl Builder<'_, '_> {
                     level.path_bits = level.path_bits.with(bits);
                 }
                 "pkey" => level.p_keys = level.p_keys.with(self.p_keys(value)),
-                _ if !once.is_first(self, entry) => {}
+                _ if !unique_keys.is_first(self, entry) => {}
                 "name" => level.name = self.text_of(entry),
                 "use" => level.description = value.plain(),
                 "sl" => level.sl = self.sl(value).unwrap_or(0),
@@ -267,7 +272,7 @@ impl Builder<'_, '_> {
             }
         }
         for key in ["name", "sl"] {
-            self.require(block, &once, key);
+            self.require(block, &unique_keys, key);
         }
         if !level.path_bits.is_empty() {
             self.report.warning(
@@ -276,8 +281,8 @@ impl Builder<'_, '_> {
                 "they choose no LIDs of paths, neither here nor with OpenSM",
             );
         }
-        let same = |other: &&QosLevel| other.name.eq_ignore_ascii_case(&level.name);
-        if let Some(other) = self.policy.levels.iter().find(same) {
+        let has_same_name = |other: &&QosLevel| other.name.eq_ignore_ascii_case(&level.name);
+        if let Some(other) = self.policy.levels.iter().find(has_same_name) {
             let (found, expected) = duplicate_name(&level.name, other.line);
             self.report.error(block.keyword.offset, found, expected);
         }
@@ -296,12 +301,12 @@ impl Builder<'_, '_> {
             p_keys: Ranges::default(),
             level: 0,
         };
-        let mut once = Once::default();
+        let mut unique_keys = UniqueKeys::default();
         for entry in &block.entries {
             let value = entry.value;
             match entry.key.text {
-                "use" if once.is_first(self, entry) => rule.description = value.plain(),
-                "qos-level-name" if once.is_first(self, entry) => {
+                "use" if unique_keys.is_first(self, entry) => rule.description = value.plain(),
+                "qos-level-name" if unique_keys.is_first(self, entry) => {
                     rule.level = self.level_named(value).unwrap_or(0);
                 }
                 "source" => rule.sources.extend(self.groups_named(value)),
@@ -318,15 +323,16 @@ impl Builder<'_, '_> {
                 _ => {}
             }
         }
-        self.require(block, &once, "qos-level-name");
+        self.require(block, &unique_keys, "qos-level-name");
         self.policy.rules.push(rule);
     }
 
-    /// Index of the level that `value` names. Reports an error if there is none.
+    /// Index of the level that `value` names. Reports an error and returns `None` if there is no
+    /// such level.
     fn level_named(&mut self, value: Part<'_>) -> Option<usize> {
         let name = value.plain();
-        let named = |level: &QosLevel| level.name.eq_ignore_ascii_case(&name);
-        let level = self.policy.levels.iter().position(named);
+        let has_name = |level: &QosLevel| level.name.eq_ignore_ascii_case(&name);
+        let level = self.policy.levels.iter().position(has_name);
         self.value(value, level, "expected the name of a `qos-level`")
     }
 
@@ -335,8 +341,8 @@ impl Builder<'_, '_> {
         let mut groups = Vec::new();
         for item in value.items() {
             let name = item.plain();
-            let named = |group: &PortGroup| group.name.eq_ignore_ascii_case(&name);
-            let group = self.policy.groups.iter().position(named);
+            let has_name = |group: &PortGroup| group.name.eq_ignore_ascii_case(&name);
+            let group = self.policy.groups.iter().position(has_name);
             groups.extend(self.value(item, group, "expected the name of a `port-group`"));
         }
         groups
@@ -391,7 +397,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// The value of an entry without quotes. Reports an error if it is empty.
+    /// The value of an entry without quotes. Reports an error if the value is empty.
     fn text_of(&mut self, entry: &Entry<'_>) -> String {
         let text = entry.value.plain();
         if text.is_empty() {
@@ -402,15 +408,15 @@ impl Builder<'_, '_> {
         text
     }
 
-    /// Returns `read`, the parsed value of `part`. Reports an error if it is `None`.
-    fn value<T>(&mut self, part: Part<'_>, read: Option<T>, expected: &str) -> Option<T> {
-        if read.is_none() {
+    /// Returns `parsed`, the value of `part`. Reports an error if it is `None`.
+    fn value<T>(&mut self, part: Part<'_>, parsed: Option<T>, expected: &str) -> Option<T> {
+        if parsed.is_none() {
             self.report.error(part.offset, quoted(part.text), expected);
         }
-        read
+        parsed
     }
 
-    /// Parses a service level.
+    /// Parses a service level. Reports an error and returns `None` unless it is 0 to 15.
     pub(super) fn sl(&mut self, part: Part<'_>) -> Option<u8> {
         let sl = number(part.text).filter(|&sl| sl < 16);
         self.value(
@@ -420,8 +426,8 @@ impl Builder<'_, '_> {
         )
     }
 
-    /// Parses P_Keys and ranges of P_Keys; the membership bit is ignored. A range across that bit
-    /// has the P_Keys from its beginning to 0x7fff and those from 0 to its end.
+    /// Parses P_Keys and ranges of P_Keys; the membership bit is ignored. A range that crosses
+    /// 0x8000 has the P_Keys from its beginning to 0x7fff and the P_Keys from 0 to its end.
     pub(super) fn p_keys(&mut self, part: Part<'_>) -> Ranges {
         let expected = "expected P_Keys or ranges of them, such as 0x0f00-0x0fff";
         let mut keys = Vec::new();
@@ -438,13 +444,15 @@ impl Builder<'_, '_> {
         Ranges::of(keys)
     }
 
-    /// Parses numbers and ranges of numbers, separated by commas.
+    /// Parses numbers and ranges of numbers up to `most`, separated by commas. The ends of a range
+    /// may be in either order.
     pub(super) fn ranges(&mut self, part: Part<'_>, most: u64, expected: &str) -> Ranges {
         let pairs = self.pairs(part, most, expected);
         Ranges::of(pairs.into_iter().map(|(a, b)| ordered(a, b)).collect())
     }
 
-    /// Parses numbers and ranges up to `most`, as (first, last) in the order of the text.
+    /// Parses numbers and ranges up to `most`, as (first, last) in the order of the text. Reports
+    /// an error for each invalid number or range, and leaves it out.
     fn pairs(&mut self, part: Part<'_>, most: u64, expected: &str) -> Vec<(u64, u64)> {
         let mut pairs = Vec::new();
         for item in part.items() {
@@ -457,8 +465,8 @@ impl Builder<'_, '_> {
     }
 
     /// Reports an error if a block has no entry with this key.
-    fn require(&mut self, block: &Block<'_>, once: &Once<'_>, key: &str) {
-        if !once.seen.iter().any(|&(seen, _)| seen == key) {
+    fn require(&mut self, block: &Block<'_>, unique_keys: &UniqueKeys<'_>, key: &str) {
+        if !unique_keys.seen.iter().any(|&(seen, _)| seen == key) {
             let found = format!("`{}` without `{key}`", block.keyword.text);
             self.report
                 .error(block.keyword.offset, found, format!("expected `{key}: …`"));
@@ -466,26 +474,30 @@ impl Builder<'_, '_> {
     }
 }
 
+/// The expectation in errors about port GUIDs.
 pub(super) const GUIDS: &str = "expected port GUIDs or ranges of them, such as 0x1000-0x10ff";
+/// The expectation in errors about service IDs.
 pub(super) const SERVICE_IDS: &str =
     "expected service IDs or ranges of them, such as 0x10000-0x1ffff";
+/// The expectation in errors about MTUs.
 const MTUS: &str = "expected the code of an MTU, 1 to 5, or its bytes, 256 to 4096";
+/// The expectation in errors about rates.
 const RATES: &str = "expected the code of a rate, 2 to 24, or Gb/s such as 100G";
 
-/// The keys seen in a block, of the keys that a block may have only once.
+/// The keys of a block so far that the block may have only once.
 #[derive(Default)]
-struct Once<'a> {
-    /// Each key seen, with its byte offset.
+struct UniqueKeys<'a> {
+    /// Each key with its byte offset.
     seen: Vec<(&'a str, usize)>,
 }
 
-impl<'a> Once<'a> {
-    /// Whether the block has the key of `entry` for the first time. Reports an error the second
-    /// time.
+impl<'a> UniqueKeys<'a> {
+    /// Records the key of `entry`, and returns whether the block has it for the first time. Reports
+    /// an error otherwise.
     fn is_first(&mut self, builder: &mut Builder<'_, '_>, entry: &Entry<'a>) -> bool {
         let key = entry.key;
-        let before = self.seen.iter().find(|&&(seen, _)| seen == key.text);
-        if let Some(&(_, offset)) = before {
+        let earlier = self.seen.iter().find(|&&(seen, _)| seen == key.text);
+        if let Some(&(_, offset)) = earlier {
             let line = builder.line(offset);
             let (found, expected) = (format!("a second `{}`", key.text), only_one_expected(line));
             builder.report.error(key.offset, found, expected);
@@ -496,7 +508,8 @@ impl<'a> Once<'a> {
     }
 }
 
-/// Texts of the error about a block with the same name as the block in `line`.
+/// Texts of the error about a block with the same name as the block in `line`: the mistake, and the
+/// expectation.
 fn duplicate_name(name: &str, line: usize) -> (String, String) {
     (
         format!("a second {}", quoted(name)),
@@ -504,11 +517,12 @@ fn duplicate_name(name: &str, line: usize) -> (String, String) {
     )
 }
 
-/// The expected text for a duplicate of a key or name that `line` has already.
+/// The expectation in the error about a key or name that already stands in `line`.
 fn only_one_expected(line: usize) -> String {
     format!("expected one only: the first is in line {line}")
 }
 
+/// The two numbers, the lower one first.
 fn ordered(a: u64, b: u64) -> (u64, u64) {
     (a.min(b), a.max(b))
 }

@@ -18,10 +18,11 @@ pub struct SlToVlRow {
     pub row: Row,
 }
 
-/// The tables of a switch that differ from `plan`. Empty if the routes need only one VL.
+/// The tables that `node` needs by `plan` and does not hold. Empty if the routes need only one VL,
+/// or `node` is not a switch of the plan.
 pub(super) fn diff(plan: &Plan, node: &InventoryNode) -> Vec<SlToVlRow> {
     let sl2vl = &plan.routing.lanes;
-    let Some(record) = node.switch.as_ref().filter(|_| !sl2vl.is_single()) else {
+    let Some(held) = node.switch.as_ref().filter(|_| !sl2vl.is_single()) else {
         return Vec::new();
     };
     let Some(switch) = plan.topology.switch_by_guid(node.info.node_guid()) else {
@@ -33,9 +34,9 @@ pub(super) fn diff(plan: &Plan, node: &InventoryNode) -> Vec<SlToVlRow> {
             let row = *sl2vl.row(switch, input, output)?;
             Some(SlToVlRow { input, output, row })
         })
-        .filter(|wanted| {
-            let ports = (wanted.input, wanted.output);
-            !record.sl2vl.holds(ports, &wanted.row)
+        .filter(|planned| {
+            let ports = (planned.input, planned.output);
+            !held.sl2vl.holds(ports, &planned.row)
         })
         .collect()
 }

@@ -1,8 +1,8 @@
 //! Reads SLtoVLMappingTables, if the engine in use may need them.
 //!
 //! A switch has one table for each pair of input and output port. The sweep asks for unknown tables
-//! between ports whose link is up, and only on switches that forward: the tables of a fresh switch
-//! are written without being read.
+//! between ports whose link is up, and only on switches that forward packets. The tables of a fresh
+//! switch are written without being read.
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::SlToVlMapping;
@@ -12,8 +12,8 @@ use super::Query;
 use super::inventory::Inventory;
 use super::reading::Reading;
 
-/// Asks for the unknown tables of a switch, or for all tables in an audit. With `only`, limits
-/// both to the tables from or to that port.
+/// Asks for the unknown tables of the switch `guid`, or for all its tables in an audit. With
+/// `only`, asks only for tables from or to that port.
 pub(super) fn ask_sl2vl(
     reading: &mut Reading,
     inventory: &Inventory,
@@ -33,16 +33,16 @@ pub(super) fn ask_sl2vl(
     if switch.info.linear_fdb_top() == Lid::NONE {
         return;
     }
-    let audit = reading.audits(PortKey::new(guid, PortNum::ZERO));
+    let is_audit = reading.audits(PortKey::new(guid, PortNum::ZERO));
     for (input, output) in pairs(node) {
-        let concerns = only.is_none_or(|port| port == input || port == output);
-        if concerns && (audit || !switch.sl2vl.is_known((input, output))) {
+        let is_requested = only.is_none_or(|port| port == input || port == output);
+        if is_requested && (is_audit || !switch.sl2vl.is_known((input, output))) {
             reading.ask(Query::SlToVl(guid, input, output));
         }
     }
 }
 
-/// Records a table that a switch shows.
+/// Records the table from `input` to `output` that the switch `guid` has answered.
 pub(super) fn on_sl2vl(
     reading: &mut Reading,
     inventory: &mut Inventory,

@@ -1,4 +1,4 @@
-//! Feeds one receiver, on a thread of its own.
+//! Sends events to one receiver, on a thread of its own.
 
 use std::io;
 use std::sync::Arc;
@@ -31,10 +31,10 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Minimum time between two reports of the same number of faults.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Time for which the last events of a run are still sent after the daemon began to end.
+/// Time for which events are still sent after the daemon has begun to end.
 const END_GRACE: Duration = Duration::from_secs(1);
 
-/// Counts of a receiver, for the status.
+/// State of a receiver, for the status.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Status {
     /// Number of events that the receiver took.
@@ -43,7 +43,7 @@ pub(crate) struct Status {
     pub(crate) waiting: u64,
     /// Number of events that were lost.
     pub(crate) lost: u64,
-    /// First failure since the last success; `None` if the receiver does not fail.
+    /// Time of the first failure since the last success; `None` if the receiver does not fail.
     pub(crate) failing_since_unix_ms: Option<u64>,
     /// Reason of the present failure of the receiver or of the disk; empty without one.
     pub(crate) failure: String,
@@ -65,7 +65,7 @@ pub(crate) struct Worker {
     settings: watch::Receiver<Option<ReceiverSettings>>,
     status: Arc<Mutex<Status>>,
     report: Report,
-    /// Folder that the queue should have, and that could not be opened; `None` otherwise.
+    /// Folder of the queue that is not open yet; `None` once it is open, or without a folder.
     unopened: Option<Folder>,
     queue: Queue<Folder>,
     sender: Option<Sender>,
@@ -130,16 +130,16 @@ impl Worker {
         worker
     }
 
-    /// Opens the queue's folder, unless it is open. Renumbers records, so none may be on its way to
-    /// the receiver.
+    /// Opens the queue's folder, unless it is open. Renumbers the records, so no record may be in
+    /// flight to the receiver.
     fn open(&mut self) {
         let Some(folder) = &self.unopened else { return };
-        let bound = self
+        let queue_bytes = self
             .settings
             .borrow()
             .as_ref()
             .map_or(0, |it| it.queue_bytes);
-        match Queue::open(Some(folder.clone()), bound) {
+        match Queue::open(Some(folder.clone()), queue_bytes) {
             Ok(mut queue) => {
                 let moved = queue.adopt(&mut self.queue);
                 self.queue = queue;
@@ -156,7 +156,7 @@ impl Worker {
             if self.unopened.is_some() {
                 self.open();
             }
-            self.take_arrived();
+            self.queue_arrived();
             self.publish_status();
             let now = Instant::now();
             let batch = self.batch(now);
@@ -173,7 +173,7 @@ impl Worker {
     }
 
     /// Writes the events that have arrived to the queue.
-    fn take_arrived(&mut self) {
+    fn queue_arrived(&mut self) {
         let arrived = self.inbox.take();
         if arrived.is_closed && self.ending_at.is_none() {
             self.ending_at = Some(Instant::now() + END_GRACE);
@@ -193,8 +193,8 @@ impl Worker {
         if !is_due || self.settings.borrow().is_none() {
             return Vec::new();
         }
-        let most = if self.one_by_one > 0 { 1 } else { BATCH };
-        match self.queue.peek(most) {
+        let max_records = if self.one_by_one > 0 { 1 } else { BATCH };
+        match self.queue.peek(max_records) {
             Ok(records) => records,
             Err(error) => {
                 self.record_disk_result(Err(error));
@@ -207,13 +207,13 @@ impl Worker {
     async fn wait(&mut self, now: Instant) {
         let is_failing = self.failing.is_some() || self.disk_failure.is_some();
         let recheck_at = is_failing.then_some(now + RECHECK_INTERVAL);
-        let wake = [self.retry_at.filter(|&at| at > now), recheck_at];
-        let wake = wake.into_iter().flatten().min();
+        let wake_times = [self.retry_at.filter(|&at| at > now), recheck_at];
+        let wake_at = wake_times.into_iter().flatten().min();
         let inbox = self.inbox.clone();
         tokio::select! {
             () = inbox.changed() => {}
             changed = self.settings.changed() => self.apply_settings(changed.is_ok()),
-            () = sleep_until(wake.unwrap_or(now)), if wake.is_some() => {}
+            () = sleep_until(wake_at.unwrap_or(now)), if wake_at.is_some() => {}
         }
     }
 
@@ -226,13 +226,13 @@ impl Worker {
         self.sender = None;
         self.backoff.reset();
         self.retry_at = None;
-        let bound = self
+        let queue_bytes = self
             .settings
             .borrow_and_update()
             .as_ref()
             .map(|it| it.queue_bytes);
-        let result = match bound {
-            Some(bound) => self.queue.set_bound(bound),
+        let result = match queue_bytes {
+            Some(queue_bytes) => self.queue.set_bound(queue_bytes),
             None => {
                 self.failing = None;
                 self.queue.clear()
@@ -241,7 +241,8 @@ impl Worker {
         self.record_disk_result(result);
     }
 
-    /// Sends records; events that arrive meanwhile go to the queue.
+    /// Sends a batch of records, and records the outcome. Events that arrive meanwhile go to the
+    /// queue. Changed settings, or the end of the daemon, abandon the attempt without an outcome.
     async fn deliver(&mut self, batch: Vec<Record>) {
         let Some(target) = self.settings.borrow().as_ref().map(|it| it.target.clone()) else {
             return;
@@ -257,7 +258,7 @@ impl Worker {
                 tokio::select! {
                     sent = &mut sending => break sent,
                     () = inbox.changed() => {
-                        self.take_arrived();
+                        self.queue_arrived();
                         self.publish_status();
                     }
                     changed = self.settings.changed() => {
@@ -274,11 +275,11 @@ impl Worker {
         if !matches!(outcome, Outcome::Failed { .. }) {
             self.sender = Some(sender);
         }
-        self.conclude(&batch, outcome);
+        self.record_outcome(&batch, outcome);
     }
 
     /// Records the outcome of an attempt to send `batch`.
-    fn conclude(&mut self, batch: &[Record], outcome: Outcome) {
+    fn record_outcome(&mut self, batch: &[Record], outcome: Outcome) {
         let Some(last) = batch.last().map(|record| record.number) else {
             return;
         };
@@ -391,7 +392,7 @@ impl Worker {
     }
 }
 
-/// Present time in milliseconds since the Unix epoch.
+/// The present time in milliseconds since the Unix epoch; 0 before the epoch.
 #[expect(
     clippy::disallowed_methods,
     reason = "the worker is a shell: it sends at real times"

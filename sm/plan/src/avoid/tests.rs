@@ -1,3 +1,5 @@
+//! Tests of drained nodes and cables: which may be drained, and which routes then avoid them.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -17,11 +19,13 @@ fn fabric(spec: &str) -> Arc<Fabric> {
     Arc::new(Fabric::of_netlist(&generate(spec).unwrap()))
 }
 
+/// The plan of a job that must succeed.
 fn planned(job: &PlanJob) -> Arc<Plan> {
     let outcome = crate::plan(job).plan();
     outcome.unwrap_or_else(|refused| panic!("{}", refused.with_causes()))
 }
 
+/// The reason of a part that the operator drained at this time.
 fn drained(since_unix_ms: u64) -> Reason {
     Reason::Drained(Drained {
         by: "operator".to_owned(),
@@ -34,21 +38,24 @@ fn drained(since_unix_ms: u64) -> Reason {
     })
 }
 
+/// The parts as drained, one after another, from the time 1 on.
 fn drained_parts(parts: impl IntoIterator<Item = NodeOrCable>) -> BTreeMap<NodeOrCable, Reason> {
     let parts = parts.into_iter().zip(1..);
     parts.map(|(part, since)| (part, drained(since))).collect()
 }
 
-fn avoid(wanted: impl IntoIterator<Item = NodeOrCable>) -> Arc<Avoid> {
+/// Drains these parts without checks.
+fn avoid(parts: impl IntoIterator<Item = NodeOrCable>) -> Arc<Avoid> {
     let mut avoid = Avoid::default();
-    avoid.add(&drained_parts(wanted)).unwrap();
+    avoid.add(&drained_parts(parts)).unwrap();
     Arc::new(avoid)
 }
 
+/// Whether a host is attached to the switch.
 fn has_hosts(fabric: &Fabric, guid: Guid) -> bool {
     let node = fabric.node_of(guid).unwrap();
     node.cables()
-        .any(|(_, there)| !fabric.node_of(there.node).unwrap().is_switch())
+        .any(|(_, peer)| !fabric.node_of(peer.node).unwrap().is_switch())
 }
 
 /// The switches with hosts, and the other switches.
@@ -67,8 +74,8 @@ fn cables(fabric: &Fabric) -> Vec<PortKey> {
 
 /// The number of LIDs to which switches send packets over a part.
 fn lids_over_count(plan: &Plan, part: NodeOrCable) -> usize {
-    let found = plan.lids_over(part, |guid| plan.table(guid));
-    found.expect("the fabric has the part").over.len()
+    let lids = plan.lids_over(part, |guid| plan.table(guid));
+    lids.expect("the fabric has the part").over.len()
 }
 
 fn assert_all_reachable(plan: &Plan) {
@@ -80,7 +87,7 @@ fn assert_all_reachable(plan: &Plan) {
 }
 
 #[test]
-fn only_entries_to_its_own_lid_lead_to_a_drained_spine() {
+fn drained_spine_carries_no_transit_and_keeps_its_table() {
     let fabric = fabric(TREE);
     let (_, spines) = tiers(&fabric);
     let first = planned(&PlanJob::first(fabric.clone(), Arc::default()));
@@ -97,14 +104,14 @@ fn only_entries_to_its_own_lid_lead_to_a_drained_spine() {
         plan.table(spines[0]).is_some(),
         "a drained switch keeps its table"
     );
-    let back = planned(&PlanJob {
+    let undrained = planned(&PlanJob {
         avoid: Arc::default(),
         ..PlanJob::after(&plan, plan.fabric.clone())
     });
-    assert_eq!(back.routing.tables, first.routing.tables);
+    assert_eq!(undrained.routing.tables, first.routing.tables);
 }
 
-/// Both ends of each cable between this switch and another switch.
+/// Both ends of each cable between the switch `guid` and another switch.
 fn cable_ends(fabric: &Fabric, guid: Guid) -> Vec<NodeOrCable> {
     let cables = fabric.node_of(guid).unwrap().cables();
     let cables = cables.filter(|(_, there)| fabric.is_switch(there.node));
@@ -136,16 +143,20 @@ fn cables_of_a_drained_spine_carry_nothing_and_cables_of_a_drained_leaf_only_its
     assert_eq!(lids_over_count(&plan, NodeOrCable::Node(spine)), 0);
 
     let local = fabric.local.unwrap();
-    let own = fabric.port(local).peer.unwrap().node;
+    let manager_leaf = fabric.port(local).peer.unwrap().node;
     let leaf = fabric.switches().map(|(_, node)| node);
-    let leaf = leaf.filter(|node| node.reported().contains("leaf-") && node.guid != own);
+    let leaf = leaf.filter(|node| node.reported().contains("leaf-") && node.guid != manager_leaf);
     let leaf = leaf.map(|node| node.guid).next().unwrap();
     let plan = drained(NodeOrCable::Node(leaf));
-    let over = |part: &NodeOrCable| lids_over_count(&plan, *part);
-    assert_eq!(over(&NodeOrCable::Node(leaf)), 4, "its hosts");
+    let lids_over = |part: &NodeOrCable| lids_over_count(&plan, *part);
+    assert_eq!(lids_over(&NodeOrCable::Node(leaf)), 4, "its hosts");
     let carrying = cable_ends(&fabric, leaf);
-    let carrying = carrying.iter().filter(|part| over(part) > 0);
-    assert_eq!(carrying.count(), 2, "both ends of the cable that is left");
+    let carrying = carrying.iter().filter(|part| lids_over(part) > 0);
+    assert_eq!(
+        carrying.count(),
+        2,
+        "both ends of the cable that the leaf keeps"
+    );
 }
 
 #[test]
@@ -165,12 +176,12 @@ fn draining_a_leaf_is_refused_unless_its_hosts_are_drained_too() {
     let fabric = fabric(TREE);
     let (leaves, _) = tiers(&fabric);
     let local = fabric.local.unwrap();
-    let own_leaf = fabric.port(local).peer.unwrap().node;
-    let leaf = *leaves.iter().find(|&&leaf| leaf != own_leaf).unwrap();
+    let manager_leaf = fabric.port(local).peer.unwrap().node;
+    let leaf = *leaves.iter().find(|&&leaf| leaf != manager_leaf).unwrap();
     let mut avoid = Avoid::default();
     let none = BTreeSet::new();
-    let wanted = drained_parts([NodeOrCable::Node(leaf)]);
-    let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&wanted, &fabric, &none) else {
+    let leaf_alone = drained_parts([NodeOrCable::Node(leaf)]);
+    let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&leaf_alone, &fabric, &none) else {
         panic!("its hosts have no other cable");
     };
     assert_eq!((cut_off.names.len(), cut_off.includes_manager), (4, false));
@@ -178,10 +189,10 @@ fn draining_a_leaf_is_refused_unless_its_hosts_are_drained_too() {
     let node = fabric.node_of(leaf).unwrap();
     let hosts = node.cables().map(|(_, there)| there.node);
     let hosts = hosts.filter(|&guid| !fabric.node_of(guid).unwrap().is_switch());
-    let all = drained_parts(hosts.chain([leaf]).map(NodeOrCable::Node));
-    assert_eq!(avoid.try_add(&all, &fabric, &none), Ok(()));
-    let own = drained_parts([NodeOrCable::Node(own_leaf)]);
-    let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&own, &fabric, &none) else {
+    let leaf_with_hosts = drained_parts(hosts.chain([leaf]).map(NodeOrCable::Node));
+    assert_eq!(avoid.try_add(&leaf_with_hosts, &fabric, &none), Ok(()));
+    let leaf_of_manager = drained_parts([NodeOrCable::Node(manager_leaf)]);
+    let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&leaf_of_manager, &fabric, &none) else {
         panic!("the switch connects the subnet manager");
     };
     assert!(cut_off.includes_manager && cut_off.to_string().contains("subnet manager itself"));
@@ -196,30 +207,38 @@ fn a_spine_with_an_aggregation_node_may_be_drained() {
     let spines: Vec<Guid> = spines.map(|node| node.guid).collect();
     assert_eq!(spines.len(), 2);
     let (mut avoid, none) = (Avoid::default(), BTreeSet::new());
-    let one = drained_parts([NodeOrCable::Node(spines[0])]);
-    assert_eq!(avoid.try_add(&one, &fabric, &none), Ok(()));
-    let other = drained_parts([NodeOrCable::Node(spines[1])]);
-    let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&other, &fabric, &none) else {
+    let first_spine = drained_parts([NodeOrCable::Node(spines[0])]);
+    assert_eq!(avoid.try_add(&first_spine, &fabric, &none), Ok(()));
+    let second_spine = drained_parts([NodeOrCable::Node(spines[1])]);
+    let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&second_spine, &fabric, &none) else {
         panic!("the leaves have no other spine");
     };
-    let is_inside = |name: &String| name.starts_with("Mellanox");
-    let inside = cut_off.names.iter().filter(|name| is_inside(name)).count();
-    assert_eq!(inside, 3, "the nodes of the leaves: {:?}", cut_off.names);
+    let is_aggregation_node = |name: &String| name.starts_with("Mellanox");
+    let cut_off_nodes = cut_off
+        .names
+        .iter()
+        .filter(|name| is_aggregation_node(name));
+    assert_eq!(
+        cut_off_nodes.count(),
+        3,
+        "the aggregation nodes of the leaves: {:?}",
+        cut_off.names
+    );
 }
 
 #[test]
-fn a_host_may_be_drained_and_its_switch_port_may_not() {
+fn host_is_drained_but_draining_its_switch_port_is_refused() {
     let fabric = fabric(TREE);
     let local = fabric.local.unwrap().node;
     let hosts = fabric
         .end_ports()
-        .filter(|(at, _)| !fabric.node(at.node).is_switch());
-    let (host, _) = hosts.filter(|(at, _)| at.node != local).last().unwrap();
+        .filter(|(port, _)| !fabric.node(port.node).is_switch());
+    let (host, _) = hosts.filter(|(port, _)| port.node != local).last().unwrap();
     let key = fabric.key(host);
     let none = BTreeSet::new();
-    let exit = fabric.port(host).peer.unwrap();
+    let switch_port = fabric.port(host).peer.unwrap();
     let mut avoid = Avoid::default();
-    let from_switch = drained_parts([NodeOrCable::Port(exit)]);
+    let from_switch = drained_parts([NodeOrCable::Port(switch_port)]);
     let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&from_switch, &fabric, &none) else {
         panic!("the host has no other cable");
     };
@@ -234,31 +253,32 @@ fn a_host_may_be_drained_and_its_switch_port_may_not() {
 }
 
 #[test]
-fn last_spine_cannot_be_drained_and_a_drained_spine_is_used_when_the_other_vanishes() {
+fn draining_the_last_spine_is_refused_and_a_drained_spine_is_used_when_the_other_vanishes() {
     let fabric = fabric(TREE);
     let (_, spines) = tiers(&fabric);
     let none = BTreeSet::new();
-    let mut both = Avoid::default();
-    both.try_add(
-        &drained_parts([NodeOrCable::Node(spines[0])]),
-        &fabric,
-        &none,
-    )
-    .unwrap();
-    let second = drained_parts([NodeOrCable::Node(spines[1])]);
+    let mut avoid_first = Avoid::default();
+    avoid_first
+        .try_add(
+            &drained_parts([NodeOrCable::Node(spines[0])]),
+            &fabric,
+            &none,
+        )
+        .unwrap();
+    let second_spine = drained_parts([NodeOrCable::Node(spines[1])]);
     assert!(matches!(
-        both.try_add(&second, &fabric, &none),
+        avoid_first.try_add(&second_spine, &fabric, &none),
         Err(AvoidError::CutOff(_))
     ));
 
     let first = planned(&PlanJob {
-        avoid: Arc::new(both),
+        avoid: Arc::new(avoid_first),
         ..PlanJob::first(fabric.clone(), Arc::default())
     });
     let vanished = fabric.node_of(spines[1]).unwrap();
-    let cut = vanished.cables().map(|(here, _)| here).collect();
-    let left = Arc::new(fabric.without(&cut));
-    let plan = planned(&PlanJob::after(&first, left));
+    let vanished_ports = vanished.cables().map(|(here, _)| here).collect();
+    let remaining = Arc::new(fabric.without(&vanished_ports));
+    let plan = planned(&PlanJob::after(&first, remaining));
     assert_eq!(
         plan.avoided.in_use,
         BTreeSet::from([NodeOrCable::Node(spines[0])])
@@ -270,9 +290,9 @@ fn last_spine_cannot_be_drained_and_a_drained_spine_is_used_when_the_other_vanis
         .iter()
         .filter(|finding| finding.kind.code() == "drained-in-use");
     assert_eq!(in_use.count(), 1);
-    let again = planned(&PlanJob::after(&plan, fabric));
-    assert_eq!(again.routing.tables, first.routing.tables);
-    assert!(again.avoided.in_use.is_empty());
+    let recovered = planned(&PlanJob::after(&plan, fabric));
+    assert_eq!(recovered.routing.tables, first.routing.tables);
+    assert!(recovered.avoided.in_use.is_empty());
 }
 
 #[test]
@@ -318,8 +338,8 @@ impl Dice {
     }
 }
 
-/// One to four random switches and cables. Without them, ports may be cut off.
-fn some_parts(fabric: &Fabric, dice: &mut Dice) -> Vec<NodeOrCable> {
+/// One to four random switches and cables. If none of them carried traffic, ports might be cut off.
+fn random_parts(fabric: &Fabric, dice: &mut Dice) -> Vec<NodeOrCable> {
     let switches: Vec<Guid> = fabric.switches().map(|(_, node)| node.guid).collect();
     let cables = cables(fabric);
     let mut parts = Vec::new();
@@ -332,7 +352,7 @@ fn some_parts(fabric: &Fabric, dice: &mut Dice) -> Vec<NodeOrCable> {
     parts
 }
 
-/// Base LIDs of the drained switches, and of the hosts at them.
+/// Base LIDs of the drained switches, and of the hosts attached to these switches.
 fn lids_at_drained(plan: &Plan) -> BTreeSet<u16> {
     let mut lids = BTreeSet::new();
     for (part, _) in plan.avoided.avoid.parts() {
@@ -356,7 +376,7 @@ fn lids_at_drained(plan: &Plan) -> BTreeSet<u16> {
 }
 
 #[test]
-fn random_drains_leave_all_ports_reachable_and_no_transit_over_parts_not_in_use() {
+fn random_drains_keep_all_ports_reachable_and_end_transit_over_unused_parts() {
     let specs = [
         (TREE, EngineKind::FabricTree),
         ("fat-tree:k=4,levels=3", EngineKind::FabricTree),
@@ -377,17 +397,20 @@ fn random_drains_leave_all_ports_reachable_and_no_transit_over_parts_not_in_use(
         let mut before = planned(&PlanJob::first(fabric.clone(), policy));
         for seed in 0..12 {
             let mut dice = Dice(seed);
-            let parts = some_parts(&fabric, &mut dice);
+            let parts = random_parts(&fabric, &mut dice);
             let plan = planned(&PlanJob {
                 avoid: avoid(parts.iter().copied()),
                 ..PlanJob::after(&before, fabric.clone())
             });
             assert_all_reachable(&plan);
             assert!(plan.avoided.suspended.is_none(), "{spec} {parts:?}");
-            let of_drained = lids_at_drained(&plan);
+            let drained_lids = lids_at_drained(&plan);
             for &part in parts.iter().filter(|part| !plan.avoided.uses(**part)) {
-                let found = plan.lids_over(part, |guid| plan.table(guid)).unwrap();
-                let transit = found.over.iter().filter(|lid| !of_drained.contains(&lid.0));
+                let lids = plan.lids_over(part, |guid| plan.table(guid)).unwrap();
+                let transit = lids
+                    .over
+                    .iter()
+                    .filter(|lid| !drained_lids.contains(&lid.0));
                 assert_eq!(
                     transit.count(),
                     0,
@@ -400,18 +423,21 @@ fn random_drains_leave_all_ports_reachable_and_no_transit_over_parts_not_in_use(
 }
 
 #[test]
-fn drained_switch_of_the_manager_excuses_no_other_cut_off() {
+fn with_drained_leaf_of_the_manager_draining_another_leaf_is_refused() {
     let fabric = fabric(TREE);
     let local = fabric.local.expect("the manager has a port");
-    let own_leaf = fabric.port(local).peer.expect("the port has a cable").node;
+    let manager_leaf = fabric.port(local).peer.expect("the port has a cable").node;
     let leaves = tiers(&fabric).0;
-    let other = leaves.into_iter().find(|&leaf| leaf != own_leaf).unwrap();
+    let other_leaf = leaves
+        .into_iter()
+        .find(|&leaf| leaf != manager_leaf)
+        .unwrap();
     let (mut avoid, none) = (Avoid::default(), BTreeSet::new());
     avoid
-        .add(&drained_parts([NodeOrCable::Node(own_leaf)]))
+        .add(&drained_parts([NodeOrCable::Node(manager_leaf)]))
         .unwrap();
-    let wanted = drained_parts([NodeOrCable::Node(other)]);
-    let refused = avoid.try_add(&wanted, &fabric, &none);
+    let parts = drained_parts([NodeOrCable::Node(other_leaf)]);
+    let refused = avoid.try_add(&parts, &fabric, &none);
     let Err(AvoidError::CutOff(cut_off)) = refused else {
         panic!("{refused:?}");
     };
@@ -423,12 +449,12 @@ fn drained_switch_of_the_manager_excuses_no_other_cut_off() {
 fn second_drain_of_a_part_keeps_the_record_of_the_first_until_the_port_is_disabled() {
     let part = NodeOrCable::Node(Guid(7));
     let record = |since_unix_ms: u64, disabled: bool| {
-        let Reason::Drained(one) = drained(since_unix_ms) else {
+        let Reason::Drained(record) = drained(since_unix_ms) else {
             unreachable!("the part is drained");
         };
-        BTreeMap::from([(part, Reason::Drained(Drained { disabled, ..one }))])
+        BTreeMap::from([(part, Reason::Drained(Drained { disabled, ..record }))])
     };
-    let since = |avoid: &Avoid| avoid.drained().next().map(|(_, one)| one.since_unix_ms);
+    let since = |avoid: &Avoid| avoid.drained().next().map(|(_, it)| it.since_unix_ms);
     let mut avoid = Avoid::default();
     avoid.add(&record(1, false)).unwrap();
     avoid.add(&record(2, false)).unwrap();
@@ -438,5 +464,5 @@ fn second_drain_of_a_part_keeps_the_record_of_the_first_until_the_port_is_disabl
     avoid.add(&record(4, false)).unwrap();
     avoid.add(&record(5, true)).unwrap();
     assert_eq!(since(&avoid), Some(3));
-    assert!(avoid.drained().all(|(_, one)| one.disabled));
+    assert!(avoid.drained().all(|(_, record)| record.disabled));
 }

@@ -1,4 +1,4 @@
-//! Finds the library that simulates the umad devices of a program.
+//! Finds the preload library that simulates umad devices for a program.
 
 use std::path::{Path, PathBuf};
 
@@ -14,10 +14,10 @@ const FOLDERS: [&str; 2] = ["", "../lib/rsm"];
 /// Characters that end a path in `LD_PRELOAD` (ld.so(8)).
 const SEPARATORS: [char; 2] = [':', ' '];
 
-/// Absolute path of the library: `given`, or the first one found in [`FOLDERS`].
+/// Absolute path of the library: `given`, or the library in the first of [`FOLDERS`] that has it.
 ///
 /// # Errors
-/// The file does not exist, or its path contains a character that ends a path in `LD_PRELOAD`.
+/// The library does not exist, or its path contains a character that ends a path in `LD_PRELOAD`.
 pub(super) fn find(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     let path = match given {
         Some(path) => path.to_owned(),
@@ -39,19 +39,19 @@ pub(super) fn find(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     Ok(library)
 }
 
-/// Path of the library in the first of [`FOLDERS`] that has it.
+/// Path of the library in the first of [`FOLDERS`] that has it; an error if no folder has it.
 fn beside_rsm() -> anyhow::Result<PathBuf> {
     let rsm = std::env::current_exe().context("the path of rsm is not known")?;
     let folder = rsm.parent().unwrap_or(Path::new("/"));
-    let places = FOLDERS.map(|other| folder.join(other).join(FILE));
-    let found = places.iter().find(|path| path.is_file());
-    found.cloned().with_context(|| {
+    let candidates = FOLDERS.map(|subfolder| folder.join(subfolder).join(FILE));
+    let library = candidates.iter().find(|path| path.is_file());
+    library.cloned().with_context(|| {
         format!(
             "{FILE} is neither {} nor {}: without it the program would run on the umad devices of this machine, \
              so that it was not started; `cargo build --release` builds the library, the package of rsm has it, and \
              --preload names another place",
-            places[0].display(),
-            places[1].display()
+            candidates[0].display(),
+            candidates[1].display()
         )
     })
 }

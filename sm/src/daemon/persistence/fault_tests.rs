@@ -1,4 +1,4 @@
-//! Tests the journal's thread on a disk that fails for a while.
+//! Tests of the journal's thread on a disk that fails, or is slow, for a while.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -16,9 +16,9 @@ use crate::daemon::clock::Clock;
 use crate::daemon::findings::DaemonFindings;
 use crate::daemon::sa::{AckJournal as _, HELD_AT_MOST};
 
-/// A journal whose disk refuses writes while `failing` is set, and takes long for a flush while
+/// A journal whose disk refuses writes while `failing` is set, and whose flushes take long while
 /// `slow` is set.
-struct Failing {
+struct FaultyJournal {
     dir: tempfile::TempDir,
     failing: Arc<AtomicBool>,
     slow: Arc<AtomicBool>,
@@ -28,8 +28,9 @@ struct Failing {
     sa: rsm_sa::Sa,
 }
 
-impl Failing {
-    fn start() -> Failing {
+impl FaultyJournal {
+    /// Starts a journal in a new folder, without faults.
+    fn start() -> FaultyJournal {
         let dir = tempfile::tempdir().unwrap();
         let failing = Arc::new(AtomicBool::new(false));
         let slow = Arc::new(AtomicBool::new(false));
@@ -54,7 +55,7 @@ impl Failing {
             sm_key: 0,
             ..rsm_sa::SaConfig::default()
         });
-        Failing {
+        FaultyJournal {
             dir,
             failing,
             slow,
@@ -71,88 +72,90 @@ impl Failing {
         self.journal.append(&[touched], &self.sa)
     }
 
+    /// Makes the disk fail, or work again.
     fn set_failing(&self, failing: bool) {
         self.failing.store(failing, Ordering::Relaxed);
     }
 
-    /// Waits until there is a finding, or until there is none.
-    fn until_finding(&self, expected: bool) {
-        until(|| self.findings.all().is_empty() != expected);
+    /// Waits until there is a finding or, if `is_expected` is false, until there is no finding.
+    fn until_finding(&self, is_expected: bool) {
+        until(|| self.findings.all().is_empty() != is_expected);
     }
 
+    /// Closes the journal, and waits for the end of its thread.
     fn end(self) {
         self.journal.close();
         self.thread.join().unwrap();
     }
 }
 
-/// Numbers of the entries that a start would find.
-fn numbers(dir: &Path) -> Vec<u64> {
+/// The numbers of the entries that the journal in `dir` has for a restart.
+fn stored_numbers(dir: &Path) -> Vec<u64> {
     let (_, entries) = Journal::open(dir, Disk::new()).unwrap();
     entries.iter().map(|entry| entry.number).collect()
 }
 
 #[test]
-fn entries_of_a_failed_disk_are_written_once_it_works_again() {
-    let site = Failing::start();
-    assert_eq!(site.register(), Some(1));
-    until(|| site.journal.durable() == 1);
-    site.set_failing(true);
-    site.register();
-    site.until_finding(true);
+fn entries_appended_while_the_disk_fails_are_written_once_it_works_again() {
+    let faulty = FaultyJournal::start();
+    assert_eq!(faulty.register(), Some(1));
+    until(|| faulty.journal.durable() == 1);
+    faulty.set_failing(true);
+    faulty.register();
+    faulty.until_finding(true);
     // Answers do not wait for a disk that is known to fail.
-    assert_eq!(site.register(), None);
+    assert_eq!(faulty.register(), None);
     // The store includes entry 2 but not entry 3, which came after its commit began.
-    site.journal.cover(2);
-    assert_eq!(site.register(), None);
-    site.set_failing(false);
-    site.until_finding(false);
-    assert_eq!(site.register(), Some(5));
-    until(|| site.journal.durable() == 5);
-    let numbers = numbers(site.dir.path());
+    faulty.journal.cover(2);
+    assert_eq!(faulty.register(), None);
+    faulty.set_failing(false);
+    faulty.until_finding(false);
+    assert_eq!(faulty.register(), Some(5));
+    until(|| faulty.journal.durable() == 5);
+    let numbers = stored_numbers(faulty.dir.path());
     assert!(numbers.ends_with(&[3, 4, 5]), "{numbers:?}");
-    site.end();
+    faulty.end();
 }
 
 #[test]
-fn finding_of_covered_entries_that_could_not_be_dropped_ends_with_the_failure() {
-    let site = Failing::start();
-    site.register();
-    until(|| site.journal.durable() == 1);
-    site.set_failing(true);
-    site.journal.cover(1);
-    site.until_finding(true);
-    site.set_failing(false);
-    site.until_finding(false);
-    assert_eq!(numbers(site.dir.path()), [0_u64; 0]);
-    site.end();
+fn when_covered_entries_cannot_be_dropped_the_finding_ends_with_the_failure() {
+    let faulty = FaultyJournal::start();
+    faulty.register();
+    until(|| faulty.journal.durable() == 1);
+    faulty.set_failing(true);
+    faulty.journal.cover(1);
+    faulty.until_finding(true);
+    faulty.set_failing(false);
+    faulty.until_finding(false);
+    assert_eq!(stored_numbers(faulty.dir.path()), [0_u64; 0]);
+    faulty.end();
 }
 
 #[test]
 fn slow_disk_is_a_finding_until_a_write_is_fast_again() {
-    let site = Failing::start();
-    site.slow.store(true, Ordering::Relaxed);
-    assert_eq!(site.register(), Some(1));
-    site.until_finding(true);
-    assert!(site.findings.all()[0].text.contains("takes longer"));
-    assert_eq!(site.journal.durable(), 1);
+    let faulty = FaultyJournal::start();
+    faulty.slow.store(true, Ordering::Relaxed);
+    assert_eq!(faulty.register(), Some(1));
+    faulty.until_finding(true);
+    assert!(faulty.findings.all()[0].text.contains("takes longer"));
+    assert_eq!(faulty.journal.durable(), 1);
     // A commit of the store does not write to the journal.
-    site.journal.cover(1);
-    until(|| numbers(site.dir.path()).is_empty());
-    assert!(!site.findings.all().is_empty());
-    site.slow.store(false, Ordering::Relaxed);
-    assert_eq!(site.register(), Some(2));
-    site.until_finding(false);
-    site.end();
+    faulty.journal.cover(1);
+    until(|| stored_numbers(faulty.dir.path()).is_empty());
+    assert!(!faulty.findings.all().is_empty());
+    faulty.slow.store(false, Ordering::Relaxed);
+    assert_eq!(faulty.register(), Some(2));
+    faulty.until_finding(false);
+    faulty.end();
 }
 
 #[test]
-fn answers_wait_for_no_second_attempt_when_the_disk_begins_to_fail() {
-    let site = Failing::start();
-    site.set_failing(true);
-    let number = site.register().unwrap();
-    until(|| site.journal.durable() >= number);
-    site.until_finding(true);
-    assert_eq!(site.register(), None);
-    site.end();
+fn when_the_disk_begins_to_fail_answers_wait_only_for_the_first_attempt() {
+    let faulty = FaultyJournal::start();
+    faulty.set_failing(true);
+    let number = faulty.register().unwrap();
+    until(|| faulty.journal.durable() >= number);
+    faulty.until_finding(true);
+    assert_eq!(faulty.register(), None);
+    faulty.end();
 }

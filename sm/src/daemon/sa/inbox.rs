@@ -1,5 +1,5 @@
-//! Queue of the SA's thread. The memory of the queue grows with the number of waiting calls, to
-//! about twenty megabytes at the bound; the queue is nearly always empty.
+//! Queue of the calls to the SA's thread. The queue is nearly always empty; its memory grows with
+//! the number of waiting calls, to about twenty megabytes at the maximum.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -16,9 +16,9 @@ pub(super) struct Inbox {
     calls: Sender<Call>,
     waiting: Arc<AtomicUsize>,
     /// Maximum number of waiting calls.
-    room: usize,
-    /// Port of the SA. The reference is weak, because the transport holds the gate, which holds
-    /// this inbox; the inbox must not keep the port alive.
+    max_waiting: usize,
+    /// Port of the SA; empty before [`Inbox::attach`]. The reference is weak, because the transport
+    /// holds the gate, which holds this inbox: a strong reference would keep the port alive.
     port: Arc<OnceLock<Weak<dyn SaPort>>>,
 }
 
@@ -32,14 +32,14 @@ pub(super) struct Calls {
 #[derive(Debug)]
 pub(super) struct NoRoom;
 
-/// Creates an inbox in which `room` calls may wait.
-pub(super) fn inbox(room: usize) -> (Inbox, Calls) {
+/// Creates an inbox in which at most `max_waiting` calls may wait.
+pub(super) fn inbox(max_waiting: usize) -> (Inbox, Calls) {
     let (sender, receiver) = channel();
     let waiting = Arc::new(AtomicUsize::new(0));
     let inbox = Inbox {
         calls: sender,
         waiting: Arc::clone(&waiting),
-        room,
+        max_waiting,
         port: Arc::default(),
     };
     let calls = Calls {
@@ -61,16 +61,19 @@ impl Inbox {
         let _ = self.port.set(Arc::downgrade(port));
     }
 
-    /// Port of the SA; `None` after the port was dropped.
+    /// Port of the SA; `None` before [`Inbox::attach`], and after the port was dropped.
     pub(super) fn port(&self) -> Option<Arc<dyn SaPort>> {
         self.port.get().and_then(Weak::upgrade)
     }
 
-    /// Appends `call` to the queue, without waiting. Does not end a wait at the port; for messages,
-    /// the port itself ends the wait.
+    /// Appends `call` to the queue, without waiting. Does not wake a thread that waits at the port:
+    /// the port itself wakes the thread for messages.
+    ///
+    /// # Errors
+    /// The inbox is full, or its receiver was dropped.
     pub(super) fn put(&self, call: Call) -> Result<(), NoRoom> {
         // Counting precedes sending: the receiver must not subtract the call before it was added.
-        let has_room = self.waiting.fetch_add(1, Ordering::Relaxed) < self.room;
+        let has_room = self.waiting.fetch_add(1, Ordering::Relaxed) < self.max_waiting;
         if has_room && self.calls.send(call).is_ok() {
             return Ok(());
         }
@@ -78,8 +81,11 @@ impl Inbox {
         Err(NoRoom)
     }
 
-    /// Appends a call that does not come from the port, without waiting, and ends a wait at the
-    /// port.
+    /// Appends a call that does not come from the port, without waiting, and wakes a thread that
+    /// waits at the port.
+    ///
+    /// # Errors
+    /// The errors of [`Inbox::put`].
     pub(super) fn post(&self, call: Call) -> Result<(), NoRoom> {
         let put = self.put(call);
         if let Some(port) = self.port() {
@@ -88,7 +94,7 @@ impl Inbox {
         put
     }
 
-    /// Wakes the thread. A full inbox means that the thread is awake.
+    /// Wakes the thread. If the inbox is full, the thread is awake already.
     pub(super) fn wake(&self) {
         let _ = self.post(Call::Wake);
     }
@@ -100,14 +106,20 @@ impl Calls {
         self.waiting.load(Ordering::Relaxed) == 0
     }
 
-    /// Takes the first waiting call, without waiting for one.
+    /// Takes the first waiting call, without waiting for a call.
+    ///
+    /// # Errors
+    /// No call waits, or all senders were dropped.
     pub(super) fn try_take(&self) -> Result<Call, TryRecvError> {
         let call = self.calls.try_recv()?;
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         Ok(call)
     }
 
-    /// Takes the first call, and waits for one for at most `timeout`.
+    /// Takes the first call; waits up to `timeout` for a call.
+    ///
+    /// # Errors
+    /// No call came in time, or all senders were dropped.
     pub(super) fn take_within(&self, timeout: Duration) -> Result<Call, RecvTimeoutError> {
         let call = self.calls.recv_timeout(timeout)?;
         self.waiting.fetch_sub(1, Ordering::Relaxed);

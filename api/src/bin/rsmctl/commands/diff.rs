@@ -1,3 +1,6 @@
+//! `rsmctl diff`: the differences of the subnet now from an earlier time, as a table of folded
+//! rows.
+
 use std::collections::{HashMap, HashSet};
 
 use clap::Args;
@@ -40,7 +43,7 @@ pub(crate) async fn run(arguments: DiffArguments, session: &mut Session) -> Resu
         },
     )
     .await?;
-    let begins = match from_unix_ms > at_unix_ms {
+    let late_start_note = match from_unix_ms > at_unix_ms {
         true => format!(
             "the history begins at {}: compared with its first state rather than with {}",
             minute(from_unix_ms),
@@ -49,11 +52,11 @@ pub(crate) async fn run(arguments: DiffArguments, session: &mut Session) -> Resu
         false => String::new(),
     };
     if session.output.is_json() {
-        session.output.note(&begins)?;
+        session.output.note(&late_start_note)?;
         return session.output.json_list(differences);
     }
-    if !begins.is_empty() {
-        session.output.line(&begins)?;
+    if !late_start_note.is_empty() {
+        session.output.line(&late_start_note)?;
     }
     let total = differences.len() as u64;
     let rows = match arguments.all {
@@ -90,23 +93,24 @@ struct Row {
     before: String,
     now: String,
     /// The earliest and the latest time of the row's changes, in milliseconds since the Unix epoch;
-    /// both are 0 if no time is known.
+    /// both are 0 if the time of no change is known.
     span: (u64, u64),
 }
 
 impl Row {
     fn of(difference: &v1::Difference) -> Row {
-        let at = difference.at_unix_ms;
+        let at_unix_ms = difference.at_unix_ms;
         Row {
             kind: difference.kind(),
             part: difference.subject.clone(),
             before: difference.before.clone(),
-            now: now(difference),
-            span: (at, at),
+            now: now_cell(difference),
+            span: (at_unix_ms, at_unix_ms),
         }
     }
 
-    /// The time of the change, or of the first and the last change; empty if it is not known.
+    /// The cell WHEN: the time of the only change, or the times of the first and the last change;
+    /// empty if no time is known.
     fn when(&self) -> String {
         let (first, last) = match self.span {
             (0, 0) => return String::new(),
@@ -121,14 +125,14 @@ impl Row {
     /// Extends the span of the row to a time; 0 stands for an unknown time, and changes nothing.
     fn extend_span(&mut self, at_unix_ms: u64) {
         self.span = match (self.span, at_unix_ms) {
-            (known, 0) => known,
-            ((0, _), at) => (at, at),
-            ((first, last), at) => (first.min(at), last.max(at)),
+            (span, 0) => span,
+            ((0, _), time) => (time, time),
+            ((first, last), time) => (first.min(time), last.max(time)),
         };
     }
 
-    /// The cell with the value of a part that appeared or vanished: NOW or BEFORE.
-    fn value(&mut self) -> &mut String {
+    /// The cell that describes a node that appeared or vanished: NOW or BEFORE.
+    fn node_cell(&mut self) -> &mut String {
         match self.kind {
             Kind::NodeVanished => &mut self.before,
             _ => &mut self.now,
@@ -136,9 +140,9 @@ impl Row {
     }
 }
 
-/// The text of the column NOW: the present value, and the number of times that a link went down. A
-/// vanished link went down at least once, so that a single time is not stated.
-fn now(difference: &v1::Difference) -> String {
+/// The cell NOW: the present value, and the number of times that a link went down. A vanished link
+/// went down at least once, so the cell does not state a single time.
+fn now_cell(difference: &v1::Difference) -> String {
     let downs = match (difference.kind(), difference.downs) {
         (Kind::LinkVanished, 0..=1) | (_, 0) => return difference.now.clone(),
         (_, downs) => went_down(downs),
@@ -167,40 +171,41 @@ const APPEARED_OR_VANISHED: [(Kind, Kind); 2] = [
     (Kind::NodeVanished, Kind::LinkVanished),
 ];
 
-/// The rows of differences. A difference that follows from another difference is folded into its
-/// row: cables that appeared or vanished with a node, hosts that vanished with a switch, adapters
-/// of one host, and findings of one kind.
+/// The rows of differences. A difference that follows from another difference is folded into the
+/// row of that difference: cables that appeared or vanished with a node, adapters that vanished
+/// with a switch. Adapters of one host share a row, and so do findings of one kind.
 fn folded(differences: &[v1::Difference]) -> Vec<Row> {
-    let of_kind = |kind: Kind| {
-        let own = differences.iter().filter(move |one| one.kind() == kind);
-        own.map(|one| one.subject.as_str())
+    let subjects_of_kind = |kind: Kind| {
+        let of_kind = differences.iter().filter(move |it| it.kind() == kind);
+        of_kind
+            .map(|difference| difference.subject.as_str())
             .collect::<HashSet<&str>>()
     };
-    let nodes: HashMap<Kind, HashSet<&str>> = APPEARED_OR_VANISHED
+    let nodes_by_link_kind: HashMap<Kind, HashSet<&str>> = APPEARED_OR_VANISHED
         .iter()
-        .map(|&(node, link)| (link, of_kind(node)))
+        .map(|&(node, link)| (link, subjects_of_kind(node)))
         .collect();
-    let switches: HashSet<&str> = differences
+    let vanished_switches: HashSet<&str> = differences
         .iter()
-        .filter(|one| one.kind() == Kind::NodeVanished && one.before.starts_with("switch"))
-        .map(|one| one.subject.as_str())
+        .filter(|it| it.kind() == Kind::NodeVanished && it.before.starts_with("switch"))
+        .map(|difference| difference.subject.as_str())
         .collect();
     let mut folded_parts: HashMap<(Kind, &str), FoldedParts> = HashMap::new();
-    let (flapped, of_nodes) = flapped_together(differences);
-    let mut flapped = flapped.into_iter().map(|row| (row, 1));
+    let (flap_rows, flap_indices) = flapped_together(differences);
+    let mut flap_rows = flap_rows.into_iter().map(|row| (row, 1));
     let mut rows: Vec<(Row, u64)> = Vec::new();
-    let mut places: HashMap<(Kind, String), usize> = HashMap::new();
-    for (place, difference) in differences.iter().enumerate() {
-        if of_nodes.contains(&place) {
-            // The first of these differences is the place of all rows of flapped links.
-            rows.extend(flapped.by_ref());
+    let mut row_indices: HashMap<(Kind, String), usize> = HashMap::new();
+    for (index, difference) in differences.iter().enumerate() {
+        if flap_indices.contains(&index) {
+            // All rows of flapped links stand where the first of their differences stands.
+            rows.extend(flap_rows.by_ref());
             continue;
         }
         let kind = difference.kind();
-        if let Some(nodes) = nodes.get(&kind) {
+        if let Some(nodes) = nodes_by_link_kind.get(&kind) {
             let ends = ends(&difference.subject);
             // A vanished switch takes precedence over the host at the other end.
-            let is_switch = |end: &&str| switches.contains(end);
+            let is_switch = |end: &&str| vanished_switches.contains(end);
             let owner = ends.iter().copied().find(|end| is_switch(end));
             let owner = owner.or_else(|| ends.into_iter().find(|end| nodes.contains(end)));
             if let Some(node) = owner {
@@ -208,7 +213,7 @@ fn folded(differences: &[v1::Difference]) -> Vec<Row> {
                 continue;
             }
         }
-        if let Some(switch) = vanished_switch_of(difference, &switches) {
+        if let Some(switch) = vanished_switch_of(difference, &vanished_switches) {
             folded_parts
                 .entry((Kind::LinkVanished, switch))
                 .or_default()
@@ -223,13 +228,13 @@ fn folded(differences: &[v1::Difference]) -> Vec<Row> {
                 continue;
             }
         };
-        match places.get(&(kind, part.to_owned())) {
-            Some(&at) => {
-                rows[at].1 += 1;
-                rows[at].0.extend_span(difference.at_unix_ms);
+        match row_indices.get(&(kind, part.to_owned())) {
+            Some(&row) => {
+                rows[row].1 += 1;
+                rows[row].0.extend_span(difference.at_unix_ms);
             }
             None => {
-                places.insert((kind, part.to_owned()), rows.len());
+                row_indices.insert((kind, part.to_owned()), rows.len());
                 rows.push((Row::of(difference), 1));
             }
         }
@@ -237,8 +242,8 @@ fn folded(differences: &[v1::Difference]) -> Vec<Row> {
     with_folded_parts(rows, &folded_parts)
 }
 
-/// Adds to each row the parts that are folded into it, and the number of differences that it stands
-/// for.
+/// Completes the text of each row: the parts that are folded into the row, and the number of
+/// differences that it represents.
 fn with_folded_parts(
     mut rows: Vec<(Row, u64)>,
     folded_parts: &HashMap<(Kind, &str), FoldedParts>,
@@ -248,11 +253,11 @@ fn with_folded_parts(
             .iter()
             .find(|(node, _)| *node == row.kind);
         let folded_parts = link.and_then(|&(_, link)| folded_parts.get(&(link, row.part.as_str())));
-        // A single cable is not stated: the place of a host shows it.
+        // A single cable is not stated: the row of a host already names the switch port.
         let folded_parts =
             folded_parts.filter(|folded_parts| folded_parts.cables + folded_parts.adapters > 1);
         if let Some(text) = folded_parts.map(folded_parts_text) {
-            *row.value() += &text;
+            *row.node_cell() += &text;
         }
         if *number > 1 {
             fold(row, *number);
@@ -265,27 +270,29 @@ fn with_folded_parts(
 /// the differences in these rows.
 fn flapped_together(differences: &[v1::Difference]) -> (Vec<Row>, HashSet<usize>) {
     let flapped = differences.iter().enumerate();
-    let flapped = flapped.filter(|(_, one)| one.kind() == Kind::LinkFlapped);
-    let flapped = flapped.filter_map(|(place, one)| {
-        let ends: [&str; 2] = ends(&one.subject).try_into().ok()?;
-        Some((place, one, ends))
+    let flapped = flapped.filter(|(_, it)| it.kind() == Kind::LinkFlapped);
+    let flapped = flapped.filter_map(|(index, difference)| {
+        let ends: [&str; 2] = ends(&difference.subject).try_into().ok()?;
+        Some((index, difference, ends))
     });
     let flapped: Vec<(usize, &v1::Difference, [&str; 2])> = flapped.collect();
     let all_ends: Vec<[&str; 2]> = flapped.iter().map(|&(.., ends)| ends).collect();
-    let (mut rows, mut places) = (Vec::new(), HashSet::new());
-    for (node, own) in by_node(&all_ends) {
-        let own: Vec<&v1::Difference> = own
+    let (mut rows, mut folded_indices) = (Vec::new(), HashSet::new());
+    for (node, flaps) in by_node(&all_ends) {
+        let flaps: Vec<&v1::Difference> = flaps
             .into_iter()
-            .map(|at| {
-                places.insert(flapped[at].0);
-                flapped[at].1
+            .map(|flap| {
+                folded_indices.insert(flapped[flap].0);
+                flapped[flap].1
             })
             .collect();
-        let downs = own.iter().map(|one| one.downs);
+        let downs = flaps.iter().map(|flap| flap.downs);
         let (least, most) = (downs.clone().min(), downs.max().unwrap_or(0));
-        let mut row = Row::of(own[0]);
-        own.iter().for_each(|one| row.extend_span(one.at_unix_ms));
-        row.part = format!("{node} ({} links)", own.len());
+        let mut row = Row::of(flaps[0]);
+        flaps
+            .iter()
+            .for_each(|flap| row.extend_span(flap.at_unix_ms));
+        row.part = format!("{node} ({} links)", flaps.len());
         row.before = String::new();
         row.now = match least == Some(most) {
             true => format!("each {}", went_down(most)),
@@ -293,10 +300,10 @@ fn flapped_together(differences: &[v1::Difference]) -> (Vec<Row>, HashSet<usize>
         };
         rows.push(row);
     }
-    (rows, places)
+    (rows, folded_indices)
 }
 
-/// Makes a row stand for `number` differences, of which it is the first.
+/// Makes the row of a difference represent `number` differences, of which it is the first.
 fn fold(row: &mut Row, number: u64) {
     let more = format!(" and {} more", number - 1);
     match row.kind {
@@ -310,7 +317,7 @@ fn fold(row: &mut Row, number: u64) {
         }
         _ => {
             row.part = format!("{} ({number} adapters)", host_name(&row.part));
-            *row.value() += &more;
+            *row.node_cell() += &more;
         }
     }
 }
@@ -323,26 +330,27 @@ fn first_clause(text: &str) -> String {
     plain[..end].to_owned()
 }
 
-/// The nodes at both ends of a cable, `leaf-03:7 - spine-01:3`.
+/// The nodes at both ends of a cable whose subject reads `leaf-03:7 - spine-01:3`. An end without a
+/// port is left out.
 fn ends(subject: &str) -> Vec<&str> {
     let ends = subject.split(" - ");
     ends.filter_map(|end| Some(end.rsplit_once(':')?.0))
         .collect()
 }
 
-/// The switch with which an adapter vanished: the first switch of the adapter, if all its cables
-/// led to vanished switches; `None` otherwise.
+/// The switch with which an adapter vanished: the switch at the adapter's first cable, if all its
+/// cables led to vanished switches; `None` otherwise.
 fn vanished_switch_of<'a>(
     difference: &v1::Difference,
-    switches: &HashSet<&'a str>,
+    vanished_switches: &HashSet<&'a str>,
 ) -> Option<&'a str> {
-    let places = difference.before.strip_prefix("CA at ");
-    let places = places
-        .filter(|places| difference.kind() == Kind::NodeVanished && !places.contains(" more"))?;
-    let mut at = places.split(", ").map(|place| place.rsplit_once(':'));
-    let first = switches.get(at.next()??.0)?;
-    let all = at.all(|place| place.is_some_and(|(node, _)| switches.contains(node)));
-    all.then_some(*first)
+    let peers = difference.before.strip_prefix("CA at ");
+    let peers = peers
+        .filter(|peers| difference.kind() == Kind::NodeVanished && !peers.contains(" more"))?;
+    let mut peers = peers.split(", ").map(|peer| peer.rsplit_once(':'));
+    let first_switch = vanished_switches.get(peers.next()??.0)?;
+    let all = peers.all(|peer| peer.is_some_and(|(node, _)| vanished_switches.contains(node)));
+    all.then_some(*first_switch)
 }
 
 /// The text ` (with 64 cables and 32 adapters)`. Adapters are counted rather than hosts, because a
@@ -354,7 +362,7 @@ fn folded_parts_text(parts: &FoldedParts) -> String {
     ];
     let parts = parts.into_iter().filter(|part| part.0 > 0);
     let parts: Vec<String> = parts
-        .map(|(number, one, many)| count(number, one, many))
+        .map(|(number, singular, plural)| count(number, singular, plural))
         .collect();
     format!(" (with {})", parts.join(" and "))
 }
@@ -374,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn first_clause_does_not_end_within_the_name_of_a_switch() {
+    fn first_clause_with_colon_in_switch_name_ends_after_the_name() {
         let text = "the host host-005 mlx5_0 is gone, was at MF0;su-01-leaf-02:MQM9700/U1 port 7: 54 \
                     routes were moved; if it is gone for good: rsmctl expect";
         let expected = "the host host-005 mlx5_0 is gone, was at su-01-leaf-02 port 7";
@@ -383,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn cables_and_adapters_of_a_vanished_switch_are_folded_into_its_row() {
+    fn cables_and_adapters_of_vanished_switch_are_folded_into_its_row() {
         let gone =
             |subject: &str, before: &str| difference(Kind::NodeVanished, subject, before, "");
         let cable = |subject: &str| difference(Kind::LinkVanished, subject, "4x ndr", "");
@@ -411,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn findings_of_one_kind_are_one_row() {
+    fn findings_of_one_kind_share_one_row() {
         let raised = |text| difference(Kind::FindingRaised, "host-missing", "", text);
         let rows = folded(&[
             raised("the host a is gone, was at leaf-1 port 1; if it is gone for good: x"),
@@ -432,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_say_when_and_how_often_a_link_went_down() {
+    fn flapped_links_show_when_and_how_often_they_went_down() {
         let flapped = |subject: &str, downs, at_unix_ms| v1::Difference {
             downs,
             at_unix_ms,

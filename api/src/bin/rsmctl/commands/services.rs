@@ -1,3 +1,5 @@
+//! `rsmctl services`: the services that ports offer, as a table.
+
 use clap::Args;
 use rsm_proto::v1;
 

@@ -1,19 +1,19 @@
-//! Facts about the manager's host, which no snapshot contains.
+//! Facts about the manager's host for the report. No snapshot contains them.
 
 use super::topic::Measured;
 
-/// A fact about the manager's host: a verdict, and a sentence.
+/// A fact about the manager's host: a verdict, with a sentence for the operator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HostFact {
-    /// The part works as it should.
+    /// The store, clock or certificate works as it should.
     Good(String),
-    /// The part works, but is impaired.
+    /// The store, clock or certificate works, but is impaired.
     Doubtful(String),
-    /// The state is unknown, for this reason.
+    /// The state is unknown; the text is the reason.
     NotKnown(String),
 }
 
-/// Source of facts about the manager's host. A method may query the system, and does not wait.
+/// Source of facts about the manager's host. A method may query the system, but does not block.
 pub trait HostFacts: Send + Sync {
     /// Whether the state of the subnet survives a restart.
     fn store(&self) -> HostFact;
@@ -21,11 +21,12 @@ pub trait HostFacts: Send + Sync {
     /// Whether the clock is synchronised: times of events and the expiry of tokens depend on it.
     fn clock(&self) -> HostFact;
 
-    /// Expiry of the certificate of the API.
+    /// How soon the certificate of the API expires.
     fn certificates(&self) -> HostFact;
 }
 
 impl HostFact {
+    /// The measured value of the fact's check.
     pub(super) fn measured(self) -> Measured {
         match self {
             HostFact::Good(text) => Measured::pass(text),

@@ -1,4 +1,4 @@
-//! Steps of rebalancing: the moves of levelling, limited to a few LFT blocks.
+//! Rebalancing steps: moves that lower the maximum link load, limited to a few LFT blocks.
 
 use std::collections::BTreeSet;
 use std::iter;
@@ -9,8 +9,8 @@ use super::spread::MAX_ENTRIES;
 use super::{Budget, MaxLoadReducer, Target};
 use crate::tables::Lft;
 
-/// The share of all meetings that spreading must save for each LFT block that changes. A smaller
-/// gain does not justify that packets overtake each other while entries change.
+/// The share of all meetings of packets that spreading must save for each LFT block that changes.
+/// A smaller saving is not worth the reordering of packets while entries change.
 const MIN_SAVED_PER_BLOCK: f64 = 1e-4;
 
 impl MaxLoadReducer<'_> {
@@ -31,58 +31,60 @@ impl MaxLoadReducer<'_> {
         }
     }
 
-    /// Moves entries off full links if all such moves together improve the tables.
+    /// Moves entries off full links if all such moves together improve the tables. Returns the
+    /// number of moves.
     fn relieve_step(&mut self, targets: &[Target], lfts: &mut [Lft], budget: &mut Budget) -> usize {
         if self.full.is_empty() {
             return 0;
         }
         if (targets.len() * lfts.len()) as u64 > MAX_READS {
             // Computing the cost of the tables would take seconds on so large a fabric.
-            let free = self.relieve_at(0, targets, lfts, budget);
-            return free + self.relieve_at(u64::MAX, targets, lfts, budget);
+            let moved_at_zero = self.relieve_at(0, targets, lfts, budget);
+            return moved_at_zero + self.relieve_at(u64::MAX, targets, lfts, budget);
         }
-        if let Some(price) = self.good_price(targets, lfts) {
+        if let Some(price) = self.improving_price(targets, lfts) {
             return self.relieve_at(price, targets, lfts, budget);
         }
         if targets.iter().all(Target::is_base) {
             return 0;
         }
-        // The last LIDs of a port have few paths left that no other LID of the port takes.
+        // The last LIDs of a port have few paths left that no other LID of the port takes, so let
+        // LIDs of one port share a path.
         self.keeps_lids_apart = false;
-        let price = self.good_price(targets, lfts);
+        let price = self.improving_price(targets, lfts);
         let moved = price.map_or(0, |price| self.relieve_at(price, targets, lfts, budget));
         self.keeps_lids_apart = true;
         moved
     }
 
-    /// The price at which moves off full links improve the tables: 0 if that price does, else the
-    /// price with the best tables; `None` if no price improves the tables.
-    fn good_price(&mut self, targets: &[Target], lfts: &mut [Lft]) -> Option<u64> {
+    /// The price at which moves off full links improve the tables: 0 if it improves them, else the
+    /// price with the lowest table cost; `None` if no price improves the tables. Moves no entry.
+    fn improving_price(&mut self, targets: &[Target], lfts: &mut [Lft]) -> Option<u64> {
         let times = self.time.clone();
-        let before = self.load.clone();
-        let mut lowest = self.table_cost(&times, targets, lfts);
-        let mut best = None;
+        let loads_before = self.load.clone();
+        let mut lowest_cost = self.table_cost(&times, targets, lfts);
+        let mut best_price = None;
         for price in iter::once(0).chain(PRICES) {
             self.reads = MAX_READS;
             let moved = self.relieve_at(price, targets, lfts, &mut Budget::of(usize::MAX));
             if moved > 0 {
                 let cost = self.table_cost(&times, targets, lfts);
-                if cost < lowest {
-                    (lowest, best) = (cost, Some(price));
+                if cost < lowest_cost {
+                    (lowest_cost, best_price) = (cost, Some(price));
                 }
-                self.undo_moves(0, &before, lfts);
+                self.undo_moves(0, &loads_before, lfts);
             }
-            if best == Some(0) {
+            if best_price == Some(0) {
                 break;
             }
         }
         self.reads = MAX_READS;
-        best
+        best_price
     }
 
-    /// Moves entries to paths on which their packets meet fewer other packets, if all these moves
-    /// together save [`MIN_SAVED_PER_BLOCK`]. No link becomes full, or gets more load than the
-    /// fullest link of the fabric.
+    /// Moves entries to paths on which their packets meet fewer other packets, if all such moves
+    /// together save at least [`MIN_SAVED_PER_BLOCK`] for each changed block. No link becomes full,
+    /// or gets more load than the fullest link of the fabric. Returns the number of moves.
     fn spread_step(&mut self, targets: &[Target], lfts: &mut [Lft], budget: &mut Budget) -> usize {
         if targets.len() * lfts.len() > MAX_ENTRIES {
             return 0;
@@ -90,14 +92,16 @@ impl MaxLoadReducer<'_> {
         // The fullest link of the fabric may be below the load at which a link is full.
         self.set_full_limit(self.full_limit.min(self.max_load()));
         let times = self.time.clone();
-        let before = self.load.clone();
-        let saved = self.spread(&times, targets, lfts);
-        let moved = self.moved.iter();
-        let blocks: BTreeSet<_> = moved
+        let loads_before = self.load.clone();
+        let saved_share = self.spread(&times, targets, lfts);
+        let moves = self.moved.iter();
+        let changed_blocks: BTreeSet<_> = moves
             .map(|moved| block_of(moved.switch, moved.target.lid))
             .collect();
-        self.undo_moves(0, &before, lfts);
-        if blocks.is_empty() || saved < blocks.len() as f64 * MIN_SAVED_PER_BLOCK {
+        self.undo_moves(0, &loads_before, lfts);
+        if changed_blocks.is_empty()
+            || saved_share < changed_blocks.len() as f64 * MIN_SAVED_PER_BLOCK
+        {
             return 0;
         }
         self.spread_within(targets, lfts, budget);
