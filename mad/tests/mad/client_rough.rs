@@ -14,6 +14,8 @@ fn run(faults: &Faults, rounds: u8, requests: u64, targets: u64) -> Network {
     run_seed(7, faults, rounds, requests, targets)
 }
 
+/// Sends `requests` requests to `targets` targets in turn, over a network with these faults, until
+/// every request is complete. A request may use up its retries `rounds` times.
 fn run_seed(seed: u64, faults: &Faults, rounds: u8, requests: u64, targets: u64) -> Network {
     let mut network = Network::new(ClientConfig::default(), faults.clone(), seed);
     network.rounds = rounds;

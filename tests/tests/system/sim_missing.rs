@@ -27,7 +27,10 @@ fn is_switch(world: &World, guid: Guid) -> bool {
 /// The ports of the hosts other than the manager's, each with the leaf port at the other end of its
 /// cable.
 fn hosts(world: &World) -> Vec<(End, End)> {
-    let manager = world.manager().local(&world.sim).expect("it has a port");
+    let manager = world
+        .manager()
+        .local(&world.sim)
+        .expect("the manager has a port");
     let links = expect::reach(world, &[]).links.into_iter();
     let links = links.filter(|&(a, b)| a != manager && b != manager);
     links
@@ -43,28 +46,34 @@ fn hosts(world: &World) -> Vec<(End, End)> {
 
 /// A leaf other than the leaf of the manager's host.
 fn leaf(world: &World) -> Guid {
-    let manager = world.manager().local(&world.sim).expect("it has a port");
+    let manager = world
+        .manager()
+        .local(&world.sim)
+        .expect("the manager has a port");
     let manager_leaf = world.sim.peer(manager.0, manager.1);
-    let manager_leaf = manager_leaf.expect("it is there").expect("it is cabled").0;
+    let manager_leaf = manager_leaf
+        .expect("the node exists")
+        .expect("the port is cabled")
+        .0;
     let mut leaves = hosts(world).into_iter().map(|(_, leaf)| leaf.0);
     leaves
         .find(|&leaf| leaf != manager_leaf)
-        .expect("there are more")
+        .expect("the fabric has more leaves")
 }
 
 /// The first port of a leaf that leads to another switch.
 fn uplink(world: &World, leaf: Guid) -> PortNum {
-    let ports = (1..=world.sim.num_ports(leaf).expect("it is there")).map(PortNum);
+    let ports = (1..=world.sim.num_ports(leaf).expect("the node exists")).map(PortNum);
     let mut up = ports.filter(|&port| {
-        let peer = world.sim.peer(leaf, port).expect("it is there");
+        let peer = world.sim.peer(leaf, port).expect("the node exists");
         peer.is_some_and(|peer| is_switch(world, peer.0))
     });
-    up.next().expect("it has links up")
+    up.next().expect("the leaf has uplinks")
 }
 
 /// The findings about missing nodes and cables.
 fn missing(world: &World) -> Vec<Finding> {
-    let snapshot = world.manager().snapshot().expect("it is up");
+    let snapshot = world.manager().snapshot().expect("the manager is up");
     let findings = snapshot.findings.iter().cloned();
     findings
         .filter(|finding| finding.kind.code().ends_with("-missing"))
@@ -95,11 +104,11 @@ fn lost_cable_is_a_finding_until_it_is_back() {
     let mut world = World::brought_up(TREE, Settings::default());
     let leaf = leaf(&world);
     let port = uplink(&world, leaf);
-    world.sim.unlink(leaf, port).expect("it is cabled");
+    world.sim.unlink(leaf, port).expect("the port is cabled");
     wait_and_settle(&mut world);
     let parts = [" 1 of 2", "was Active", "routes were moved"];
     assert_one_missing(&world, "cable-missing", Severity::Warning, &parts);
-    world.sim.relink(leaf, port).expect("it was cabled");
+    world.sim.relink(leaf, port).expect("the port was cabled");
     wait_and_settle(&mut world);
     expect::assert_no_findings(&world);
 }
@@ -108,14 +117,14 @@ fn lost_cable_is_a_finding_until_it_is_back() {
 fn dead_switch_and_the_hosts_behind_it_are_one_finding() {
     let mut world = World::brought_up(TREE, Settings::default());
     let leaf = leaf(&world);
-    world.sim.power_off(leaf).expect("it is there");
+    world.sim.power_off(leaf).expect("the node exists");
     wait_and_settle(&mut world);
     let parts = [
         "2 adapters went with it",
         "fewest links to switches left, 3 of 4",
     ];
     assert_one_missing(&world, "switch-missing", Severity::Warning, &parts);
-    world.sim.power_on(leaf).expect("it is there");
+    world.sim.power_on(leaf).expect("the node exists");
     wait_and_settle(&mut world);
     expect::assert_no_findings(&world);
 }
@@ -124,7 +133,7 @@ fn dead_switch_and_the_hosts_behind_it_are_one_finding() {
 fn powered_off_host_is_one_finding_of_severity_info() {
     let mut world = World::brought_up(TREE, Settings::default());
     let (host, _) = hosts(&world)[0];
-    world.sim.power_off(host.0).expect("it is there");
+    world.sim.power_off(host.0).expect("the node exists");
     wait_and_settle(&mut world);
     assert_one_missing(&world, "host-missing", Severity::Info, &["was at "]);
 }
@@ -136,7 +145,7 @@ fn accepted_loss_is_no_finding_until_the_node_returns_and_is_lost_again() {
         panic!("two hosts");
     };
     for (host, _) in [first, second] {
-        world.sim.power_off(host).expect("it is there");
+        world.sim.power_off(host).expect("the node exists");
     }
     wait_and_settle(&mut world);
     assert_eq!(missing(&world).len(), 2);
@@ -148,10 +157,10 @@ fn accepted_loss_is_no_finding_until_the_node_returns_and_is_lost_again() {
     world.command(Command::Accept(vec![Accept::Node(second.0)]));
     world.settle(LIMIT);
     expect::assert_no_findings(&world);
-    world.sim.power_on(first.0).expect("it is there");
+    world.sim.power_on(first.0).expect("the node exists");
     wait_and_settle(&mut world);
     expect::assert_no_findings(&world);
-    world.sim.power_off(first.0).expect("it is there");
+    world.sim.power_off(first.0).expect("the node exists");
     wait_and_settle(&mut world);
     assert_one_missing(&world, "host-missing", Severity::Info, &[]);
 }
@@ -162,16 +171,19 @@ fn restarted_manager_reports_nodes_lost_before_and_during_the_restart() {
     let [(lost_before, _), (lost_meanwhile, _), ..] = hosts(&world)[..] else {
         panic!("two hosts");
     };
-    world.sim.power_off(lost_before.0).expect("it is there");
+    world.sim.power_off(lost_before.0).expect("the node exists");
     wait_and_settle(&mut world);
     world.kill(0);
-    world.sim.power_off(lost_meanwhile.0).expect("it is there");
+    world
+        .sim
+        .power_off(lost_meanwhile.0)
+        .expect("the node exists");
     world.start(0, Memory::Kept);
     wait_and_settle(&mut world);
     assert_eq!(missing(&world).len(), 2);
-    let snapshot = world.manager().snapshot().expect("it is up");
+    let snapshot = world.manager().snapshot().expect("the manager is up");
     for (host, _) in [lost_before, lost_meanwhile] {
-        let node = snapshot.expected.node(host).expect("it is missing");
+        let node = snapshot.expected.node(host).expect("the node is missing");
         assert_eq!(
             node.at,
             LostAt::Unknown,
@@ -179,7 +191,7 @@ fn restarted_manager_reports_nodes_lost_before_and_during_the_restart() {
         );
     }
     for (host, _) in [lost_before, lost_meanwhile] {
-        world.sim.power_on(host).expect("it is there");
+        world.sim.power_on(host).expect("the node exists");
     }
     wait_and_settle(&mut world);
     expect::assert_no_findings(&world);
@@ -187,7 +199,7 @@ fn restarted_manager_reports_nodes_lost_before_and_during_the_restart() {
         world
             .manager()
             .snapshot()
-            .expect("it is up")
+            .expect("the manager is up")
             .expected
             .is_empty()
     );
@@ -226,7 +238,7 @@ fn swapped_nodes_keep_descriptions_and_lids_at_any_link_training_time() {
 
 /// The description of each node, and the LIDs of its end ports.
 fn descriptions_and_lids(world: &World) -> BTreeMap<Guid, (String, Vec<Option<Lid>>)> {
-    let snapshot = world.manager().snapshot().expect("it is up");
+    let snapshot = world.manager().snapshot().expect("the manager is up");
     let nodes = snapshot.fabric.nodes().map(|node| {
         let lids = node.end_ports();
         let lids = lids.map(|(_, port)| port.info.as_ref().map(|info| info.lid()));
@@ -251,7 +263,9 @@ fn hosts_with_swapped_cables_are_not_missing() {
 fn two_uplinks(world: &World) -> [End; 2] {
     let first = leaf(world);
     let mut leaves = hosts(world).into_iter().map(|(_, leaf)| leaf.0);
-    let second = leaves.find(|&leaf| leaf != first).expect("there are more");
+    let second = leaves
+        .find(|&leaf| leaf != first)
+        .expect("the fabric has more leaves");
     [first, second].map(|leaf| (leaf, uplink(world, leaf)))
 }
 
@@ -265,7 +279,7 @@ fn exchanged_cables_between_switches_are_a_finding_until_exchanged_back() {
     };
     swap(&mut world);
     let exchanged = |world: &World| -> Vec<Finding> {
-        let snapshot = world.manager().snapshot().expect("it is up");
+        let snapshot = world.manager().snapshot().expect("the manager is up");
         let findings = snapshot.findings.iter();
         let exchanged = findings.filter(|finding| finding.kind.code() == "cables-exchanged");
         exchanged.cloned().collect()
@@ -310,7 +324,7 @@ fn accepted_exchange_becomes_the_expected_cabling() {
     // From now on the earlier cabling counts as an exchange.
     world.sim.swap_cables(a, b).expect("both are cabled");
     wait_and_settle(&mut world);
-    let snapshot = world.manager().snapshot().expect("it is up");
+    let snapshot = world.manager().snapshot().expect("the manager is up");
     let codes = snapshot.findings.iter().map(|finding| finding.kind.code());
     assert_eq!(codes.collect::<Vec<_>>(), ["cables-exchanged"]);
 }

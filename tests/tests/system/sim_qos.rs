@@ -252,7 +252,7 @@ fn devices_that_refuse_tables_come_up_and_are_not_asked_again() {
         if gets_all_tables {
             assert_tables(&world);
         }
-        let snapshot = world.manager().snapshot().expect("it is up");
+        let snapshot = world.manager().snapshot().expect("the manager is up");
         let kinds: Vec<FindingKind> = snapshot
             .findings
             .iter()

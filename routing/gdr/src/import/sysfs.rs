@@ -274,7 +274,7 @@ impl<'a> Snapshot<'a> {
                 self.adapter(owner, line).pci = Some((address, value));
             }
             "data_direct" if is_adapter_attribute => {
-                self.adapter(owner, line).data_direct = Some(value)
+                self.adapter(owner, line).data_direct = Some(value);
             }
             "product_name" => self.machine = Some(value),
             "nvidia_fabric" => {

@@ -114,9 +114,9 @@ fn drained_spine_carries_no_transit_and_keeps_its_table() {
 /// Both ends of each cable between the switch `guid` and another switch.
 fn cable_ends(fabric: &Fabric, guid: Guid) -> Vec<NodeOrCable> {
     let cables = fabric.node_of(guid).unwrap().cables();
-    let cables = cables.filter(|(_, there)| fabric.is_switch(there.node));
+    let cables = cables.filter(|(_, peer)| fabric.is_switch(peer.node));
     cables
-        .flat_map(|(here, there)| [here, there])
+        .flat_map(|(port, peer)| [port, peer])
         .map(NodeOrCable::Port)
         .collect()
 }
@@ -187,7 +187,7 @@ fn draining_a_leaf_is_refused_unless_its_hosts_are_drained_too() {
     assert_eq!((cut_off.names.len(), cut_off.includes_manager), (4, false));
     assert!(avoid.is_empty());
     let node = fabric.node_of(leaf).unwrap();
-    let hosts = node.cables().map(|(_, there)| there.node);
+    let hosts = node.cables().map(|(_, peer)| peer.node);
     let hosts = hosts.filter(|&guid| !fabric.node_of(guid).unwrap().is_switch());
     let leaf_with_hosts = drained_parts(hosts.chain([leaf]).map(NodeOrCable::Node));
     assert_eq!(avoid.try_add(&leaf_with_hosts, &fabric, &none), Ok(()));
@@ -276,7 +276,7 @@ fn draining_the_last_spine_is_refused_and_a_drained_spine_is_used_when_the_other
         ..PlanJob::first(fabric.clone(), Arc::default())
     });
     let vanished = fabric.node_of(spines[1]).unwrap();
-    let vanished_ports = vanished.cables().map(|(here, _)| here).collect();
+    let vanished_ports = vanished.cables().map(|(port, _)| port).collect();
     let remaining = Arc::new(fabric.without(&vanished_ports));
     let plan = planned(&PlanJob::after(&first, remaining));
     assert_eq!(
@@ -364,7 +364,7 @@ fn lids_at_drained(plan: &Plan) -> BTreeSet<u16> {
             .node_of(guid)
             .into_iter()
             .flat_map(|node| node.cables());
-        let hosts = cables.map(|(_, there)| there.node);
+        let hosts = cables.map(|(_, peer)| peer.node);
         let hosts = hosts.filter(|&guid| !fabric.node_of(guid).unwrap().is_switch());
         for node in hosts.chain([guid]) {
             let ends = fabric.node_of(node).unwrap().end_ports();

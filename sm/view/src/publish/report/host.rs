@@ -1,4 +1,4 @@
-//! Facts about the manager's host for the report. No snapshot contains them.
+//! Facts about the manager's host for the report. Snapshots do not contain these facts.
 
 use super::topic::Measured;
 
