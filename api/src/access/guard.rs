@@ -108,7 +108,7 @@ struct Rules {
 
 struct Refusals {
     /// Counts refusals by the keys of [`rate_key`].
-    limiter: DefaultKeyedRateLimiter<String>,
+    limiter: DefaultKeyedRateLimiter<RateKey>,
     /// The number of refusals without an audit entry since the last one with an entry.
     unaudited: AtomicU64,
 }
@@ -218,7 +218,7 @@ impl Gate {
         let name = caller.map_or("unproved", |caller| caller.name.as_str());
         let key = match caller {
             Some(caller) => rate_key(caller, peer),
-            None => address_of(peer),
+            None => RateKey::Address(address_of(peer)),
         };
         if self.refusals.limiter.len() >= MAX_REFUSED {
             self.refusals.limiter.retain_recent();

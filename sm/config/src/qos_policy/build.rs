@@ -436,7 +436,7 @@ impl Builder<'_, '_> {
                 (false, true) => keys.extend([(first, P_KEY_BASE), (0, last & P_KEY_BASE)]),
                 (true, false) => {
                     let ascending = "expected a range across 0x8000 in ascending order";
-                    keys.extend(self.value(part, None, ascending));
+                    keys.extend(self.value::<(u64, u64)>(part, None, ascending));
                 }
                 _ => keys.push(ordered(first & P_KEY_BASE, last & P_KEY_BASE)),
             }
