@@ -1,20 +1,21 @@
-//! Powers switches off and cuts cables, one or many at the same instant, and measures the time
-//! until packets arrive again and until the last Set.
+//! Powers off switches and cuts cables, one or many at the same time, and measures the time until
+//! packets arrive again and the time until the last Set.
 //!
 //! `cargo bench -p rsm-tests --bench power_off [-- [--spec SPEC] [--rounds N] [--only NAME]
-//! [--faults PART] [--loss PERCENT]]`. Each manager runs resident on a fabric of its own, which
-//! this process simulates, and reaches it through the shim. In each round, every fault occurs on
-//! the fabric of one manager after the other, and ends when the manager sends no more Sets. The
-//! number of the round is the seed of all random choices.
+//! [--faults PART] [--loss PERCENT]]`. This process simulates one fabric for each manager. The
+//! manager stays resident, and reaches its fabric through the shim. In each round, each fault
+//! occurs on the fabric, and is repaired once the manager sends no more Sets. The number of the
+//! round is the seed of all random choices.
 //!
 //! `delivered_ms` is the time from the fault until packets arrive between all hosts that still have
-//! a path of links to the manager. A walker follows the tables of the switches every few
-//! milliseconds. `last_block_ms` is the time until the last block of a forwarding table is written,
-//! and `last_set_ms` the time until the last Set. For a fault of the manager's own leaf, the times
-//! begin with the leaf's return. With `--loss`, each packet between nodes is lost with that
-//! probability once the subnet is up. Runs "without traps" lose every trap, and have only single
-//! faults; the managers then notice the faults by sweeping, rsm twice a second, OpenSM once (its
-//! shortest interval).
+//! a path of links to the manager. A walker checks this every few milliseconds by following the
+//! tables of the switches. `last_block_ms` is the time until the last block of a forwarding table
+//! is written, and `last_set_ms` the time until the last Set. For a fault of the manager's own
+//! leaf, the times begin with the return of the leaf.
+//!
+//! With `--loss`, each packet between nodes is lost with that probability once the subnet is up.
+//! Runs "without traps" lose every trap, and have only single faults. The managers then find the
+//! faults by sweeps: rsm sweeps twice a second, OpenSM once a second, its shortest interval.
 
 mod options;
 
@@ -42,8 +43,8 @@ const DEFAULT_SPECS: [&str; 2] = ["superpod", "fat-tree:k=8,levels=3"];
 /// The time limit for a manager to bring the subnet up, or to react to a fault.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// The time without a Set after which a manager counts as quiet: longer than OpenSM waits for a
-/// silent node in one phase.
+/// The time without a Set after which a manager counts as quiet. It is longer than OpenSM waits in
+/// one phase for a node that does not answer.
 const QUIET: Duration = Duration::from_secs(4);
 
 /// The time for which the manager's own leaf is off before it returns.
@@ -57,7 +58,7 @@ const JOURNAL: usize = 1 << 20;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Switches and cables that fail together.
+/// Switches and cables that fail at the same time.
 struct Fault {
     name: String,
     switches: Vec<Guid>,
@@ -69,6 +70,7 @@ struct Fault {
 }
 
 impl Fault {
+    /// A fault of `switches`, measured from its beginning.
     fn of_switches(name: &str, switches: Vec<Guid>) -> Fault {
         Fault {
             name: name.to_owned(),
@@ -79,13 +81,13 @@ impl Fault {
     }
 }
 
-/// A resident subnet manager.
+/// The process of a resident subnet manager.
 enum Resident {
     Rsm { _process: Rsm },
     OpenSm { _process: OpenSm },
 }
 
-/// A manager with its fabric.
+/// A manager in the comparison, with its fabric.
 struct Contender {
     name: &'static str,
     // The manager is dropped before its fabric.
@@ -93,12 +95,13 @@ struct Contender {
     fabric: Hosted,
 }
 
-/// The times of a manager's reaction, counted from the fault. `None` stands for an event that did
-/// not occur within the time limit.
+/// The times of a manager's reaction, since the fault or the return of its parts. `None` means that
+/// the event did not occur within the time limit.
 struct Reaction {
     delivered: Option<Duration>,
     last_block: Option<Duration>,
     last_set: Option<Duration>,
+    /// The number of Sets of blocks of linear forwarding tables.
     blocks: usize,
 }
 
@@ -143,17 +146,19 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The switches and cables of a fabric from which faults choose.
+/// The switches and cables of a fabric, from which faults are chosen.
 struct Layout<'a> {
     netlist: &'a Netlist,
     /// The switches, by their distance in hops from the nearest host.
     tiers: BTreeMap<usize, Vec<usize>>,
     /// The switch of the manager's host.
     own_leaf: usize,
+    /// The neighbours of each node; a neighbour appears once for each cable.
     neighbours: Vec<Vec<usize>>,
 }
 
 impl Layout<'_> {
+    /// The layout of `netlist`, with the host of the manager.
     fn of(netlist: &Netlist, manager: Guid) -> Layout<'_> {
         let neighbours = neighbours(netlist);
         let manager = netlist.by_guid(manager).unwrap_or_default();
@@ -179,8 +184,8 @@ impl Layout<'_> {
         self.tiers.values().next_back().map_or(&[], Vec::as_slice)
     }
 
-    /// Faults of one or two switches of the top tier, a switch next to the manager's leaf, and a
-    /// leaf other than the manager's leaf.
+    /// The faults of one or two switches: one and two switches of the top tier, a switch of the
+    /// second tier next to the manager's leaf, and a leaf other than the manager's leaf.
     fn single_faults(&self) -> Vec<Fault> {
         let spines = self.top();
         let in_tier = |tier: usize| self.tiers.get(&tier).map_or(&[][..], Vec::as_slice);
@@ -207,8 +212,9 @@ impl Layout<'_> {
             .collect()
     }
 
-    /// Faults of half of the top tier, an eighth to a half of all switches, most cables between
-    /// switches, and the manager's leaf, which is in no other of these faults.
+    /// The faults of many parts: each half of the top tier; an eighth, a quarter and a half of all
+    /// switches; and most cables between switches. Also the fault of the manager's leaf, which is
+    /// in none of the other faults of switches.
     fn mass_faults(&self, dice: &mut Dice) -> Vec<Fault> {
         let spines = self.top();
         let (first_half, last_half) = spines.split_at(spines.len() / 2);
@@ -225,16 +231,19 @@ impl Layout<'_> {
             faults.push(Fault::of_switches(&name, self.guids(&failed_switches)));
         }
         let is_switch = |node: usize| self.netlist.nodes()[node].kind == NodeKind::Switch;
-        let trunks = self.netlist.cables().iter();
-        let trunks: Vec<(Guid, PortNum)> = trunks
+        let switch_cables = self.netlist.cables().iter();
+        let switch_cables: Vec<(Guid, PortNum)> = switch_cables
             .filter(|cable| is_switch(cable.a.0) && is_switch(cable.b.0))
             .map(|cable| (self.netlist.nodes()[cable.a.0].guid, cable.a.1))
             .collect();
-        let count = trunks.len() * 25 / 32;
+        let count = switch_cables.len() * 25 / 32;
         faults.push(Fault {
-            name: format!("mass: {count} of {} cables between switches", trunks.len()),
+            name: format!(
+                "mass: {count} of {} cables between switches",
+                switch_cables.len()
+            ),
             switches: Vec::new(),
-            cables: choose_random(trunks, count, dice),
+            cables: choose_random(switch_cables, count, dice),
             off_for: None,
         });
         faults.push(Fault {
@@ -248,14 +257,14 @@ impl Layout<'_> {
     }
 }
 
-/// Chooses `count` items of `all` at random.
-fn choose_random<T>(mut all: Vec<T>, count: usize, dice: &mut Dice) -> Vec<T> {
+/// Chooses `count` items at random, each at most once.
+fn choose_random<T>(mut items: Vec<T>, count: usize, dice: &mut Dice) -> Vec<T> {
     (0..count)
-        .map(|_| all.swap_remove(dice.below(all.len())))
+        .map(|_| items.swap_remove(dice.below(items.len())))
         .collect()
 }
 
-/// The distance of each switch from the nearest host, in hops.
+/// The distance of each switch from the nearest host, in hops, by the index of the node.
 fn tiers(netlist: &Netlist) -> BTreeMap<usize, usize> {
     let neighbours = neighbours(netlist);
     let is_switch = |node: usize| netlist.nodes()[node].kind == NodeKind::Switch;
@@ -277,6 +286,7 @@ fn tiers(netlist: &Netlist) -> BTreeMap<usize, usize> {
     tiers
 }
 
+/// The neighbours of each node; a neighbour appears once for each cable.
 fn neighbours(netlist: &Netlist) -> Vec<Vec<usize>> {
     let mut neighbours = vec![Vec::new(); netlist.nodes().len()];
     for cable in netlist.cables() {
@@ -288,6 +298,7 @@ fn neighbours(netlist: &Netlist) -> Vec<Vec<usize>> {
 }
 
 impl Contender {
+    /// Starts the manager on a new fabric, and waits until the subnet is up.
     fn start(
         name: &'static str,
         netlist: &Netlist,
@@ -330,6 +341,8 @@ impl Contender {
         Ok(contender)
     }
 
+    /// Makes a fault occur, measures the reaction, repairs the fault, and waits until the manager
+    /// is quiet.
     fn measure_fault(&self, fault: &Fault) -> Result<Reaction, Failure> {
         let manager = self.fabric.place;
         let walker = self.fabric.sim.with(move |sim| Walker::new(sim, manager))?;
@@ -359,16 +372,17 @@ impl Contender {
         Ok(reaction)
     }
 
-    /// Breaks all parts of the fault at the same instant. Returns that time.
+    /// Breaks all parts of the fault at the same time, and returns that time.
     fn break_parts(&self, fault: &Fault) -> Result<Time, Failure> {
         self.change_parts(fault, Sim::power_off, Sim::unlink)
     }
 
-    /// Restores all parts of the fault at the same instant. Returns that time.
+    /// Restores all parts of the fault at the same time, and returns that time.
     fn restore_parts(&self, fault: &Fault) -> Result<Time, Failure> {
         self.change_parts(fault, Sim::power_on, Sim::relink)
     }
 
+    /// Changes all switches and cables of the fault at the same time, and returns that time.
     fn change_parts(
         &self,
         fault: &Fault,
@@ -392,8 +406,8 @@ impl Contender {
     fn wait_until_delivered(&self, walker: Walker) -> Result<Option<Time>, Failure> {
         let deadline = now() + LIMIT;
         let walker = Arc::new(walker);
-        // Each check begins with the host that was not reached last: a check costs little until it
-        // is reached.
+        // Each check begins with the host that the previous check did not reach, so that a check is
+        // cheap until that host is reached.
         let mut start_host = 0;
         while now() < deadline {
             let walker = walker.clone();
@@ -407,8 +421,8 @@ impl Contender {
         Ok(None)
     }
 
-    /// Waits until no Set was sent for [`QUIET`]. Returns the Sets since the last call: time and
-    /// attribute.
+    /// Waits until no Set has been sent for [`QUIET`]. Returns the time and attribute of each Set
+    /// since the journal was last taken.
     fn wait_until_quiet(&self) -> Result<Vec<(Time, AttrId)>, Failure> {
         let mut sets = Vec::new();
         let deadline = now() + LIMIT;
@@ -435,13 +449,14 @@ impl Contender {
 }
 
 impl Reaction {
+    /// Adds the figures of this reaction to those of the manager `name`.
     fn add_to(&self, comparison: &mut Comparison, name: &'static str) {
-        // A missing reaction counts as the time limit, so that it does not vanish from the figures.
-        let of = |time: Option<Duration>| milliseconds(time.unwrap_or(LIMIT));
+        // An event that did not occur counts with the time limit, so that the figures show it.
+        let ms = |time: Option<Duration>| milliseconds(time.unwrap_or(LIMIT));
         let figures = comparison.of(name);
-        figures.add("delivered_ms", of(self.delivered));
-        figures.add("last_block_ms", of(self.last_block));
-        figures.add("last_set_ms", of(self.last_set));
+        figures.add("delivered_ms", ms(self.delivered));
+        figures.add("last_block_ms", ms(self.last_block));
+        figures.add("last_set_ms", ms(self.last_set));
         figures.add("blocks", self.blocks as f64);
     }
 }

@@ -1,4 +1,4 @@
-//! Records operators' requests with their origin and outcome.
+//! Records the requests of operators, each with its origin and outcome.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tonic::{Extensions, Status};
 use crate::access::{Caller, Peer};
 use crate::traits::ActionLog;
 
-/// Records requests that change something.
+/// Records the requests that change the subnet or the manager.
 #[derive(Clone)]
 pub struct ActionRecorder {
     log: Option<Arc<dyn ActionLog>>,
@@ -20,14 +20,20 @@ impl ActionRecorder {
         ActionRecorder { log }
     }
 
-    /// Begins a request of the caller in `from`; see [`ActionRecorder::begin_of`].
-    pub(super) fn begin(&self, from: &Extensions, action: &str, detail: String) -> OpenAction {
-        self.begin_of(origin(from), action, detail)
+    /// Begins the record of a request with these `extensions`, which identify the operator; see
+    /// [`ActionRecorder::begin_of`].
+    pub(super) fn begin(
+        &self,
+        extensions: &Extensions,
+        action: &str,
+        detail: String,
+    ) -> OpenAction {
+        self.begin_of(origin(extensions), action, detail)
     }
 
-    /// Begins a request of `operator`. `action` is the kind of request, such as `drain`, and
-    /// `detail` its argument. The request is recorded when it ends, or when the client disconnects
-    /// before.
+    /// Begins the record of a request of `operator`. `action` is the kind of request, such as
+    /// `drain`, and `detail` its argument. The record is written when the request ends, or when the
+    /// client disconnects before that.
     pub fn begin_of(&self, operator: String, action: &str, detail: String) -> OpenAction {
         OpenAction {
             log: self.log.clone(),
@@ -42,14 +48,14 @@ impl ActionRecorder {
     }
 }
 
-/// A request under way, which is recorded when the value is dropped.
+/// The record of a request under way, which is written to the log when the value is dropped.
 pub struct OpenAction {
     log: Option<Arc<dyn ActionLog>>,
     record: v1::OperatorActed,
 }
 
 impl OpenAction {
-    /// Adds the name that the client states, if any.
+    /// Adds `name`, which the client gives to its operator, to the record, unless it is empty.
     pub(super) fn stated(mut self, name: &str) -> OpenAction {
         if !name.is_empty() {
             self.record.operator = format!("{} ({name})", self.record.operator);
@@ -57,21 +63,21 @@ impl OpenAction {
         self
     }
 
-    /// Adds the effect of the request, if any, to the record.
-    pub fn add(&mut self, text: &str) {
-        if !text.is_empty() {
-            self.record.detail = format!("{}: {text}", self.record.detail);
+    /// Adds the effect of the request to the record, unless it is empty.
+    pub fn add(&mut self, effect: &str) {
+        if !effect.is_empty() {
+            self.record.detail = format!("{}: {effect}", self.record.detail);
         }
     }
 
-    /// Ends the request, and returns its outcome unchanged.
+    /// Ends the record with the outcome of the request, and returns the outcome unchanged.
     pub(super) fn end<T>(self, outcome: Result<T, Status>) -> Result<T, Status> {
         self.close(outcome.as_ref().err().map_or("", Status::message));
         outcome
     }
 
-    /// Ends the request with the reason of its refusal; an empty reason means that it was carried
-    /// out.
+    /// Ends the record with the reason of the refusal. An empty reason means that the request was
+    /// carried out.
     pub fn close(mut self, refusal: &str) {
         refusal.clone_into(&mut self.record.refusal);
     }
@@ -85,11 +91,11 @@ impl Drop for OpenAction {
     }
 }
 
-/// The identity of the caller, and the other end of its connection.
-fn origin(from: &Extensions) -> String {
-    let peer = from.get::<Peer>().map(ToString::to_string);
+/// The identity of the caller, if it is known, and the other end of its connection.
+fn origin(extensions: &Extensions) -> String {
+    let peer = extensions.get::<Peer>().map(ToString::to_string);
     let peer = peer.unwrap_or_else(|| "unknown".to_owned());
-    match from.get::<Arc<Caller>>() {
+    match extensions.get::<Arc<Caller>>() {
         Some(caller) => format!("{} at {peer}", caller.name),
         None => peer,
     }

@@ -1,4 +1,4 @@
-//! TLS: certificates of servers and clients, tokens, reloading.
+//! Tests of TLS: certificates of servers and clients, revocation, tokens, and reloading of files.
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,13 +21,13 @@ use tonic::Code;
 use crate::fake::Fake;
 use crate::served::{Served, Wanted};
 
-/// A CA for tests, with the files that it makes.
+/// A certificate authority for tests, which writes its files to a temporary folder.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: TempDir,
 }
 
-/// Files of a certificate and its key.
+/// Paths of the files of a certificate and its private key.
 #[derive(Clone)]
 struct Issued {
     certificate: PathBuf,
@@ -35,6 +35,7 @@ struct Issued {
 }
 
 impl Authority {
+    /// Creates an authority with a certificate that it has signed itself, and writes `ca.crt`.
     fn new() -> Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -47,11 +48,11 @@ impl Authority {
         Authority { issuer, folder }
     }
 
-    fn ca(&self) -> PathBuf {
+    fn ca_file(&self) -> PathBuf {
         self.folder.path().join("ca.crt")
     }
 
-    /// Writes the list of revoked certificates, with these serial numbers.
+    /// Writes `ca.crl`, the list of revoked certificates, with `serials`. Returns its path.
     fn revoke(&self, serials: &[u64]) -> PathBuf {
         let revoked_certs = serials.iter().map(|&serial| RevokedCertParams {
             serial_number: SerialNumber::from(serial),
@@ -73,10 +74,13 @@ impl Authority {
         file
     }
 
+    /// Issues a certificate for the alternative name `name` that expires on the first day of
+    /// `until`, a year and month. Writes it and its key to `FILE.crt` and `FILE.key`.
     fn issue(&self, file: &str, name: &str, until: (i32, u8)) -> Issued {
         self.issue_with_serial(file, name, until, None)
     }
 
+    /// Issues a certificate like [`Authority::issue`]; `None` for a serial number chosen by rcgen.
     fn issue_with_serial(
         &self,
         file: &str,
@@ -99,12 +103,12 @@ impl Authority {
         issued
     }
 
-    /// The CA that a client trusts, and the certificate that it shows.
+    /// Credentials of a client that trusts this authority, and shows `identity` if it is given.
     fn credentials(&self, identity: Option<&Issued>) -> Credentials {
         let identity = identity.map(|issued| (issued.certificate.clone(), issued.key.clone()));
         Credentials {
             tls: Some(ClientTlsFiles {
-                ca: self.ca(),
+                ca: self.ca_file(),
                 identity,
             }),
             token: None,
@@ -112,9 +116,12 @@ impl Authority {
     }
 }
 
-const LONG: (i32, u8) = (2100, 1);
+/// The year and month of expiry of a valid certificate.
+const FAR_FUTURE: (i32, u8) = (2100, 1);
+/// The year and month of expiry of an expired certificate.
 const PAST: (i32, u8) = (2001, 1);
 
+/// A served fake behind TLS, with the authority of its certificate.
 struct Secured {
     served: Served,
     tls: Arc<ServerTls>,
@@ -122,13 +129,15 @@ struct Secured {
 }
 
 impl Secured {
+    /// Serves with a certificate for `name` that expires at `until`. Certificates for `ops.example`
+    /// may operate, certificates for `blue.example` are a tenant's, and others may read.
     fn start(name: &str, until: (i32, u8)) -> Secured {
         let authority = Authority::new();
         let server = authority.issue("server", name, until);
         let tls = Arc::new(ServerTls::new(TlsFiles {
             certificate: server.certificate,
             key: server.key,
-            client_ca: Some(authority.ca()),
+            client_ca: Some(authority.ca_file()),
             client_crl: Some(authority.revoke(&[])),
         }));
         tls.reload().unwrap();
@@ -137,23 +146,25 @@ impl Secured {
                 .unwrap(),
             ..AccessPolicy::without_files(Anonymous::Reading)
         };
-        let wanted = Wanted {
+        let options = Wanted {
             tls: Some(tls.clone()),
             gate: Some(Arc::new(Gate::new(policy, Arc::new(NoAudit)))),
             ..Wanted::default()
         };
         Secured {
-            served: Served::start_as(Fake::tree(1, 1), wanted),
+            served: Served::start_as(Fake::tree(1, 1), options),
             tls,
             authority,
         }
     }
 
+    /// Connects to the server.
     fn connect(&self, credentials: &Credentials) -> Result<Connection, ConnectError> {
         let endpoint = Endpoint::Https(format!("https://{}", self.served.tcp));
         self.served.block_on(connect_as(&endpoint, credentials))
     }
 
+    /// The text of the error with which a connection fails.
     fn refusal(&self, credentials: &Credentials) -> String {
         match self.connect(credentials) {
             Ok(_) => panic!("the connection was accepted"),
@@ -161,6 +172,7 @@ impl Secured {
         }
     }
 
+    /// Requests the status, for which reading suffices.
     fn read(&self, connection: &Connection) -> Result<(), tonic::Status> {
         let mut client = FabricServiceClient::new(connection.clone());
         let answer = self
@@ -169,6 +181,7 @@ impl Secured {
         answer.map(drop)
     }
 
+    /// Requests a sweep, for which the role of an operator is needed.
     fn sweep(&self, connection: &Connection) -> Result<(), tonic::Status> {
         let mut client = ConvergenceServiceClient::new(connection.clone());
         let request = v1::ResweepRequest::default();
@@ -177,11 +190,11 @@ impl Secured {
 }
 
 #[test]
-fn certificate_with_a_role_may_act_and_one_without_may_read() {
-    let secured = Secured::start("127.0.0.1", LONG);
+fn only_a_certificate_with_a_role_may_sweep_and_every_client_may_read() {
+    let secured = Secured::start("127.0.0.1", FAR_FUTURE);
     let authority = &secured.authority;
-    let ops = authority.issue("ops", "ops.example", LONG);
-    let other = authority.issue("other", "other.example", LONG);
+    let ops = authority.issue("ops", "ops.example", FAR_FUTURE);
+    let other = authority.issue("other", "other.example", FAR_FUTURE);
     let connection = secured.connect(&authority.credentials(Some(&ops))).unwrap();
     secured.sweep(&connection).unwrap();
     let connection = secured
@@ -198,9 +211,9 @@ fn certificate_with_a_role_may_act_and_one_without_may_read() {
 
 #[test]
 fn tenant_changes_partitions_of_its_own_p_keys_only() {
-    let secured = Secured::start("127.0.0.1", LONG);
+    let secured = Secured::start("127.0.0.1", FAR_FUTURE);
     let authority = &secured.authority;
-    let blue = authority.issue("blue", "blue.example", LONG);
+    let blue = authority.issue("blue", "blue.example", FAR_FUTURE);
     let connection = secured
         .connect(&authority.credentials(Some(&blue)))
         .unwrap();
@@ -238,7 +251,7 @@ fn tenant_changes_partitions_of_its_own_p_keys_only() {
         .served
         .block_on(client.set_default_membership(limited));
     assert_eq!(refusal.unwrap_err().code(), Code::PermissionDenied);
-    let ops = authority.issue("ops", "ops.example", LONG);
+    let ops = authority.issue("ops", "ops.example", FAR_FUTURE);
     let connection = secured.connect(&authority.credentials(Some(&ops))).unwrap();
     let mut client = PartitionServiceClient::new(connection);
     let delete = v1::DeletePartitionRequest {
@@ -254,12 +267,12 @@ fn tenant_changes_partitions_of_its_own_p_keys_only() {
 }
 
 #[test]
-fn http1_is_agreed_on_with_the_names_of_the_client() {
-    let secured = Secured::start("127.0.0.1", LONG);
+fn http1_connection_identifies_the_client_by_its_certificate() {
+    let secured = Secured::start("127.0.0.1", FAR_FUTURE);
     let authority = &secured.authority;
-    let blue = authority.issue("blue", "blue.example", LONG);
+    let blue = authority.issue("blue", "blue.example", FAR_FUTURE);
     let files = ClientTlsFiles {
-        ca: authority.ca(),
+        ca: authority.ca_file(),
         identity: Some((blue.certificate, blue.key)),
     };
     let mut client = rustls::ClientConfig::clone(&client_config(&files).unwrap());
@@ -291,14 +304,14 @@ fn http1_is_agreed_on_with_the_names_of_the_client() {
 
 #[test]
 fn expired_and_foreign_client_certificates_are_refused_with_the_reason() {
-    let secured = Secured::start("127.0.0.1", LONG);
+    let secured = Secured::start("127.0.0.1", FAR_FUTURE);
     let authority = &secured.authority;
     let expired = authority.issue("expired", "ops.example", PAST);
     let refusal = secured.refusal(&authority.credentials(Some(&expired)));
     assert!(refusal.contains("has expired"), "{refusal}");
     let foreign = Authority::new();
-    let stranger = foreign.issue("ops", "ops.example", LONG);
-    let refusal = secured.refusal(&authority.credentials(Some(&stranger)));
+    let from_foreign_ca = foreign.issue("ops", "ops.example", FAR_FUTURE);
+    let refusal = secured.refusal(&authority.credentials(Some(&from_foreign_ca)));
     assert!(
         refusal.contains("no CA that the server trusts"),
         "{refusal}"
@@ -306,31 +319,31 @@ fn expired_and_foreign_client_certificates_are_refused_with_the_reason() {
 }
 
 #[test]
-fn clients_refuse_servers_with_wrong_certificates_with_the_reason() {
-    let secured = Secured::start("127.0.0.1", LONG);
+fn server_with_a_wrong_certificate_is_refused_with_the_reason() {
+    let secured = Secured::start("127.0.0.1", FAR_FUTURE);
     let foreign = Authority::new();
     let refusal = secured.refusal(&foreign.credentials(None));
     assert!(refusal.contains("no CA that is trusted"), "{refusal}");
-    let named = Secured::start("rsm.example", LONG);
-    let refusal = named.refusal(&named.authority.credentials(None));
+    let misnamed = Secured::start("rsm.example", FAR_FUTURE);
+    let refusal = misnamed.refusal(&misnamed.authority.credentials(None));
     assert!(refusal.contains("does not have the name"), "{refusal}");
-    let late = Secured::start("127.0.0.1", PAST);
-    let refusal = late.refusal(&late.authority.credentials(None));
+    let expired = Secured::start("127.0.0.1", PAST);
+    let refusal = expired.refusal(&expired.authority.credentials(None));
     assert!(refusal.contains("has expired"), "{refusal}");
-    let blind = secured.refusal(&Credentials::default());
-    assert!(blind.contains("--tls-ca"), "{blind}");
+    let refusal = secured.refusal(&Credentials::default());
+    assert!(refusal.contains("--tls-ca"), "{refusal}");
 }
 
 #[test]
-fn plain_clients_are_told_nothing_and_slow_ones_block_nobody() {
+fn client_without_tls_gets_no_http_and_a_silent_client_blocks_no_other() {
     use std::io::{Read as _, Write as _};
-    let secured = Secured::start("127.0.0.1", LONG);
+    let secured = Secured::start("127.0.0.1", FAR_FUTURE);
     let mut plain = std::net::TcpStream::connect(secured.served.tcp).unwrap();
     plain
         .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
         .unwrap();
     let mut answer = Vec::new();
-    // An alert, or a closed connection: in no case HTTP.
+    // The server may send a TLS alert or close the connection, but must not answer with HTTP.
     let _ = plain.read_to_end(&mut answer);
     assert!(answer.len() < 32, "{answer:?}");
     let _silent = std::net::TcpStream::connect(secured.served.tcp).unwrap();
@@ -341,8 +354,8 @@ fn plain_clients_are_told_nothing_and_slow_ones_block_nobody() {
 }
 
 #[test]
-fn renewed_certificate_counts_for_new_connections_and_half_a_file_changes_nothing() {
-    let secured = Secured::start("127.0.0.1", LONG);
+fn renewed_certificate_applies_to_new_connections_and_a_truncated_file_to_none() {
+    let secured = Secured::start("127.0.0.1", FAR_FUTURE);
     let authority = &secured.authority;
     let credentials = authority.credentials(None);
     let before = secured.connect(&credentials).unwrap();
@@ -360,10 +373,10 @@ fn renewed_certificate_counts_for_new_connections_and_half_a_file_changes_nothin
         .read(&secured.connect(&credentials).unwrap())
         .unwrap();
 
-    // The certificate is renewed, its key not yet: the two do not fit together.
+    // The certificate is renewed before its key, so the two do not belong together.
     let key = authority.folder.path().join("server.key");
     let old_key = fs::read_to_string(&key).unwrap();
-    authority.issue("server", "rsm.example", LONG);
+    authority.issue("server", "rsm.example", FAR_FUTURE);
     let new_key = fs::read_to_string(&key).unwrap();
     fs::write(&key, old_key).unwrap();
     let error = secured.tls.reload().unwrap_err().to_string();
@@ -379,58 +392,58 @@ fn renewed_certificate_counts_for_new_connections_and_half_a_file_changes_nothin
     );
     let refusal = secured.refusal(&credentials);
     assert!(refusal.contains("does not have the name"), "{refusal}");
-    // The connection from before goes on.
+    // The earlier connection continues.
     secured.read(&before).unwrap();
 }
 
 #[test]
-fn tokens_over_plain_tcp_from_afar_are_refused() {
+fn token_over_plain_tcp_from_another_machine_is_refused() {
     use rsm_api::access::Peer;
     let gate = Gate::new(
         AccessPolicy::without_files(Anonymous::Everything),
         Arc::new(NoAudit),
     );
-    let peer = Peer::Tcp {
+    let remote = Peer::Tcp {
         address: "192.0.2.1:7".parse().unwrap(),
     };
-    let refused = gate.identify(&peer, Some(b"Bearer x.y.z")).unwrap_err();
-    assert!(refused.message().contains("without TLS"), "{refused}");
-    let near = Peer::Tcp {
+    let refusal = gate.identify(&remote, Some(b"Bearer x.y.z")).unwrap_err();
+    assert!(refusal.message().contains("without TLS"), "{refusal}");
+    let local = Peer::Tcp {
         address: "127.0.0.1:7".parse().unwrap(),
     };
-    let refused = gate.identify(&near, Some(b"Bearer x.y.z")).unwrap_err();
-    assert!(refused.message().contains("jwks_file"), "{refused}");
-    let refused = gate.identify(&near, Some(b"Basic abc")).unwrap_err();
-    assert!(refused.message().contains("Bearer"), "{refused}");
+    let refusal = gate.identify(&local, Some(b"Bearer x.y.z")).unwrap_err();
+    assert!(refusal.message().contains("jwks_file"), "{refusal}");
+    let refusal = gate.identify(&local, Some(b"Basic abc")).unwrap_err();
+    assert!(refusal.message().contains("Bearer"), "{refusal}");
 }
 
 #[test]
-fn a_revoked_client_certificate_is_refused_from_the_next_reading_of_the_list_on() {
-    let secured = Secured::start("127.0.0.1", LONG);
+fn revoked_client_certificate_is_refused_once_the_list_is_reloaded() {
+    let secured = Secured::start("127.0.0.1", FAR_FUTURE);
     let authority = &secured.authority;
-    let lost = authority.issue_with_serial("lost", "ops.example", LONG, Some(77));
-    let kept = authority.issue_with_serial("kept", "ops.example", LONG, Some(78));
-    let [lost, kept] = [lost, kept].map(|issued| authority.credentials(Some(&issued)));
-    let sweeps = |credentials| {
+    let revoked = authority.issue_with_serial("lost", "ops.example", FAR_FUTURE, Some(77));
+    let valid = authority.issue_with_serial("kept", "ops.example", FAR_FUTURE, Some(78));
+    let [revoked, valid] = [revoked, valid].map(|issued| authority.credentials(Some(&issued)));
+    let may_sweep = |credentials| {
         let connection = secured.connect(credentials);
         connection.is_ok_and(|connection| secured.sweep(&connection).is_ok())
     };
-    assert!(sweeps(&lost) && sweeps(&kept));
+    assert!(may_sweep(&revoked) && may_sweep(&valid));
     authority.revoke(&[76, 77]);
     secured.tls.reload().unwrap();
-    assert!(!sweeps(&lost) && sweeps(&kept));
+    assert!(!may_sweep(&revoked) && may_sweep(&valid));
     let anonymous = secured.connect(&authority.credentials(None)).unwrap();
     assert!(secured.read(&anonymous).is_ok());
-    // A list that cannot be read leaves the one in force.
+    // If the new list cannot be read, the list in force stays.
     let file = authority.folder.path().join("ca.crl");
     fs::write(&file, "no list").unwrap();
     let error = secured.tls.reload().unwrap_err();
     assert_eq!(error.path, file);
     assert!(error.reason.contains("X509 CRL"), "{error}");
-    assert!(!sweeps(&lost) && sweeps(&kept));
-    // Nor does a list of another CA open what it does not know.
-    let other = Authority::new();
-    fs::copy(other.revoke(&[]), &file).unwrap();
+    assert!(!may_sweep(&revoked) && may_sweep(&valid));
+    // A list of another CA admits no certificate of this CA.
+    let foreign = Authority::new();
+    fs::copy(foreign.revoke(&[]), &file).unwrap();
     secured.tls.reload().unwrap();
-    assert!(!sweeps(&lost) && !sweeps(&kept));
+    assert!(!may_sweep(&revoked) && !may_sweep(&valid));
 }

@@ -1,20 +1,20 @@
-//! The errors of specifications, with the position in the text.
+//! The errors of fabric specifications, with their position in the text.
 
 use std::fmt;
 
 use crate::netlist::NetlistError;
 
-/// The error of a specification that describes no fabric.
+/// The error of a specification from which no fabric can be generated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GenerateError {
     /// The text of the specification.
     pub spec: String,
-    /// The position in the text, in characters from 1; one past the end if something is missing
-    /// there.
+    /// The position of the error in the text, in characters from 1; one past the end if a part is
+    /// missing at the end.
     pub column: usize,
     /// The error at that position.
     pub reason: GenerateReason,
-    /// The expected form.
+    /// The form that is expected at that position.
     pub expected: String,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for GenerateError {
 
 impl std::error::Error for GenerateError {}
 
-/// The errors of a specification.
+/// The kinds of errors in a specification.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GenerateReason {
     /// No generator has this name.
@@ -74,27 +74,27 @@ pub enum GenerateReason {
     /// The fabric needs more LIDs than a subnet has unicast LIDs.
     #[error("the fabric needs {lids} LIDs")]
     TooLarge {
-        /// The number of LIDs, one for each switch and each host port; `u64::MAX` stands for that
-        /// number or more.
+        /// The number of LIDs, one for each switch and each host port; `u64::MAX` if the number
+        /// does not fit.
         lids: u64,
     },
     /// A switch needs more than 254 ports.
     #[error("a switch needs {ports} ports")]
     Radix {
-        /// The number of ports; `u64::MAX` stands for that number or more.
+        /// The number of ports; `u64::MAX` if the number does not fit.
         ports: u64,
     },
-    /// The faults exceed the number of parts.
+    /// More parts are to fail than the fabric has.
     #[error("{wanted} {what} are to fail, and there are {count}")]
     TooManyFaults {
-        /// The kind of parts that should fail.
+        /// The kind of parts that are to fail.
         what: &'static str,
-        /// The number of parts that should fail.
+        /// The number of parts that are to fail.
         wanted: usize,
-        /// The number of parts in the fabric.
+        /// The number of such parts in the fabric.
         count: usize,
     },
-    /// The parts do not fit together.
+    /// The generated nodes and cables form no valid netlist.
     #[error(transparent)]
     Netlist(#[from] NetlistError),
 }

@@ -1,22 +1,22 @@
-//! A total order of the switches, the highest first.
+//! A total order of the switches, by which each link has a direction up.
 
 use super::{SwitchIdx, Topology};
 
-/// A total order of the switches. One of two neighbours is above the other, so that every link has
-/// a direction *up*. Paths without a turn from down to up cannot close a cycle.
+/// A total order of the switches, the highest first. Of two neighbours, one is above the other, so
+/// that every link has a direction *up*. Paths without a turn from down to up close no credit loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     highest_first: Vec<SwitchIdx>,
     /// The index of each switch in `highest_first`.
     position: Vec<u32>,
-    /// The level of each switch, by which traffic is spread: the distance from the top of the tree.
+    /// The level of each switch: the distance from the top of the tree. Traffic is spread by level.
     levels: Vec<u8>,
 }
 
 impl Order {
-    /// Creates the order by level, with ties broken by
-    /// [`SwitchRules::ids`](crate::topology::SwitchRules::ids), which defaults to the GUID. The
-    /// `lifted` switches come before all others, in the given order.
+    /// Creates the order by level. Switches of one level are ordered by
+    /// [`SwitchRules::ids`](crate::topology::SwitchRules::ids), which default to the GUIDs. The
+    /// `lifted` switches come before all other switches, in the given order.
     pub(crate) fn new(topology: &Topology, levels: Vec<u8>, lifted: &[SwitchIdx]) -> Order {
         let mut is_lifted = vec![false; levels.len()];
         for switch in lifted {
@@ -34,8 +34,8 @@ impl Order {
     /// Creates the order in which `highest_first` lists all switches, each once.
     pub(crate) fn listed(highest_first: Vec<SwitchIdx>, levels: Vec<u8>) -> Order {
         let mut position = vec![0; levels.len()];
-        for (place, switch) in highest_first.iter().enumerate() {
-            position[switch.index()] = place as u32;
+        for (index, switch) in highest_first.iter().enumerate() {
+            position[switch.index()] = index as u32;
         }
         Order {
             highest_first,
@@ -49,7 +49,7 @@ impl Order {
         &self.highest_first
     }
 
-    /// The level of each switch, by which traffic is spread: the distance from the top of the tree.
+    /// The level of each switch: the distance from the top of the tree. Traffic is spread by level.
     pub(crate) fn levels(&self) -> &[u8] {
         &self.levels
     }
@@ -64,9 +64,9 @@ impl Order {
         self.position[high.index()] < self.position[low.index()]
     }
 
-    /// The switches without a neighbour above them, the highest first. A component with a single
-    /// peak has an up*/down* path between any two of its switches, because upward paths lead from
-    /// both to the peak.
+    /// The peaks, the highest first: switches without a neighbour above them. A component with a
+    /// single peak has an up*/down* path between any two of its switches, because an upward path
+    /// leads from each of them to the peak.
     pub(crate) fn peaks(&self, topology: &Topology) -> Vec<SwitchIdx> {
         self.highest_first
             .iter()

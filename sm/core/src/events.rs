@@ -386,7 +386,7 @@ impl Core {
         self.health_changed(now);
         self.congestion.configure(&self.config.congestion);
         self.missing.use_design(self.config.design.clone());
-        self.writing.forget_learnt();
+        self.writing.retry_not_kept();
         self.inventory.hardware.habits = DeviceHabits::default();
         self.inventory.hardware.capabilities = Arc::default();
         self.inventory.port_state_proofs = PortStateProofs::default();

@@ -148,7 +148,7 @@ impl Core {
                 .recorder
                 .rest_outlasts_plan(push.report().progress(), now)
         {
-            self.writing.interrupt();
+            self.writing.record_interruption();
             push.stop();
             let taken_back = self
                 .client

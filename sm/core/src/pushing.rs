@@ -59,7 +59,7 @@ impl Core {
             self.compare_multicast(plan, &mut changes);
         }
         self.writing
-            .fit_adaptive(&mut changes, plan, &self.inventory);
+            .defer_adaptive_sets(&mut changes, plan, &self.inventory);
         if changes.blocks() > 0 {
             // Routes must first leave the links that operators' orders take down.
             changes.links.retain(|port, _| babbling.contains(port));
@@ -281,7 +281,7 @@ impl Core {
         if !complete {
             return;
         }
-        if self.writing.take_adaptive_waits() {
+        if self.writing.take_adaptive_sets_wait() {
             self.work.route_adaptively();
         }
         let Some(plan) = self.plans.in_force() else {

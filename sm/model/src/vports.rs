@@ -1,10 +1,11 @@
-//! Virtual ports of hosts' ports (SR-IOV of mlx5), as the hardware shows them.
+//! Virtual ports of host ports (SR-IOV of mlx5 adapters), as the hardware shows them.
 //!
-//! A port's virtual ports are one value, which the inventory and the models of the subnet share: a
-//! port without virtual ports costs a pointer. Index 0 is the physical function.
+//! All virtual ports of a port are one value, [`PortVPorts`], which the inventory and the models of
+//! the subnet share. In a port without virtual ports, the value takes the space of one pointer.
+//! Index 0 is the physical function.
 //!
-//! A claim to a LID belongs to a GUID, whichever virtual port has that GUID. Virtual ports that
-//! share a LID take no entries of forwarding tables.
+//! A claim to a LID belongs to a GUID, and passes to another virtual port together with the GUID. A
+//! virtual port that shares the LID of its physical port needs no entry in forwarding tables.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,26 +16,26 @@ use rsm_mad::wire::attr::{GuidInfo, PortState, VNodeInfo, VPortInfo, Virtualizat
 
 use super::p_keys::PKeyImage;
 
-/// Maximum number of indices of a port that rsm manages: the largest adapters have this many. A
-/// finding names ports with more indices.
+/// Maximum number of virtual ports of a port that rsm manages: the largest adapters have this many.
+/// A finding reports ports with more virtual ports.
 pub const INDICES_MAX: u16 = 1024;
 
-/// A virtual port: its port and index.
+/// Key of a virtual port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct VPortKey {
-    /// Port of the host.
+    /// Physical port of the host.
     pub port: PortKey,
     /// Index of the virtual port.
     pub index: u16,
 }
 
 impl VPortKey {
-    /// The virtual port at `index` of `port`.
+    /// The key of the virtual port at `index` of `port`.
     pub const fn new(port: PortKey, index: u16) -> VPortKey {
         VPortKey { port, index }
     }
 
-    /// The range of keys of all virtual ports of a port.
+    /// The range of the keys of all virtual ports of `port`.
     pub const fn all_of(port: PortKey) -> std::ops::RangeInclusive<VPortKey> {
         VPortKey::new(port, 0)..=VPortKey::new(port, u16::MAX)
     }
@@ -46,7 +47,8 @@ impl fmt::Display for VPortKey {
     }
 }
 
-/// The virtual node of a virtual port, from VNodeInfo; all zero until VNodeInfo was answered.
+/// The virtual node of a virtual port, from VNodeInfo. All fields are zero until the adapter has
+/// answered VNodeInfo.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct VNode {
     /// GUID of the virtual node.
@@ -79,9 +81,10 @@ pub struct VPort {
     pub node: VNode,
     /// VNodeDescription as lossy text.
     pub description: Arc<str>,
-    /// The P_KeyTable; `None` while it is not known. Shared copy-on-write.
+    /// The P_KeyTable, shared copy-on-write; `None` while it is not known.
     pub p_keys: Option<Arc<PKeyImage>>,
-    /// The GUID table by blocks, as far as VPortGUIDInfo was answered. Shared copy-on-write.
+    /// The known blocks of the GUID table (VPortGUIDInfo) by number, shared copy-on-write; `None`
+    /// if no block is known.
     pub guids: Option<Arc<BTreeMap<u8, GuidBlock>>>,
 }
 
@@ -94,7 +97,7 @@ impl VPort {
         self.info.port_guid()
     }
 
-    /// Number of blocks of the GUID table; 0 if, by GUIDCap, it has only the port's own GUID.
+    /// Number of blocks of the GUID table; 0 if GUIDCap has room only for the port's own GUID.
     pub fn guid_blocks(&self) -> u8 {
         match self.info.guid_cap() {
             0 | 1 => 0,
@@ -107,21 +110,22 @@ impl VPort {
         self.guids.as_ref()?.get(&block)
     }
 
-    /// The known GUIDs of the GUID table in order, except the port's own.
+    /// The known GUIDs of the GUID table in ascending order of their indices, without the port's
+    /// own GUID at index 0 and without empty entries.
     pub fn further_guids(&self) -> impl Iterator<Item = Guid> + '_ {
         let blocks = self.guids.iter().flat_map(|blocks| blocks.iter());
         let entries = blocks.flat_map(|(&block, guids)| {
-            let first = usize::from(block) * GuidInfo::ENTRIES;
-            (first..).zip(guids.iter().copied())
+            let first_index = usize::from(block) * GuidInfo::ENTRIES;
+            (first_index..).zip(guids.iter().copied())
         });
         let capacity = usize::from(self.info.guid_cap());
-        let further = entries.filter(move |&(entry, _)| (1..capacity).contains(&entry));
+        let further = entries.filter(move |&(index, _)| (1..capacity).contains(&index));
         let guids = further.map(|(_, guid)| guid);
         guids.filter(|guid| !guid.is_zero())
     }
 
-    /// Whether the virtual port can be brought up: its host gave it a GUID, and VNodeInfo was
-    /// answered.
+    /// Whether the virtual port can be brought up: the host has given it a GUID, and the adapter
+    /// has answered VNodeInfo.
     pub fn is_usable(&self) -> bool {
         !self.guid().is_zero() && !self.node.guid.is_zero()
     }
@@ -133,7 +137,7 @@ impl VPort {
 
     /// Whether the virtual port differs from `before` only in values that a subnet manager sets.
     fn differs_only_in_settings(&self, before: &VPort) -> bool {
-        let constant = |vport: &VPort| {
+        let without_settings = |vport: &VPort| {
             let mut info = vport.info;
             info.set_state(PortState::NoChange)
                 .set_lid(Lid::NONE)
@@ -141,7 +145,7 @@ impl VPort {
                 .set_q_key_violations(0);
             info
         };
-        constant(self) == constant(before)
+        without_settings(self) == without_settings(before)
             && self.node == before.node
             && self.description == before.description
             && self.p_keys == before.p_keys
@@ -149,12 +153,12 @@ impl VPort {
     }
 }
 
-/// The virtual ports of a port.
+/// All virtual ports of a physical port.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct PortVPorts {
     /// VirtualizationInfo as last answered.
     pub info: VirtualizationInfo,
-    /// Virtual ports by index, except for virtual ports in state Down.
+    /// Virtual ports by index, without virtual ports in state Down.
     pub vports: BTreeMap<u16, VPort>,
 }
 
@@ -164,21 +168,20 @@ impl PortVPorts {
         self.vports.get(&index)
     }
 
-    /// Whether the virtual ports differ from `before` only in values that a subnet manager sets.
+    /// Whether the same indices have virtual ports as in `before`, which differ only in values that
+    /// a subnet manager sets. Ignores VirtualizationInfo.
     pub(crate) fn differs_only_in_settings(&self, before: &PortVPorts) -> bool {
         self.vports.len() == before.vports.len()
-            && self
-                .vports
-                .iter()
-                .zip(&before.vports)
-                .all(|((index, now), (then, before))| {
-                    index == then && now.differs_only_in_settings(before)
-                })
+            && self.vports.iter().zip(&before.vports).all(
+                |((index, now), (index_before, before))| {
+                    index == index_before && now.differs_only_in_settings(before)
+                },
+            )
     }
 }
 
-/// Whether two states of a port's virtual ports differ in more than the values that a subnet
-/// manager sets.
+/// Whether the virtual ports of a port differ in more than the values that a subnet manager sets;
+/// `None` for a port without virtual ports.
 pub fn differ(now: Option<&Arc<PortVPorts>>, before: Option<&Arc<PortVPorts>>) -> bool {
     match (now, before) {
         (None, None) => false,

@@ -11,10 +11,10 @@ use rsm_sim::{DropReason, Probe, Sim, SimCounters};
 
 use super::{World, partitions};
 
-/// The maximum number of violations that a message names.
+/// The maximum number of problems that a failed assertion shows.
 const MAX_SHOWN: usize = 8;
 
-/// The end ports and links that can be managed from a port, across switches and links that are up.
+/// The end ports and links that a manager at some port can reach, across links that are up.
 #[derive(Clone, Default, Debug)]
 pub struct Reach {
     /// The end ports: port 0 of switches, and cabled ports of other nodes.
@@ -24,8 +24,8 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Finds the end ports and links that can be managed from the port `from`, without the nodes
-    /// `without`.
+    /// Finds the end ports and links that a manager at the port `from` can reach, without passing
+    /// or including the nodes `without`.
     ///
     /// # Panics
     ///
@@ -38,41 +38,41 @@ impl Reach {
             .map(|(guid, _)| guid)
             .collect();
         let mut reach = Reach::default();
-        let mut seen = BTreeSet::new();
+        let mut entered = BTreeSet::new();
         let mut queue = VecDeque::new();
-        let enter = |end: (Guid, PortNum)| {
+        let end_port_of = |end: (Guid, PortNum)| {
             if switches.contains(&end.0) {
                 (end.0, PortNum::ZERO)
             } else {
                 end
             }
         };
-        let start = enter(from);
-        seen.insert(start);
+        let start = end_port_of(from);
+        entered.insert(start);
         queue.push_back(start);
-        while let Some((guid, entry)) = queue.pop_front() {
-            reach.end_ports.push((guid, entry));
+        while let Some((guid, port)) = queue.pop_front() {
+            reach.end_ports.push((guid, port));
             let exits = if switches.contains(&guid) {
                 1..=sim.num_ports(guid).expect("the switch exists")
             } else {
-                entry.0..=entry.0
+                port.0..=port.0
             };
-            for here in exits.map(|port| (guid, PortNum(port))) {
+            for here in exits.map(|number| (guid, PortNum(number))) {
                 let Ok(Some(there)) = sim.peer(here.0, here.1) else {
                     continue;
                 };
-                let up = |end: (Guid, PortNum)| {
+                let is_up = |end: (Guid, PortNum)| {
                     sim.port_info(end.0, end.1)
                         .is_ok_and(|info| info.port_state() != PortState::Down)
                 };
-                if !up(here) || !up(there) || there.0 == guid || without.contains(&there.0) {
+                if !is_up(here) || !is_up(there) || there.0 == guid || without.contains(&there.0) {
                     continue;
                 }
                 if here < there || !switches.contains(&there.0) || !switches.contains(&guid) {
                     reach.links.push((here, there));
                 }
-                if seen.insert(enter(there)) {
-                    queue.push_back(enter(there));
+                if entered.insert(end_port_of(there)) {
+                    queue.push_back(end_port_of(there));
                 }
             }
         }
@@ -110,7 +110,7 @@ pub fn reach(world: &World, without: &[Guid]) -> Reach {
     Reach::of(&world.sim, local, without)
 }
 
-/// Descriptions of the ports of links that are up but not Active.
+/// Describes each port of a link in `reach` that is not Active.
 #[must_use]
 pub fn inactive(sim: &Sim, reach: &Reach) -> Vec<String> {
     let mut problems = Vec::new();
@@ -128,11 +128,12 @@ pub fn inactive(sim: &Sim, reach: &Reach) -> Vec<String> {
     problems
 }
 
-/// Descriptions of pairs between which packets do not arrive, and of missing or duplicate LIDs.
+/// Describes the pairs of end ports between which packets do not arrive, and the LIDs that are
+/// missing or held by two ports.
 ///
-/// In up to `excused` cases, packets from port 0 of one switch to port 0 of another switch may be
-/// discarded: if a cable is missing, up*/down* paths need to connect only pairs of switches with
-/// hosts.
+/// Up to `excused` times, packets from port 0 of one switch to port 0 of another switch may be
+/// discarded for lack of a route: if a cable is missing, up*/down* paths need to connect only
+/// switches with hosts.
 #[must_use]
 pub fn unreachable(sim: &Sim, reach: &Reach, excused: u64) -> Vec<String> {
     let mut problems = Vec::new();
@@ -156,7 +157,7 @@ pub fn unreachable(sim: &Sim, reach: &Reach, excused: u64) -> Vec<String> {
                 .expect("the source is an end port");
             let arrived =
                 matches!(probe, Probe::Delivered { node, port, .. } if (node, port) == holder);
-            let switches = source.1 == PortNum::ZERO && holder.1 == PortNum::ZERO;
+            let are_switches = source.1 == PortNum::ZERO && holder.1 == PortNum::ZERO;
             let discarded = matches!(
                 probe,
                 Probe::Dropped {
@@ -164,7 +165,7 @@ pub fn unreachable(sim: &Sim, reach: &Reach, excused: u64) -> Vec<String> {
                     ..
                 }
             );
-            if !arrived && switches && discarded && excused > 0 {
+            if !arrived && are_switches && discarded && excused > 0 {
                 excused -= 1;
             } else if !arrived {
                 problems.push(format!(
@@ -180,8 +181,8 @@ pub fn unreachable(sim: &Sim, reach: &Reach, excused: u64) -> Vec<String> {
     problems
 }
 
-/// Asserts that every manageable port of the first subnet manager is Active, reaches every other
-/// port, and holds its P_Keys.
+/// Asserts that every port that the first subnet manager can manage is Active, reaches every other
+/// such port, and holds its P_Keys.
 ///
 /// # Panics
 ///
@@ -190,8 +191,8 @@ pub fn assert_up(world: &World) {
     assert_up_without(world, &[]);
 }
 
-/// Asserts like [`assert_up`], without the nodes `without` and without nodes that can only be
-/// reached through `without`.
+/// Asserts the same as [`assert_up`], except for the nodes `without` and nodes that can be reached
+/// only through them.
 ///
 /// # Panics
 ///
@@ -216,8 +217,9 @@ pub fn assert_up_without(world: &World, without: &[Guid]) {
     }
 }
 
-/// Asserts that the SA beside the first manager has paths from each host to the next host, with
-/// LIDs that the ports hold and a P_Key of both ports, and that these LIDs are saved.
+/// Asserts that the SA of the first manager has a path from each host to the next host, with LIDs
+/// that the ports hold and a P_Key of both ports, and that the manager has saved these LIDs. Pairs
+/// of hosts without a common partition need no path.
 ///
 /// # Panics
 ///
@@ -227,8 +229,8 @@ pub fn assert_answers(world: &World) {
     let snapshot = manager
         .snapshot()
         .expect("the manager has published a snapshot");
-    let answering = SaSnapshot::of(snapshot, None);
-    let directory = answering.directory().expect("the snapshot has a plan");
+    let sa = SaSnapshot::of(snapshot, None);
+    let directory = sa.directory().expect("the snapshot has a plan");
     let reach = reach(world, &[]);
     let is_host = |end: &&(Guid, PortNum)| end.1 != PortNum::ZERO;
     let hosts: Vec<(Guid, PortNum)> = reach.end_ports.iter().filter(is_host).copied().collect();
@@ -276,8 +278,8 @@ pub fn assert_answers(world: &World) {
     }
 }
 
-/// Tells whether the port `subject`, named by a finding as `GUID:PORT`, has a NeighborMTU or an
-/// OperationalVLs that differs from the best that both ends of its link support.
+/// Whether the NeighborMTU or OperationalVLs of a port differs from the greatest value that both
+/// ends of its link support. `subject` is the port as a finding names it, `GUID:PORT`.
 ///
 /// # Panics
 ///
@@ -298,8 +300,7 @@ pub fn is_link_mismatched(sim: &Sim, subject: &str) -> bool {
     (here.neighbor_mtu().code(), here.operational_vls().code()) != (mtu, vls)
 }
 
-/// The number of Sets that reached agents, by attribute, without attributes for which no Set
-/// arrived.
+/// The number of Sets that reached agents, by attribute; attributes without a Set are left out.
 #[must_use]
 pub fn sets(counters: &SimCounters) -> BTreeMap<AttrId, u64> {
     counters

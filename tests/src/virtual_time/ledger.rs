@@ -1,4 +1,4 @@
-//! Counts requests by node, method and attribute.
+//! Counts the requests of subnet managers by target node, method and attribute.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +9,8 @@ use rsm_mad::wire::header::{AttrId, Method};
 use rsm_mad::wire::smp::Smp;
 use rsm_sim::{AttachId, Sim};
 
-/// The number of Gets and Sets that subnet managers have sent, including retries. The target node
-/// of a request is the node that the cabling or the LID led to when the request was sent.
+/// The numbers of Gets and Sets that subnet managers have sent, including retries. The target node
+/// of a request is the node to which its directed path or LID led when the request was sent.
 #[derive(Clone, Default, Debug)]
 pub struct Ledger {
     /// The number of requests by target node, method and attribute.
@@ -45,7 +45,7 @@ impl Ledger {
     pub fn count(&self, method: Method) -> u64 {
         self.counts
             .iter()
-            .filter(|((_, sent, _), _)| *sent == method)
+            .filter(|((_, counted, _), _)| *counted == method)
             .map(|(_, count)| count)
             .sum()
     }
@@ -63,8 +63,9 @@ impl Ledger {
     #[must_use]
     pub fn counts(&self, method: Method) -> BTreeMap<(Guid, AttrId), u64> {
         let counts = self.counts.iter();
-        let sent = counts.filter(|((_, sent, _), _)| *sent == method);
-        sent.map(|(&(node, _, attribute), &count)| ((node, attribute), count))
+        let counted = counts.filter(|((_, counted, _), _)| *counted == method);
+        counted
+            .map(|(&(node, _, attribute), &count)| ((node, attribute), count))
             .collect()
     }
 
@@ -73,7 +74,7 @@ impl Ledger {
     pub fn nodes(&self, method: Method, attribute: AttrId) -> BTreeSet<Guid> {
         self.counts
             .keys()
-            .filter(|(_, sent, about)| *sent == method && *about == attribute)
+            .filter(|(_, counted, requested)| *counted == method && *requested == attribute)
             .map(|&(node, ..)| node)
             .collect()
     }
@@ -83,13 +84,14 @@ impl Ledger {
     pub fn attributes(&self, method: Method) -> BTreeSet<AttrId> {
         self.counts
             .keys()
-            .filter(|(_, sent, _)| *sent == method)
+            .filter(|(_, counted, _)| *counted == method)
             .map(|&(.., attribute)| attribute)
             .collect()
     }
 }
 
-/// The node at the end of a path. A path that leads to a port without a cable ends at that node.
+/// The node at the end of a directed path from `from`. A path that leads out of a port without a
+/// cable ends at the node of that port.
 fn end_of(sim: &Sim, from: Guid, path: &DirectedPath) -> Guid {
     let mut node = from;
     for &exit in path.hops() {

@@ -1,3 +1,5 @@
+//! The requests that change a fake subnet or its simulation.
+
 use rsm_api::model::{
     DrainQuestion, GivenUp, MissingKind, PartitionChange, PartitionChanged, PortCommand, PortId,
     Selector, SimulationAction, SubnetState, WhenCutOff,
@@ -33,25 +35,33 @@ impl Control for Fake {
                 return Err(ControlError::Standby { master: Lid(9) });
             }
             let cause = if full { "full resweep" } else { "resweep" };
-            Ok(next(&mut self.convergences.lock(), cause.to_owned()))
+            Ok(add_convergence(
+                &mut self.convergences.lock(),
+                cause.to_owned(),
+            ))
         })
     }
 
     fn rewrite(&self) -> BoxFuture<'_, Result<v1::Convergence, ControlError>> {
-        Box::pin(async move { Ok(next(&mut self.convergences.lock(), "rewrite".to_owned())) })
+        Box::pin(async move {
+            Ok(add_convergence(
+                &mut self.convergences.lock(),
+                "rewrite".to_owned(),
+            ))
+        })
     }
 
     fn accept_missing(&self, given_up: GivenUp) -> Result<v1::MissingParts, ControlError> {
         let mut missing = self.missing.lock();
         let is_exchanged = |missing: &v1::Missing| missing.kind() == MissingKind::Exchanged;
-        let is_meant = |missing: &v1::Missing| match &given_up {
+        let is_accepted = |missing: &v1::Missing| match &given_up {
             GivenUp::Missing => !is_exchanged(missing),
             GivenUp::Exchanged => is_exchanged(missing),
             GivenUp::Named(name) => missing.name == name.to_string(),
         };
-        let meant = missing.iter().map(|missing| &missing.message);
-        let parts = counted(meant.filter(|missing| is_meant(missing)));
-        missing.retain(|missing| !is_meant(&missing.message));
+        let accepted = missing.iter().map(|missing| &missing.message);
+        let parts = counted(accepted.filter(|missing| is_accepted(missing)));
+        missing.retain(|missing| !is_accepted(&missing.message));
         match parts.total() {
             0 => Err(ControlError::Refused {
                 reason: "nothing is missing there".to_owned(),
@@ -82,7 +92,7 @@ impl Control for Fake {
             let cause = "drained parts are used again".to_owned();
             Ok((
                 parts.iter().map(ToString::to_string).collect(),
-                next(&mut self.convergences.lock(), cause),
+                add_convergence(&mut self.convergences.lock(), cause),
             ))
         })
     }
@@ -107,7 +117,10 @@ impl Control for Fake {
                     number: 1,
                 }),
                 description: "leaf-1".to_owned(),
-                convergence: Some(next(&mut self.convergences.lock(), command.reason)),
+                convergence: Some(add_convergence(
+                    &mut self.convergences.lock(),
+                    command.reason,
+                )),
             })
         })
     }
@@ -125,7 +138,7 @@ impl Control for Fake {
                 ports_behind: 2,
             };
             let cause = format!("M_Keys are rotated, forced: {force}");
-            Ok((keys, next(&mut self.convergences.lock(), cause)))
+            Ok((keys, add_convergence(&mut self.convergences.lock(), cause)))
         })
     }
 
@@ -163,7 +176,7 @@ impl Control for Fake {
             Ok(PartitionChanged {
                 memberships: 1,
                 cut_off,
-                convergence: next(&mut self.convergences.lock(), cause),
+                convergence: add_convergence(&mut self.convergences.lock(), cause),
             })
         })
     }
@@ -182,12 +195,12 @@ impl Control for Fake {
             }
             match name.as_str() {
                 "auto" | "minhop" | "updn" | "nue" | "dor" => {
-                    // An engine that fits no tree: the one before it in the configuration stays.
+                    // With `auto`, and with `dor`, which fits no tree, the former engine stays.
                     if !matches!(name.as_str(), "auto" | "dor") {
                         self.engine.lock().clone_from(&name);
                     }
                     let cause = format!("engine {name} requested");
-                    Ok(next(&mut self.convergences.lock(), cause))
+                    Ok(add_convergence(&mut self.convergences.lock(), cause))
                 }
                 "unsound" => Err(ControlError::Refused {
                     reason: "the routes of unsound contain a forwarding loop".to_owned(),
@@ -200,7 +213,7 @@ impl Control for Fake {
     }
 }
 
-/// A drained leaf with two hosts.
+/// A leaf that `by` has drained; the paths to 2 of 40 LIDs still lead over it.
 pub(super) fn drained(by: String, note: String) -> v1::DrainedPart {
     v1::DrainedPart {
         node_guid: "0x0000000000000001".to_owned(),
@@ -217,9 +230,10 @@ pub(super) fn drained(by: String, note: String) -> v1::DrainedPart {
     }
 }
 
-fn next(all: &mut Vec<v1::Convergence>, cause: String) -> v1::Convergence {
-    let last = all.last().unwrap();
-    let next = v1::Convergence {
+/// Adds a convergence for `cause` that writes no block, and returns it.
+fn add_convergence(history: &mut Vec<v1::Convergence>, cause: String) -> v1::Convergence {
+    let last = history.last().unwrap();
+    let added = v1::Convergence {
         sequence: last.sequence + 1,
         generation: last.generation + 1,
         cause,
@@ -227,21 +241,25 @@ fn next(all: &mut Vec<v1::Convergence>, cause: String) -> v1::Convergence {
         mft_blocks: 0,
         ..last.clone()
     };
-    all.push(next.clone());
-    next
+    history.push(added.clone());
+    added
 }
 
 impl Fake {
-    fn check(&self, node: &Selector, number: Option<PortNum>) -> Result<(), SimulationError> {
-        let (node, named) = resolve_node_or_port(self, node)?;
-        let Some(number) = number.or(named) else {
+    /// Checks that a cable is at a port. The port is `number`, or the one that `node` names.
+    ///
+    /// # Errors
+    /// The node or port does not exist, no port is given, or the port has no cable.
+    fn check_cable(&self, node: &Selector, number: Option<PortNum>) -> Result<(), SimulationError> {
+        let (node, named_port) = resolve_node_or_port(self, node)?;
+        let Some(number) = number.or(named_port) else {
             return Err(SimulationError::NoPort {
                 name: node.to_string(),
             });
         };
         let port = PortId { node, number };
         match self.ports.get(&port) {
-            Some(found) if found.message.peer.is_some() => Ok(()),
+            Some(port) if port.message.peer.is_some() => Ok(()),
             _ => Err(SimulationError::NoCable { port }),
         }
     }
@@ -252,20 +270,20 @@ impl Simulation for Fake {
         Box::pin(async move {
             match &action {
                 SimulationAction::Unlink { node, port }
-                | SimulationAction::Relink { node, port } => self.check(node, *port)?,
+                | SimulationAction::Relink { node, port } => self.check_cable(node, *port)?,
                 SimulationAction::SwapCables {
                     node,
                     port,
                     other_node,
                     other_port,
                 } => {
-                    self.check(node, *port)?;
-                    self.check(other_node, *other_port)?;
+                    self.check_cable(node, *port)?;
+                    self.check_cable(other_node, *other_port)?;
                 }
                 SimulationAction::Reboot { node }
                 | SimulationAction::PowerOff { node }
                 | SimulationAction::PowerOn { node } => drop(resolve_node(self, node)?),
-                SimulationAction::SetErrors { node, port, .. } => self.check(node, *port)?,
+                SimulationAction::SetErrors { node, port, .. } => self.check_cable(node, *port)?,
                 SimulationAction::SetLoss { .. } => {}
             }
             self.actions.lock().push(action);

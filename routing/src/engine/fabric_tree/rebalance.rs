@@ -1,11 +1,12 @@
 //! Rebalancing: takes load off the fullest links while parts of the fabric are missing.
 //!
-//! A repair moves only the destinations that lost their path, so that it is small and quick. A
-//! repair leaves uneven loads: if one of two parallel cables has failed, the other carries the load
+//! A repair moves only the destinations that lost their path, so that it is small and quick. Loads
+//! are uneven after a repair: if one of two parallel cables has failed, the other carries the load
 //! of both. If the fault stays, rebalancing moves single entries off such links, and then moves
 //! entries to paths on which their packets meet fewer other packets. Each step changes a few
-//! blocks, and each entry moves to another path of least cost, so that any mixture of the tables
-//! before and after follows the order. When all parts are back, all entries go back.
+//! blocks. Each entry moves to another path of least cost, so that any mixture of old and new
+//! tables follows the up*/down* order. When no part is missing any longer, all entries return to
+//! their former ports.
 
 use rsm_ids::Lid;
 
@@ -18,12 +19,12 @@ use crate::topology::{SwitchIdx, Topology};
 use crate::verify::Tally;
 
 /// Rebalancing begins if the fullest link has more than this many 64ths of the lower bound of the
-/// maximum link load. A smaller gain does not justify that packets overtake each other while
-/// entries change.
+/// maximum link load. A smaller gain does not justify the reordering of packets that a change of
+/// entries causes.
 const RELIEF_64THS: u64 = 72;
 
-/// Tables count as those of another engine or manager if more than one entry in this many differs:
-/// rebalancing moves fewer entries.
+/// If more than one entry in this many differs, the tables that switches hold are those of another
+/// engine or manager: rebalancing moves fewer entries.
 const MOVED_ONE_IN: usize = 4;
 
 /// The result of one rebalancing step.
@@ -73,11 +74,12 @@ pub enum Unmoved {
     },
 }
 
-/// Moves entries off the fullest links, in at most `blocks` table blocks. `tally` has the sums of a
-/// proof of the tables in force.
+/// Computes one step of rebalancing: moves entries off the fullest links, in at most `blocks` table
+/// blocks. `tally` is the tally of a proof of the tables in force.
 ///
 /// # Errors
-/// No move helps, or the ranking's tables do not belong to `topology`.
+/// The reason why no entry moves: for example, no move helps, or the ranking's tables do not belong
+/// to `topology`.
 pub fn rebalance(
     topology: &Topology,
     options: &Options,
@@ -104,12 +106,12 @@ pub fn rebalance(
             1 => LinkLoads::by_tally(topology, earlier, tally, targets),
             _ => LinkLoads::by_tables(earlier, targets),
         };
-        match relieved(earlier, loads, targets, blocks) {
-            Ok(relieved) => {
+        match move_entries(earlier, loads, targets, blocks) {
+            Ok(step) => {
                 let state = State {
                     present: topology.id().clone(),
                     balanced_lids: offset,
-                    ..relieved.state
+                    ..step.state
                 };
                 let routing = state.into_routing(ranking.clone());
                 return Ok(Rebalanced {
@@ -117,11 +119,11 @@ pub fn rebalance(
                         Some(choice) => choice.clone().with_reason(routing),
                         None => routing,
                     },
-                    moved: relieved.moved,
+                    moved: step.moved,
                 });
             }
-            Err(why) => {
-                unmoved.get_or_insert(why);
+            Err(reason) => {
+                unmoved.get_or_insert(reason);
             }
         }
     }
@@ -129,9 +131,10 @@ pub fn rebalance(
 }
 
 /// Adopts the moves of rebalancing that switches hold, for example after a restart during a long
-/// fault: the entry for a host's LID stays as in `held` if it follows a path of least cost. Returns
-/// `routing` unchanged if no part of the fabric is missing, if it is of another engine, or if
-/// `held` are tables of another engine or manager. `routing` must be for `topology`.
+/// fault: an entry of `held` for a host's LID stays if it leads along a path of least cost.
+///
+/// Returns `routing` unchanged if no part of the fabric is missing, if `routing` is of another
+/// engine, or if `held` are tables of another engine or manager. `routing` must be for `topology`.
 pub fn adopt_moves(topology: &Topology, routing: Routing, held: &Tables) -> Routing {
     let Some(ranking) = &routing.ranking else {
         return routing;
@@ -178,8 +181,8 @@ pub fn adopt_moves(topology: &Topology, routing: Routing, held: &Tables) -> Rout
     }
 }
 
-/// Whether at least one entry differs from those that switches hold, and at most one in
-/// [`MOVED_ONE_IN`].
+/// Whether `tables` and the tables `held` by switches differ in at least one entry, and in at most
+/// one entry in [`MOVED_ONE_IN`].
 fn has_few_changes(tables: &Tables, held: &Tables) -> bool {
     let (mut entries, mut changed) = (0, 0);
     for (planned, held) in tables.lfts.iter().zip(&held.lfts) {
@@ -189,9 +192,11 @@ fn has_few_changes(tables: &Tables, held: &Tables) -> bool {
     (1..=entries / MOVED_ONE_IN).contains(&changed)
 }
 
-/// The state after a step, and the number of entries that changed.
-struct Relieved {
+/// The result of moving the entries of some targets.
+struct MovedEntries {
+    /// The state after the moves.
     state: State,
+    /// The number of entries that changed.
     moved: usize,
 }
 
@@ -199,14 +204,14 @@ struct Relieved {
 ///
 /// # Errors
 /// No move helps.
-fn relieved(
+fn move_entries(
     earlier: &State,
     mut loads: LinkLoads<'_>,
     targets: &[Target],
     blocks: usize,
-) -> Result<Relieved, Unmoved> {
+) -> Result<MovedEntries, Unmoved> {
     let percent = loads.percent();
-    if !loads.is_high(earlier) {
+    if !loads.needs_relief(earlier) {
         let begins = RELIEF_64THS * 100 / 64;
         return Err(Unmoved::Level { percent, begins });
     }
@@ -217,36 +222,40 @@ fn relieved(
     if reducer.step(max_load_bound, targets, &mut lfts, &mut budget) == 0 {
         return Err(Unmoved::NoGain { percent });
     }
-    let was = |switch: SwitchIdx| {
+    let lft_before = |switch: SwitchIdx| {
         let here = earlier.live.switches[switch.index()];
         here.map(|here| earlier.tables.lft(here))
     };
     let is_moved = |&(switch, position): &(SwitchIdx, usize)| {
         let lid = Lid(earlier.lids[position]);
-        was(switch).is_some_and(|was| was.entry(lid) != lfts[switch.index()].entry(lid))
+        lft_before(switch)
+            .is_some_and(|before| before.entry(lid) != lfts[switch.index()].entry(lid))
     };
     let moves = loads.reducer.moves().filter(is_moved);
-    let port = |position: usize, switch: SwitchIdx| {
+    let new_entry = |position: usize, switch: SwitchIdx| {
         let port = lfts[switch.index()].entry(Lid(earlier.lids[position]));
         // There are fewer positions than LIDs.
         (switch, position as u32, port)
     };
     let moves: Vec<(SwitchIdx, u32, u8)> = moves
-        .map(|(switch, position)| port(position, switch))
+        .map(|(switch, position)| new_entry(position, switch))
         .collect();
-    let here = known.indices().filter(|&switch| was(switch).is_some());
+    let present = known
+        .indices()
+        .filter(|&switch| lft_before(switch).is_some());
     let tables = Tables {
-        lfts: here.map(|switch| lfts[switch.index()].clone()).collect(),
+        lfts: present.map(|switch| lfts[switch.index()].clone()).collect(),
     };
     let moved = moves.len();
     if moved == 0 {
         return Err(Unmoved::NoGain { percent });
     }
     let state = with_moves(earlier, moves, tables);
-    Ok(Relieved { state, moved })
+    Ok(MovedEntries { state, moved })
 }
 
-/// The state after moves, given as triples of (switch, position, port), that led to `tables`.
+/// The state after `moves`: triples of a switch, the position of a LID, and the new port. `tables`
+/// are the tables after the moves.
 fn with_moves(earlier: &State, moves: Vec<(SwitchIdx, u32, u8)>, tables: Tables) -> State {
     State {
         relieved: earlier.relieved + moves.len(),
@@ -275,7 +284,7 @@ struct LinkLoads<'a> {
 }
 
 impl<'a> LinkLoads<'a> {
-    /// The loads of the paths that a proof has counted: paths to all LIDs of all hosts.
+    /// The loads of paths to all LIDs of all hosts, which a proof has counted in `tally`.
     fn by_tally(
         topology: &Topology,
         state: &'a State,
@@ -312,7 +321,7 @@ impl<'a> LinkLoads<'a> {
         }
     }
 
-    /// The present fabric, order and costs.
+    /// The reducer's input from `state`: the known fabric with its present parts, order and costs.
     fn input(state: &'a State) -> ReducerInput<'a> {
         ReducerInput {
             known: &state.fabric.known,
@@ -328,9 +337,9 @@ impl<'a> LinkLoads<'a> {
         self.reducer.max_load().saturating_mul(100) / self.max_load_bound.max(1)
     }
 
-    /// Whether entries should move off links: the fullest link has too much load, or rebalancing
-    /// has begun.
-    fn is_high(&self, state: &State) -> bool {
+    /// Whether entries should move off the fullest links: the maximum link load exceeds
+    /// [`RELIEF_64THS`] of its lower bound, or rebalancing has already begun.
+    fn needs_relief(&self, state: &State) -> bool {
         state.relieved > 0 || self.reducer.max_load() > self.max_load_bound / 64 * RELIEF_64THS
     }
 }
@@ -343,22 +352,22 @@ fn targets(topology: &Topology, state: &State) -> Vec<Vec<Target>> {
     for (position, &lid) in state.lids.iter().enumerate() {
         let lid = Lid(lid);
         let place = &state.fabric.numbering.places[position];
-        let (Some(found), Some(known_as)) = (topology.destination_of(lid), place.destination)
+        let (Some(present), Some(known_index)) = (topology.destination_of(lid), place.destination)
         else {
             continue;
         };
-        if !found.kind.is_host() || !found.further.is_empty() {
+        if !present.kind.is_host() || !present.further.is_empty() {
             continue;
         }
         let offset = usize::from(place.offset);
         if groups.len() <= offset {
             groups.resize(offset + 1, Vec::new());
         }
-        let switch = known.destinations()[known_as as usize].switch;
+        let switch = known.destinations()[known_index as usize].switch;
         groups[offset].push(Target {
             lid,
-            base: found.lid,
-            lids: found.lmc.lids(),
+            base: present.lid,
+            lids: present.lmc.lids(),
             position,
             column: state.fabric.numbering.column_of[switch.index()] as usize,
             switch,

@@ -1,5 +1,5 @@
-//! State of writing that lasts from push to push: the last comparison, fields that devices do not
-//! keep, hosts that must register again, and whether the last push left work undone.
+//! The core's state between two pushes: the last comparison of hardware and plan, fields that
+//! devices do not keep, hosts that must register again, and whether the last push left work undone.
 
 pub(super) mod failures;
 mod unverified;
@@ -22,9 +22,10 @@ use rsm_routing::tables::Tables;
 
 pub(super) use unverified::{drop_verified, mismatch_findings, unverified_ports};
 
-/// State of writing plans to the hardware, between two pushes.
+/// State between two pushes of plans to the hardware.
 #[derive(Default)]
 pub(super) struct Writing {
+    /// Fields that devices do not keep.
     not_kept: NotKept,
     /// Ports whose hosts must register again.
     reregister: Reregister,
@@ -32,11 +33,11 @@ pub(super) struct Writing {
     last_comparison: Option<LastComparison>,
     /// Last comparison of multicast tables.
     last_multicast_comparison: LastMulticastComparison,
-    /// Active ports whose MTU or VLs are not as planned.
+    /// Active ports whose MTU or number of VLs is not as planned.
     mismatches: BTreeMap<PortKey, LinkMismatch>,
     /// See [`Writing::tables_decided`].
     tables_decided: Mark,
-    /// Whether Sets of adaptive routing wait for the end of the push.
+    /// Whether Sets of adaptive routing wait for the end of the push, because they need its tables.
     adaptive_sets_wait: bool,
     /// Whether planned changes were not written, so that the hardware differs from the plan
     /// although no sweep finds a change.
@@ -47,12 +48,12 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    /// State before the first push of a run. `everybody` says whether all hosts must register
+    /// State before the first push of a run. `reregister_all` says whether all hosts must register
     /// again.
-    pub(super) fn new(not_kept: NotKept, everybody: bool) -> Writing {
+    pub(super) fn new(not_kept: NotKept, reregister_all: bool) -> Writing {
         Writing {
             not_kept,
-            reregister: match everybody {
+            reregister: match reregister_all {
                 true => Reregister::everybody(),
                 false => Reregister::default(),
             },
@@ -60,20 +61,22 @@ impl Writing {
         }
     }
 
-    /// Continues after another manager was master: the tables that it wrote were not compared yet.
-    pub(super) fn adopt(&mut self, not_kept: NotKept, everybody: bool) {
+    /// Replaces the state after another manager was master. Forgets the last comparison, because it
+    /// does not cover the writes of the other manager.
+    pub(super) fn adopt(&mut self, not_kept: NotKept, reregister_all: bool) {
         *self = Writing {
             mismatches: std::mem::take(&mut self.mismatches),
             adaptive_sets_wait: self.adaptive_sets_wait,
             is_open: self.is_open,
             was_interrupted: self.was_interrupted,
-            ..Writing::new(not_kept, everybody)
+            ..Writing::new(not_kept, reregister_all)
         };
     }
 
-    /// Forgets the fields that devices did not keep, so that each is tried once more: settings or
-    /// firmware may have changed. Also makes the core decide again which tables count as held.
-    pub(super) fn forget_learnt(&mut self) {
+    /// Forgets the fields that devices did not keep, so that the next push writes each of them once
+    /// more: settings or firmware may have changed. Also makes the core decide again which tables
+    /// count as held.
+    pub(super) fn retry_not_kept(&mut self) {
         self.not_kept = NotKept::default();
         self.tables_decided = Mark::default();
     }
@@ -96,11 +99,11 @@ impl Writing {
     /// Makes all hosts register again.
     pub(super) fn reregister_everybody(&mut self) {
         self.reregister = Reregister::everybody();
-        // The last comparison was made without this, so compare everything again.
+        // The last comparison lacks the Sets that make hosts register.
         self.last_comparison = None;
     }
 
-    /// Whether single hosts must still get ClientReregister.
+    /// Whether single hosts must still get a Set with ClientReregister.
     pub(super) fn reregisters_any(&self) -> bool {
         !self.reregister.is_empty()
     }
@@ -123,7 +126,7 @@ impl Writing {
         }
     }
 
-    /// Compares the hardware with `plan`, as far as it may differ since the last comparison.
+    /// Compares the parts of hardware and `plan` that may have changed since the last comparison.
     /// Returns the differences, and the reason for comparing everything; `None` if only parts were
     /// compared.
     pub(super) fn compare(
@@ -159,9 +162,9 @@ impl Writing {
         whole.map(|why| Whole::new(Step::Difference, why))
     }
 
-    /// Compares the parts that a push has written with the plan, at the end of the push. A bring-up
-    /// writes every port and switch: without this call, the first repair would have to compare
-    /// all of them.
+    /// Compares the ports and switches that a push has written with `plan`, at the end of the push.
+    /// A bring-up writes all of them: without this call, the first repair would have to compare all
+    /// of them.
     pub(super) fn compare_written(
         &mut self,
         inventory: &Inventory,
@@ -178,18 +181,19 @@ impl Writing {
         }
     }
 
-    /// Makes the next comparison examine everything.
+    /// Makes the next comparison examine all ports and switches.
     pub(super) fn forget_comparison(&mut self) {
         self.last_comparison = None;
     }
 
-    /// Makes the next comparison start from `last_comparison`, which was made with a plan ahead.
+    /// Makes the next comparison start from `last_comparison`, which was made with a plan that was
+    /// computed ahead.
     pub(super) fn start_comparison_from(&mut self, last_comparison: LastComparison) {
         self.last_comparison = Some(last_comparison);
     }
 
-    /// Removes the Sets of adaptive routing from `changes` that must wait for forwarding tables.
-    pub(super) fn fit_adaptive(
+    /// Removes from `changes` the Sets of adaptive routing that must wait for forwarding tables.
+    pub(super) fn defer_adaptive_sets(
         &mut self,
         changes: &mut Changes,
         plan: &Plan,
@@ -198,8 +202,8 @@ impl Writing {
         self.adaptive_sets_wait = changes.fit_adaptive(plan, inventory);
     }
 
-    /// Whether Sets of adaptive routing wait; true only once.
-    pub(super) fn take_adaptive_waits(&mut self) -> bool {
+    /// Returns whether Sets of adaptive routing wait, and resets that to false.
+    pub(super) fn take_adaptive_sets_wait(&mut self) -> bool {
         std::mem::take(&mut self.adaptive_sets_wait)
     }
 
@@ -210,12 +214,12 @@ impl Writing {
         self.record_mismatches(changes);
     }
 
-    /// Records the links whose MTU or VLs are not as planned.
+    /// Records the ports whose MTU or number of VLs is not as planned.
     pub(super) fn record_mismatches(&mut self, changes: &Changes) {
         self.mismatches.clone_from(&changes.mismatches);
     }
 
-    /// Active ports whose MTU or VLs are not as planned.
+    /// Active ports whose MTU or number of VLs is not as planned.
     pub(super) fn mismatches(&self) -> &BTreeMap<PortKey, LinkMismatch> {
         &self.mismatches
     }
@@ -225,8 +229,8 @@ impl Writing {
         (self.is_open, self.was_interrupted) = (false, false);
     }
 
-    /// Records that planned changes are not written: the next pass compares the hardware with the
-    /// plan again, even if its sweep finds no change.
+    /// Records that planned changes are still unwritten: the next pass compares the hardware with
+    /// the plan again, even if its sweep finds no change.
     pub(super) fn leave_open(&mut self) {
         self.is_open = true;
     }
@@ -236,8 +240,8 @@ impl Writing {
         self.is_open
     }
 
-    /// Records that urgent work interrupts the push.
-    pub(super) fn interrupt(&mut self) {
+    /// Records that urgent work interrupts the push under way.
+    pub(super) fn record_interruption(&mut self) {
         self.was_interrupted = true;
     }
 
@@ -256,13 +260,13 @@ impl Writing {
         self.was_interrupted &= push.was_stopped();
     }
 
-    /// Position in the log of writes to switches up to which the core has decided whether tables
-    /// count as held.
+    /// Position in the log of writes to switches. For all writes before it, the core has decided
+    /// whether tables count as held.
     pub(super) fn tables_decided(&self) -> Mark {
         self.tables_decided
     }
 
-    /// Sets the position to which [`Writing::tables_decided`] refers.
+    /// Sets [`Writing::tables_decided`].
     pub(super) fn set_tables_decided(&mut self, mark: Mark) {
         self.tables_decided = mark;
     }

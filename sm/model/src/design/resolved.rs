@@ -1,4 +1,4 @@
-//! Looks up the names of a design as nodes and ports of a fabric.
+//! Resolves the names of a design to nodes and ports of a fabric.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use super::{
 };
 use crate::fabric::Fabric;
 
-/// A design with its names looked up.
+/// The cables of a design, with names resolved to nodes and ports.
 #[derive(Default)]
 pub(super) struct Resolved {
-    /// Cables with two certain ends, by both ends.
+    /// Cables whose two ends are certain ports, by both ends.
     pub(super) wanted: FarEnds,
-    /// Cables with one end that may be any of several ports.
+    /// Cables with one open end, which may be at any of several ports.
     pub(super) choices: Vec<Choice>,
     /// Candidate ports of open ends, by the name and port in the design. Lines with the same name
     /// and port share one set.
     candidates: BTreeMap<(String, Option<PortNum>), Arc<BTreeSet<Spot>>>,
-    /// Nodes with a name in the design that no other node has.
+    /// Nodes that the design names unambiguously.
     pub(super) named: BTreeSet<Guid>,
     /// Names that no node has.
     pub(super) absent: Vec<AbsentNode>,
@@ -36,7 +36,7 @@ pub(super) struct Resolved {
 pub(super) enum NameMatch {
     /// One node, or a name that no node has.
     One(Place),
-    /// Any of these nodes.
+    /// Any one of several nodes.
     AnyOf(Arc<[Guid]>),
 }
 
@@ -54,14 +54,14 @@ impl Resolved {
         let mut resolved = Resolved::default();
         let mut matches: BTreeMap<&str, NameMatch> = BTreeMap::new();
         for cable in &design.cables {
-            let meant = cable.ends.each_ref().map(|end| {
+            let ends = cable.ends.each_ref().map(|end| {
                 let name = end.node.as_str();
                 let entry = matches.entry(name);
                 entry
                     .or_insert_with(|| resolved.look_up(name, cable.line, &directory))
                     .clone()
             });
-            if let Err(reason) = resolved.add(cable, &meant, &directory) {
+            if let Err(reason) = resolved.add(cable, &ends, &directory) {
                 let line = cable.line;
                 resolved.unclear.push(UnclearCable { line, reason });
             }
@@ -69,7 +69,8 @@ impl Resolved {
         resolved
     }
 
-    /// The nodes that a name, first used in `line`, stands for. Records a name that no node has.
+    /// Finds the nodes for a name that the design first uses in `line`. Adds a name that no node
+    /// has to [`Resolved::absent`].
     fn look_up(&mut self, name: &str, line: usize, directory: &Directory) -> NameMatch {
         let nodes = directory.find(name);
         match nodes[..] {
@@ -89,19 +90,19 @@ impl Resolved {
         }
     }
 
-    /// Adds a cable, given the nodes at which each end may be.
+    /// Adds a cable; `node_matches` are the nodes at which each end may be.
     ///
     /// # Errors
     /// The reason why the cable cannot be compared.
     fn add(
         &mut self,
         cable: &DesignedCable,
-        meant: &[NameMatch; 2],
+        node_matches: &[NameMatch; 2],
         directory: &Directory,
     ) -> Result<(), String> {
         let mut spots = [None; 2];
-        for (at, (end, meant)) in cable.ends.iter().zip(meant).enumerate() {
-            if let (&NameMatch::One(place), Some(port)) = (meant, end.port) {
+        for (index, (end, node_match)) in cable.ends.iter().zip(node_matches).enumerate() {
+            if let (&NameMatch::One(place), Some(port)) = (node_match, end.port) {
                 directory.check(place, port, &end.node)?;
                 let spot = Spot { place, port };
                 if self.wanted.contains_key(&spot) {
@@ -110,12 +111,12 @@ impl Resolved {
                         end.node
                     ));
                 }
-                spots[at] = Some(spot);
+                spots[index] = Some(spot);
             }
         }
-        for absent in meant {
-            if let &NameMatch::One(Place::Absent(at)) = absent {
-                self.absent[at].cables += 1;
+        for node_match in node_matches {
+            if let &NameMatch::One(Place::Absent(index)) = node_match {
+                self.absent[index].cables += 1;
             }
         }
         match spots {
@@ -125,18 +126,26 @@ impl Resolved {
                 self.wanted.insert(b, a);
                 Ok(())
             }
-            [Some(spot), None] => {
-                self.add_choice(cable.line, spot, &meant[1], &cable.ends[1], directory)
-            }
-            [None, Some(spot)] => {
-                self.add_choice(cable.line, spot, &meant[0], &cable.ends[0], directory)
-            }
+            [Some(spot), None] => self.add_choice(
+                cable.line,
+                spot,
+                &node_matches[1],
+                &cable.ends[1],
+                directory,
+            ),
+            [None, Some(spot)] => self.add_choice(
+                cable.line,
+                spot,
+                &node_matches[0],
+                &cable.ends[0],
+                directory,
+            ),
             [None, None] => Err("neither end is one port: several nodes have its names".to_owned()),
         }
     }
 
-    /// Adds a cable from `spot` to an open end at any node in `meant`: at the port that the design
-    /// names, or at any port if it names none.
+    /// Adds a cable from `spot` to an open end at any node in `node_match`. The open end is at the
+    /// port that the design states, or at any port if the design states none.
     ///
     /// # Errors
     /// The reason why the cable cannot be compared.
@@ -144,32 +153,32 @@ impl Resolved {
         &mut self,
         line: usize,
         spot: Spot,
-        meant: &NameMatch,
+        node_match: &NameMatch,
         end: &DesignedEnd,
         directory: &Directory,
     ) -> Result<(), String> {
-        let nodes: &[Guid] = match meant {
-            &NameMatch::One(Place::Absent(at)) => {
-                // Any free port of the absent node fits. The search goes from the highest number
-                // down, because lines that name a port name low ones.
-                let place = Place::Absent(at);
-                let spots = (1..u8::MAX).rev().map(|number| Spot {
+        let nodes: &[Guid] = match node_match {
+            &NameMatch::One(Place::Absent(index)) => {
+                // Any free port of the absent node fits. The search begins with the highest number,
+                // because the ports that a design states usually have low numbers.
+                let place = Place::Absent(index);
+                let ports = (1..u8::MAX).rev().map(|number| Spot {
                     place,
                     port: PortNum(number),
                 });
-                let free = spots
+                let free = ports
                     .into_iter()
                     .find(|free| !self.wanted.contains_key(free));
-                let other = free.ok_or("it has more cables than a node has ports")?;
-                self.wanted.insert(spot, other);
-                self.wanted.insert(other, spot);
+                let far_end = free.ok_or("it has more cables than a node has ports")?;
+                self.wanted.insert(spot, far_end);
+                self.wanted.insert(far_end, spot);
                 return Ok(());
             }
             NameMatch::One(Place::Node(guid)) => std::slice::from_ref(guid),
             NameMatch::AnyOf(nodes) => nodes,
         };
-        let others = self.candidates.entry((end.node.clone(), end.port));
-        let others = others.or_insert_with(|| {
+        let candidates = self.candidates.entry((end.node.clone(), end.port));
+        let candidates = candidates.or_insert_with(|| {
             let ports = nodes.iter();
             let ports = ports.flat_map(|&guid| directory.spots(guid, end.port));
             Arc::new(ports.collect())
@@ -177,14 +186,14 @@ impl Resolved {
         self.choices.push(Choice {
             line,
             spot,
-            candidates: Arc::clone(others),
+            candidates: Arc::clone(candidates),
         });
         Ok(())
     }
 }
 
 impl Directory {
-    /// The names of all nodes in `fabric` and `gone`.
+    /// Collects the names of all nodes in `fabric` and `gone`.
     fn of(fabric: &Fabric, gone: &[GoneNode<'_>]) -> Directory {
         let mut directory = Directory {
             by_name: BTreeMap::new(),
@@ -205,7 +214,7 @@ impl Directory {
         directory
     }
 
-    /// Adds a name of a node; for a switch, also the name in its description.
+    /// Adds a name of a node; for a switch, also the operator's name that `name` contains, if any.
     fn add(&mut self, name: &str, node: Guid, is_switch: bool) {
         let short = switch_name(name).filter(|_| is_switch);
         for name in [Some(name), short].into_iter().flatten() {
@@ -216,7 +225,7 @@ impl Directory {
         }
     }
 
-    /// The ports of a node; only the port with the number `port`, if it is given.
+    /// The ports of a node; with `port`, only the port with this number.
     fn spots(&self, node: Guid, port: Option<PortNum>) -> impl Iterator<Item = Spot> + use<> {
         let last = self.ports.get(&node).copied().unwrap_or(0);
         let all = (1..=last).map(PortNum);
@@ -227,7 +236,8 @@ impl Directory {
         })
     }
 
-    /// The nodes that a name of the design matches, ascending.
+    /// The nodes that `name`, a name of the design, stands for, ascending by GUID: nodes with this
+    /// name, else the node with this GUID, else nodes with names that match the wildcards.
     fn find(&self, name: &str) -> Vec<Guid> {
         if let Some(nodes) = self.by_name.get(name) {
             return nodes.iter().copied().collect();
@@ -242,9 +252,9 @@ impl Directory {
         let Some((prefix, _)) = name.split_once(WILDCARD) else {
             return Vec::new();
         };
-        let like = self.by_name.range(prefix.to_owned()..);
-        let like = like.take_while(|(other, _)| other.starts_with(prefix));
-        let nodes = like
+        let candidates = self.by_name.range(prefix.to_owned()..);
+        let candidates = candidates.take_while(|(other, _)| other.starts_with(prefix));
+        let nodes = candidates
             .filter(|(other, _)| matches_pattern(name, other))
             .flat_map(|(_, nodes)| nodes);
         nodes
@@ -254,10 +264,11 @@ impl Directory {
             .collect()
     }
 
-    /// Checks that a node has a port with this number.
+    /// Checks that a node, which the design calls `name`, has a port with this number. An absent
+    /// node may have any port.
     ///
     /// # Errors
-    /// A sentence that says that the port does not exist.
+    /// A sentence saying that the port does not exist.
     fn check(&self, place: Place, port: PortNum, name: &str) -> Result<(), String> {
         let Place::Node(guid) = place else {
             return Ok(());
@@ -271,7 +282,7 @@ impl Directory {
     }
 }
 
-/// Whether `name` matches `pattern`, in which a wildcard stands for any text.
+/// Whether `name` matches `pattern`, in which each [`WILDCARD`] stands for any text, even none.
 fn matches_pattern(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split(WILDCARD);
     let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
@@ -303,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wildcards_stand_for_any_text() {
+    fn pattern_matches_names_with_any_text_in_place_of_wildcards() {
         for (pattern, name, expected) in [
             ("leaf-*", "leaf-03", true),
             ("leaf-*", "leaf-", true),

@@ -1,4 +1,4 @@
-//! Makes a [`Graph`] from the subnet.
+//! Reads the switches and links of the subnet, and makes a [`Graph`] of them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -14,8 +14,9 @@ use rsm_routing::picture::layout::{Layout, LayoutSwitch, layout};
 use super::{Graph, LinkKind, Switches};
 use crate::limits::GRAPH_ATTEMPTS;
 
-/// The parts of a graph.
+/// The parts of the subnet that a graph shows.
 struct Parts {
+    /// The generation of the snapshot; the earlier one if the switches and links are of two.
     generation: u64,
     switches: Vec<Keyed<Guid, v1::Node>>,
     links: Vec<v1::Link>,
@@ -75,6 +76,7 @@ impl Graph {
         Graph::of(Parts::read(subnet))
     }
 
+    /// Makes the graph of `parts`.
     fn of(mut parts: Parts) -> Graph {
         let present = parts.switches.len();
         let gone_switches = std::mem::take(&mut parts.gone.switches);
@@ -85,12 +87,12 @@ impl Graph {
             .collect();
         let links = parts.links.iter();
         let gone_cables = parts.gone.cables.iter();
-        let joined: Vec<SwitchLink> = links
-            .filter_map(|link| joined(link, &index))
-            .chain(gone_cables.filter_map(|&ends| joined_gone(ends, &index)))
+        let switch_links: Vec<SwitchLink> = links
+            .filter_map(|link| switch_link(link, &index))
+            .chain(gone_cables.filter_map(|&ends| gone_link(ends, &index)))
             .collect();
         let mut hosts = vec![0u32; parts.switches.len()];
-        for link in joined.iter().filter(|link| link.ends.1.is_none()) {
+        for link in switch_links.iter().filter(|link| link.ends.1.is_none()) {
             hosts[link.ends.0 as usize] += 1;
         }
         let mut has_hosts: Vec<bool> = hosts.iter().map(|&hosts| hosts > 0).collect();
@@ -101,28 +103,28 @@ impl Graph {
         for leaf in parts.gone.leaves.iter().filter_map(|leaf| index.get(leaf)) {
             has_hosts[*leaf as usize] = true;
         }
-        rank_gone(&mut parts.switches, present, &has_hosts, &joined);
-        let drawing = lay_out(&parts.switches, &has_hosts, &joined);
+        rank_gone(&mut parts.switches, present, &has_hosts, &switch_links);
+        let drawing = lay_out(&parts.switches, &has_hosts, &switch_links);
         let mut hosts_bad = vec![0u32; hosts.len()];
-        for link in joined.iter().filter(|link| link.ends.1.is_none()) {
+        for link in switch_links.iter().filter(|link| link.ends.1.is_none()) {
             hosts_bad[link.ends.0 as usize] += u32::from(link.kind > LinkKind::Drained);
         }
-        let (bundles, places) = bundle(&joined);
+        let (bundles, places) = bundle(&switch_links);
         let active = |link: &&v1::Link| link.state() == PortState::Active;
         let links_active = parts.links.iter().filter(active).count() as u64;
-        let order = order(&drawing);
-        let mut place = vec![0u32; order.len()];
-        for (new, &old) in (0u32..).zip(&order) {
-            place[old] = new;
+        let drawing_order = drawing_order(&drawing);
+        let mut new_index = vec![0u32; drawing_order.len()];
+        for (new, &old) in (0u32..).zip(&drawing_order) {
+            new_index[old] = new;
         }
         let switches = columns(
             &parts.switches,
             present,
-            &order,
+            &drawing_order,
             &drawing,
             [&hosts, &hosts_bad],
         );
-        let links = flat(&bundles, &place);
+        let links = flat(&bundles, &new_index);
         Graph {
             generation: parts.generation,
             shape: shape(&switches.guid, &links),
@@ -132,7 +134,7 @@ impl Graph {
             switches,
             groups: groups(&drawing),
             links,
-            missing: missing(&parts.gone.cables, present, &index, &place),
+            missing: missing(&parts.gone.cables, present, &index, &new_index),
             links_active,
             links_not_active: parts.links.len() as u64 - links_active,
             places,
@@ -150,7 +152,7 @@ fn shape(guids: &[String], links: &[u32]) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// A switch that has gone, as far as it can be drawn.
+/// A gone switch as a node with the fields that a drawing needs; it has no rank yet.
 fn as_node(gone: &GoneSwitch) -> Keyed<Guid, v1::Node> {
     let lids = Some(gone.lid).filter(|lid| lid.is_unicast());
     Keyed {
@@ -165,8 +167,8 @@ fn as_node(gone: &GoneSwitch) -> Keyed<Guid, v1::Node> {
     }
 }
 
-/// A missing cable; `None` unless both ends are switches that are drawn.
-fn joined_gone(ends: [PortId; 2], index: &HashMap<Guid, u32>) -> Option<SwitchLink> {
+/// The link of a missing cable; `None` unless both ends are drawn switches.
+fn gone_link(ends: [PortId; 2], index: &HashMap<Guid, u32>) -> Option<SwitchLink> {
     let [a, b] = ends.map(|end| index.get(&end.node).copied());
     Some(SwitchLink {
         ends: (a?, b),
@@ -176,20 +178,23 @@ fn joined_gone(ends: [PortId; 2], index: &HashMap<Guid, u32>) -> Option<SwitchLi
     .filter(|_| b.is_some())
 }
 
-/// Ranks the gone switches, from index `present` on. A gone switch gets the rank of winner similar
-/// switches: present switches with a common neighbour that have hosts if the gone switch has hosts.
-/// Routing no longer ranks gone switches; with these ranks they stay in their tier.
+/// Ranks the gone switches, from index `present` on. Routing no longer ranks gone switches; with
+/// these ranks, they stay in their tier.
+///
+/// A gone switch gets the most frequent rank among similar switches, or the highest of several such
+/// ranks. A present switch is similar if it shares a neighbour with the gone switch, and if both or
+/// neither of them have hosts. Without a similar switch, the rank is `None`.
 fn rank_gone(
     switches: &mut [Keyed<Guid, v1::Node>],
     present: usize,
     has_hosts: &[bool],
-    joined: &[SwitchLink],
+    switch_links: &[SwitchLink],
 ) {
     if present == switches.len() {
         return;
     }
     let mut neighbours = vec![Vec::new(); switches.len()];
-    for (a, b) in joined
+    for (a, b) in switch_links
         .iter()
         .filter_map(|link| Some((link.ends.0, link.ends.1?)))
     {
@@ -198,24 +203,28 @@ fn rank_gone(
     }
     for gone in present..switches.len() {
         let mut votes: BTreeMap<u32, usize> = BTreeMap::new();
-        let around = neighbours[gone].iter().flat_map(|&near| &neighbours[near]);
-        for &like in around.filter(|&&like| has_hosts[like] == has_hosts[gone]) {
-            if let (true, Some(rank)) = (like < present, switches[like].message.rank) {
+        let second_neighbours = neighbours[gone]
+            .iter()
+            .flat_map(|&neighbour| &neighbours[neighbour]);
+        for &similar in second_neighbours.filter(|&&similar| has_hosts[similar] == has_hosts[gone])
+        {
+            if let (true, Some(rank)) = (similar < present, switches[similar].message.rank) {
                 *votes.entry(rank).or_default() += 1;
             }
         }
-        let winner = votes.into_iter().max_by_key(|&(_, votes)| votes);
-        switches[gone].message.rank = winner.map(|(rank, _)| rank);
+        let most_frequent = votes.into_iter().max_by_key(|&(_, votes)| votes);
+        switches[gone].message.rank = most_frequent.map(|(rank, _)| rank);
     }
 }
 
+/// Parses a GUID; `None` if `text` is not a GUID.
 fn guid(text: &str) -> Option<Guid> {
     text.parse().ok()
 }
 
 /// A link with at least one end at a switch, the switch first; `None` for links to reduction
 /// engines.
-fn joined(link: &v1::Link, index: &HashMap<Guid, u32>) -> Option<SwitchLink> {
+fn switch_link(link: &v1::Link, index: &HashMap<Guid, u32>) -> Option<SwitchLink> {
     let port = |end: &Option<v1::LinkEnd>| {
         let port = end.as_ref()?.port.as_ref()?;
         Some(PortId {
@@ -223,7 +232,7 @@ fn joined(link: &v1::Link, index: &HashMap<Guid, u32>) -> Option<SwitchLink> {
             number: PortNum(u8::try_from(port.number).ok()?),
         })
     };
-    // Texts are parsed once: a large fabric has 135,000 links.
+    // GUIDs are parsed only once: a large fabric has 135,000 links.
     let ports = [port(&link.a), port(&link.b)];
     let [a, b] = ports.map(|port| index.get(&port?.node).copied());
     let ends = match (a, b) {
@@ -248,36 +257,37 @@ fn joined(link: &v1::Link, index: &HashMap<Guid, u32>) -> Option<SwitchLink> {
 
 /// Bundles the links between the same two switches. Returns the bundles, and for each port the
 /// index of the bundle to which it belongs.
-fn bundle(joined: &[SwitchLink]) -> (Vec<Bundle>, Vec<(PortId, u32)>) {
+fn bundle(switch_links: &[SwitchLink]) -> (Vec<Bundle>, Vec<(PortId, u32)>) {
     let between = |link: &'_ SwitchLink| Some((link.ends.0, link.ends.1?));
-    let mut links: Vec<((u32, u32), &SwitchLink)> = joined
+    let mut links: Vec<((u32, u32), &SwitchLink)> = switch_links
         .iter()
         .filter_map(|link| between(link).map(|(a, b)| ((a.min(b), a.max(b)), link)))
         .collect();
     links.sort_unstable_by_key(|&(ends, _)| ends);
     let mut places = Vec::with_capacity(2 * links.len());
     let mut bundles: Vec<Bundle> = Vec::new();
-    for (place, same) in (0u32..).zip(links.chunk_by(|one, two| one.0 == two.0)) {
+    for (bundle, links) in (0u32..).zip(links.chunk_by(|one, two| one.0 == two.0)) {
         let is_bad = |(_, link): &&(_, &SwitchLink)| link.kind != LinkKind::Good;
-        let kinds = same.iter().map(|(_, link)| link.kind);
+        let kinds = links.iter().map(|(_, link)| link.kind);
         bundles.push(Bundle {
-            ends: same[0].0,
-            count: same.len() as u32,
-            bad: same.iter().filter(is_bad).count() as u32,
+            ends: links[0].0,
+            count: links.len() as u32,
+            bad: links.iter().filter(is_bad).count() as u32,
             worst: kinds.max().unwrap_or(LinkKind::Good),
         });
-        let ports = same
+        let ports = links
             .iter()
             .flat_map(|(_, link)| link.ports.iter().flatten());
-        places.extend(ports.map(|&port| (port, place)));
+        places.extend(ports.map(|&port| (port, bundle)));
     }
     (bundles, places)
 }
 
+/// Computes the position of each switch; `has_hosts` says for each switch whether it is a leaf.
 fn lay_out(
     switches: &[Keyed<Guid, v1::Node>],
     has_hosts: &[bool],
-    joined: &[SwitchLink],
+    switch_links: &[SwitchLink],
 ) -> Layout {
     let shapes: Vec<LayoutSwitch<'_>> = switches
         .iter()
@@ -288,7 +298,7 @@ fn lay_out(
             has_hosts,
         })
         .collect();
-    let cables: Vec<(u32, u32)> = joined
+    let cables: Vec<(u32, u32)> = switch_links
         .iter()
         .filter_map(|link| Some((link.ends.0, link.ends.1?)))
         .collect();
@@ -296,7 +306,7 @@ fn lay_out(
 }
 
 /// The indices of the switches, sorted by group, then by line, then from left to right.
-fn order(drawing: &Layout) -> Vec<usize> {
+fn drawing_order(drawing: &Layout) -> Vec<usize> {
     let mut order: Vec<usize> = (0..drawing.places.len()).collect();
     order.sort_by(|&a, &b| {
         let (a, b) = (&drawing.places[a], &drawing.places[b]);
@@ -307,8 +317,9 @@ fn order(drawing: &Layout) -> Vec<usize> {
     order
 }
 
-/// Makes the columns of the switches; the switches from `present` on have gone. `hosts` counts
-/// links to hosts, `hosts_bad` links to hosts that are not in order.
+/// Makes the columns of the switches in the given order; switches with an index from `present` on
+/// have gone. For each switch, `hosts` is the number of links to hosts, and `hosts_bad` the number
+/// of them whose kind is worse than [`LinkKind::Drained`].
 fn columns(
     switches: &[Keyed<Guid, v1::Node>],
     present: usize,
@@ -342,6 +353,7 @@ fn columns(
     columns
 }
 
+/// The rectangles of the groups, in the form of [`Graph::groups`].
 fn groups(drawing: &Layout) -> Vec<[f64; 9]> {
     drawing
         .groups
@@ -362,12 +374,14 @@ fn groups(drawing: &Layout) -> Vec<[f64; 9]> {
         .collect()
 }
 
-fn flat(bundles: &[Bundle], place: &[u32]) -> Vec<u32> {
+/// The bundles in the form of [`Graph::links`]; `new_index` maps indices of switches to their
+/// indices in drawing order.
+fn flat(bundles: &[Bundle], new_index: &[u32]) -> Vec<u32> {
     let numbers = |bundle: &Bundle| {
-        let place = |switch: u32| place[switch as usize];
+        let index = |switch: u32| new_index[switch as usize];
         [
-            place(bundle.ends.0),
-            place(bundle.ends.1),
+            index(bundle.ends.0),
+            index(bundle.ends.1),
             bundle.count,
             bundle.bad,
             bundle.worst as u32,
@@ -376,20 +390,20 @@ fn flat(bundles: &[Bundle], place: &[u32]) -> Vec<u32> {
     bundles.iter().flat_map(numbers).collect()
 }
 
-/// The ends of missing cables between two present switches.
+/// The ends of missing cables between two present switches, in the form of [`Graph::missing`].
 fn missing(
     cables: &[[PortId; 2]],
     present: usize,
     index: &HashMap<Guid, u32>,
-    place: &[u32],
+    new_index: &[u32],
 ) -> Vec<(u32, u32)> {
-    let there = |end: PortId| {
+    let drawn_end = |end: PortId| {
         let switch = *index.get(&end.node)? as usize;
-        (switch < present).then(|| (place[switch], end.number.0.into()))
+        (switch < present).then(|| (new_index[switch], end.number.0.into()))
     };
     let ends = cables
         .iter()
-        .filter_map(|&[a, b]| Some([there(a)?, there(b)?]));
+        .filter_map(|&[a, b]| Some([drawn_end(a)?, drawn_end(b)?]));
     ends.flatten().collect()
 }
 
