@@ -1,9 +1,9 @@
 //! Writes manual pages of a command line, for packages.
 //!
-//! A page consists of clap's data about a command, and of the text below the command's help as
-//! sections. In that text, a short line that ends with a colon is a heading. Below a heading, an
-//! indented line with two blanks between words is a term with its meaning; other indented lines,
-//! such as examples, do not change.
+//! A page has the sections that clap's data about a command give, and sections from the text below
+//! the command's help. In that text, a short line that ends with a colon is a heading. Below a
+//! heading, an indented line with two blanks between words is a term with its meaning. Other
+//! indented lines, such as examples, are shown unchanged.
 
 use std::fs;
 use std::io;
@@ -13,21 +13,21 @@ use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 
-/// The name and version of the programs, at the foot of each page.
+/// The name and version of rsm, which the foot of each page shows.
 const SOURCE: &str = concat!("rsm ", env!("CARGO_PKG_VERSION"));
 
-/// The place in the manual of a command line's pages.
+/// The section and the references of the manual pages of a command line.
 #[derive(Debug, Clone, Copy)]
 pub struct Manual<'a> {
     /// The section: `1` for commands, `8` for daemons.
     pub section: &'a str,
-    /// The related pages, such as `rsm.toml(5)`.
+    /// The related pages in the section SEE ALSO, such as `rsm.toml(5)`.
     pub see_also: &'a [&'a str],
 }
 
 impl Manual<'_> {
-    /// Writes a page for `command`, and one for each of its visible subcommands, into the folder of
-    /// their section below `root`, such as `/usr/share/man`.
+    /// Writes a page for `command`, and a page for each of its visible subcommands, to the folder
+    /// of the manual section below `root`, such as `/usr/share/man`.
     ///
     /// # Errors
     ///
@@ -39,28 +39,34 @@ impl Manual<'_> {
         self.write_built(&command, &dir)
     }
 
+    /// Writes the pages of `command` and its subcommands to `dir`. The command must be built, so
+    /// that subcommands have their full names.
     fn write_built(&self, command: &Command, dir: &Path) -> io::Result<()> {
-        for inner in command.get_subcommands().filter(|one| !one.is_hide_set()) {
-            self.write_built(inner, dir)?;
+        for subcommand in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+            self.write_built(subcommand, dir)?;
         }
         let man = Man::new(command.clone());
         let man = man.section(self.section).source(SOURCE);
         fs::write(dir.join(man.get_filename()), self.page(&man, command)?)
     }
 
+    /// The text of the page of `command`, in roff.
     fn page(&self, man: &Man, command: &Command) -> io::Result<Vec<u8>> {
         let mut page = Vec::new();
         man.render_title(&mut page)?;
-        let mut setting = Roff::new();
-        keep_words(&mut setting);
-        setting.to_writer(&mut page)?;
+        let mut text_setting = Roff::new();
+        keep_words(&mut text_setting);
+        text_setting.to_writer(&mut page)?;
         man.render_name_section(&mut page)?;
         man.render_synopsis_section(&mut page)?;
         man.render_description_section(&mut page)?;
-        if command.get_arguments().any(|one| !one.is_hide_set()) {
+        if command
+            .get_arguments()
+            .any(|argument| !argument.is_hide_set())
+        {
             man.render_options_section(&mut page)?;
         }
-        if command.get_subcommands().any(|one| !one.is_hide_set()) {
+        if command.get_subcommands().any(|sub| !sub.is_hide_set()) {
             man.render_subcommands_section(&mut page)?;
         }
         let help = command.get_after_long_help();
@@ -89,12 +95,13 @@ pub fn section_folder(root: &Path, section: &str) -> io::Result<PathBuf> {
     Ok(dir)
 }
 
-/// Keeps option and key names whole, with single blanks: no hyphenation, and a ragged margin.
+/// Turns off hyphenation and justification, so that names of options and keys stay whole, with
+/// single blanks between words.
 pub fn keep_words(roff: &mut Roff) {
     roff.control("nh", []).control("ad", ["l"]);
 }
 
-/// Converts text with code between backquotes for a page: code is bold.
+/// Converts text to roff; code between backquotes becomes bold.
 pub fn inlines(text: &str) -> Vec<Inline> {
     let parts = text.split('`').enumerate();
     parts
@@ -106,7 +113,7 @@ pub fn inlines(text: &str) -> Vec<Inline> {
         .collect()
 }
 
-/// Writes lines that a page shows unchanged.
+/// Writes indented lines that the page shows unchanged, without filling.
 pub fn literal<'a>(roff: &mut Roff, lines: impl IntoIterator<Item = &'a str>) {
     roff.control("RS", ["4"]).control("nf", []);
     for line in lines {
@@ -115,7 +122,7 @@ pub fn literal<'a>(roff: &mut Roff, lines: impl IntoIterator<Item = &'a str>) {
     roff.control("fi", []).control("RE", []);
 }
 
-/// A section of the text below a command's help.
+/// A section of a page, from the text below a command's help.
 #[derive(Debug, PartialEq, Eq)]
 struct HelpSection {
     title: String,
@@ -124,7 +131,7 @@ struct HelpSection {
 }
 
 impl HelpSection {
-    /// The sections of `text`; text without a heading is in the section `NOTES`.
+    /// Splits `text` into sections. Text without a heading goes to the section `NOTES`.
     fn parse(text: &str) -> Vec<HelpSection> {
         let mut sections: Vec<HelpSection> = Vec::new();
         let mut current = None;
@@ -146,9 +153,10 @@ impl HelpSection {
         sections
     }
 
-    /// The index of the section with a title, ready for another paragraph; creates it if needed.
+    /// The index of the section with the title `title`, which is created if needed. An existing
+    /// section gets an empty line, so that a new paragraph begins.
     fn open(sections: &mut Vec<HelpSection>, title: &str) -> usize {
-        if let Some(index) = sections.iter().position(|one| one.title == title) {
+        if let Some(index) = sections.iter().position(|section| section.title == title) {
             sections[index].lines.push(String::new());
             return index;
         }
@@ -159,6 +167,7 @@ impl HelpSection {
         sections.len() - 1
     }
 
+    /// Writes the section to a page.
     fn write(&self, roff: &mut Roff) {
         roff.control("SH", [self.title.as_str()]);
         let mut lines = self.lines.iter().map(String::as_str).peekable();
@@ -185,8 +194,8 @@ impl HelpSection {
 /// The maximum length of a heading in words.
 const HEADING_WORDS: usize = 3;
 
-/// Splits a heading such as `Example: rsmctl sweep` into its title and the text after it; `None`
-/// for other lines.
+/// Splits a heading, such as `Example: rsmctl sweep`, into its title in capitals and the text after
+/// it. `None` if the line is not a heading: only headings of examples may have text after them.
 fn heading(line: &str) -> Option<(String, &str)> {
     let (title, rest) = line.split_once(':')?;
     let is_short = title.split(' ').count() <= HEADING_WORDS;
@@ -198,12 +207,14 @@ fn heading(line: &str) -> Option<(String, &str)> {
     Some((title.to_uppercase(), rest.trim()))
 }
 
-/// Splits an indented line into a term and its meaning; `None` if it lacks one of them.
+/// Splits an indented line at two blanks into a term and its meaning; `None` if it has no two
+/// blanks.
 fn term(line: &str) -> Option<(&str, &str)> {
     let (term, meaning) = line.trim().split_once("  ")?;
     Some((term, meaning.trim_start()))
 }
 
+/// Whether a line is indented and has no term, so that the page shows it unchanged.
 fn is_literal(line: &str) -> bool {
     line.starts_with(' ') && term(line).is_none()
 }
@@ -212,7 +223,7 @@ fn is_literal(line: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The page of a command with this text below its help.
+    /// The page of a command with the text `help` below its help.
     fn page(help: &'static str) -> String {
         let dir = tempfile::tempdir().unwrap();
         let manual = Manual {
@@ -232,13 +243,13 @@ mod tests {
     }
 
     #[test]
-    fn an_example_on_the_heading_line_is_shown_with_the_other_examples() {
+    fn example_on_the_heading_line_is_shown_with_the_other_examples() {
         let page = page("Examples: tool one\n          tool two");
         assert!(page.contains(".nf\ntool one\ntool two\n.fi\n"), "{page}");
     }
 
     #[test]
-    fn terms_and_their_meanings_are_a_list() {
+    fn lines_with_terms_and_meanings_become_a_list() {
         let page = page("Exit status:\n  0  done\n  1  failed, see `tool log`");
         let expected = ".SH \"EXIT STATUS\"\n.TP\n\\fB0\\fR\ndone\n.TP\n\\fB1\\fR\n";
         assert!(page.contains(expected), "{page}");
@@ -246,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn text_without_a_heading_is_a_note() {
+    fn text_without_a_heading_goes_to_the_section_notes() {
         let page = page("It needs: nothing.\n\nExample: tool\n\nMore of it.");
         assert!(
             page.contains(".SH NOTES\nIt needs: nothing.\n.PP\nMore of it.\n"),
@@ -256,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_ends_with_the_related_pages() {
+    fn page_ends_with_the_related_pages() {
         let page = page("");
         assert!(
             page.starts_with(".ie") && page.contains(".TH tool 8"),

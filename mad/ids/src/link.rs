@@ -1,4 +1,4 @@
-//! The widths and speeds that InfiniBand links train to.
+//! The widths and speeds of trained InfiniBand links.
 
 use std::fmt;
 use std::str::FromStr;
@@ -59,8 +59,8 @@ impl FromStr for LinkWidth {
 
 /// The signalling generation of a link's lanes (IBA 14.2.5.6, LinkSpeedActive, LinkSpeedExtActive).
 ///
-/// Ordered from the slowest to the fastest; FDR10, a vendor's speed of 10.3 Gb/s with a better line
-/// code, is ordered between QDR and FDR.
+/// Speeds are ordered from the slowest to the fastest. FDR10 (vendor specific) is between QDR and
+/// FDR: it signals at 10.3 Gb/s, and its line code is more efficient than that of QDR.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LinkSpeed {
     /// Single data rate, 2.5 Gb/s per lane.
@@ -69,7 +69,7 @@ pub enum LinkSpeed {
     Ddr,
     /// Quad data rate, 10 Gb/s per lane.
     Qdr,
-    /// The variant of QDR with 10 Gb/s per lane and the line code of FDR (vendor specific).
+    /// Ten Gb/s per lane with the line code of FDR, 64b/66b (vendor specific).
     Fdr10,
     /// Fourteen data rate, 14 Gb/s per lane.
     Fdr,
@@ -97,7 +97,8 @@ impl LinkSpeed {
         LinkSpeed::Xdr,
     ];
 
-    /// The nominal rate of one lane in Gb/s, the figure that names a product: `4xHDR` is 200.
+    /// The nominal rate of one lane in Gb/s. Product names use the nominal rate of the whole link:
+    /// 200 for `4xHDR`.
     pub const fn gbps_per_lane(self) -> f64 {
         match self {
             LinkSpeed::Sdr => 2.5,
@@ -111,8 +112,8 @@ impl LinkSpeed {
         }
     }
 
-    /// The data rate of a lane after line coding (8b/10b up to QDR, 64b/66b up to EDR, 256b/257b
-    /// and Reed-Solomon RS(544, 514) above), in kb/s.
+    /// The data rate of a lane in kb/s, after line coding: 8b/10b up to QDR, 64b/66b from FDR10 to
+    /// EDR, and 256b/257b with Reed-Solomon RS(544, 514) from HDR on.
     pub const fn data_kbps(self) -> u32 {
         match self {
             LinkSpeed::Sdr => 2_000_000,
@@ -127,7 +128,7 @@ impl LinkSpeed {
         }
     }
 
-    /// The name as `ibnetdiscover` prints it: `SDR` … `XDR`.
+    /// The name that `ibnetdiscover` prints: `SDR` … `XDR`.
     pub const fn name(self) -> &'static str {
         match self {
             LinkSpeed::Sdr => "SDR",
@@ -160,8 +161,8 @@ impl FromStr for LinkSpeed {
     }
 }
 
-/// The rate of a link: its width and the speed of each lane. The text form is, for example,
-/// `4xHDR`.
+/// The rate of a link, as the width and the speed of each lane. The text form is the width followed
+/// by the speed, such as `4xHDR`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LinkRate {
     /// The width of the link.
@@ -198,7 +199,7 @@ impl FromStr for LinkRate {
     }
 }
 
-/// The text names no link width, speed or rate.
+/// The error of a text that is not a link width, speed or rate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseLinkError {
     /// The text is not a link width.
@@ -217,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rate_survives_its_text_form() {
+    fn text_of_every_rate_parses_to_the_same_rate() {
         for width in LinkWidth::ALL {
             for speed in LinkSpeed::ALL {
                 let rate = LinkRate { width, speed };
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_rate_is_refused() {
+    fn text_that_is_not_a_rate_is_refused() {
         assert_eq!(
             "4HDR".parse::<LinkRate>(),
             Err(ParseLinkError::Rate("4HDR".to_owned()))

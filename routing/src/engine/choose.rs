@@ -1,4 +1,4 @@
-//! Fills tables from costs: chooses a least-cost port for each destination.
+//! Fills forwarding tables from path costs: chooses a least-cost port for each destination.
 
 use rayon::prelude::*;
 use rsm_ids::Lid;
@@ -13,12 +13,12 @@ use crate::topology::{Group, Order, SwitchIdx, Topology};
 /// The number of port groups that one byte of a column's key represents.
 const KEY_BITS: usize = 8;
 
-/// A set of uplinks that lacks fewer than one in this many counts as the full set with faults: only
-/// destinations whose ports are missing get other ports. A smaller set counts as the design of the
-/// fabric.
+/// If fewer than one in this many of a switch's uplinks are missing from a set of uplinks, the set
+/// counts as the full set with faults: only destinations whose ports are missing get other ports. A
+/// smaller set counts as the design of the fabric.
 pub(super) const FAULTY_IN: usize = 4;
 
-/// All inputs of the tables.
+/// All inputs from which the tables are computed.
 pub(super) struct Choice<'a> {
     pub(super) topology: &'a Topology,
     /// The costs of the permitted paths.
@@ -26,14 +26,14 @@ pub(super) struct Choice<'a> {
     /// The direction of links; `None` if a path may lead to any neighbour that is nearer to the
     /// destination.
     pub(super) order: Option<&'a Order>,
+    /// The numbers of destinations, by which they are spread over ports.
     pub(super) spread: &'a Spread,
-    /// The tables in force, if there are any: an entry that is still a least-cost choice does not
-    /// change.
+    /// The tables in force, if any: an entry stays as it is while its port is a least-cost choice.
     pub(super) previous: Option<&'a Tables>,
 }
 
 impl Choice<'_> {
-    /// Computes a table for each switch, with a least-cost port for each destination.
+    /// Computes the table of each switch, with a least-cost port for each destination.
     pub(super) fn tables(&self) -> Tables {
         let avoided = Avoided::of(self.topology, self.tiles, self.order);
         let lfts = (0..self.topology.switch_count() as u32)
@@ -49,12 +49,12 @@ impl Choice<'_> {
             .previous
             .and_then(|tables| tables.lfts.get(switch.index()));
         let (mut table, mut is_stable) = Filler::new(self, switch, previous, avoided).table();
-        // A port that has lost all its destinations would count as unused in the next plan. The
-        // loop computes that plan now, so that routing the same fabric again changes nothing. The
-        // loop ends because a destination that has moved to the port of its own slot stays there.
+        // If a port has lost all its destinations, the next plan would treat the port as unused and
+        // change the table. The loop makes these changes now, so that routing the same fabric again
+        // changes nothing. It ends because a destination at the port of its own slot stays there.
         while !is_stable {
-            let before = table;
-            (table, is_stable) = Filler::new(self, switch, Some(&before), avoided).table();
+            let previous = table;
+            (table, is_stable) = Filler::new(self, switch, Some(&previous), avoided).table();
         }
         table
     }
@@ -64,9 +64,10 @@ impl Choice<'_> {
 struct Filler<'a> {
     choice: &'a Choice<'a>,
     switch: SwitchIdx,
+    /// The port groups of the switch, one for each neighbour.
     groups: Vec<Group<'a>>,
     /// For each group, whether it leads up.
-    up: Vec<bool>,
+    is_up: Vec<bool>,
     /// For each group, its cost in hops.
     hops: Vec<u8>,
     /// The number of groups that lead up.
@@ -75,28 +76,31 @@ struct Filler<'a> {
     up_slots: Vec<u8>,
     /// The number of consecutive destination numbers that share a slot.
     divider: u32,
+    /// The table in force, if any.
     previous: Option<&'a Lft>,
+    /// The switches to avoid, if any.
     avoided: Option<&'a Avoided>,
     /// For each port, whether the previous table has an entry for it.
     in_use: [bool; 256],
     /// For each port, whether the new table has an entry for it.
-    now_in_use: [bool; 256],
+    will_be_in_use: [bool; 256],
     /// The entries of the new table, by LID.
     table: Vec<u8>,
 }
 
-/// The groups of least cost towards some columns, and their ports.
+/// The least-cost groups of one or more consecutive columns, and their ports.
 struct Class {
+    /// The indices of the groups in [`Filler::groups`].
     groups: Vec<usize>,
-    /// The round-robin list of their ports.
+    /// The round-robin slots of the groups: the port of each slot.
     slots: Vec<u8>,
     /// For each port, whether it is in `slots`.
     eligible: [bool; 256],
-    /// Whether the groups are the full set of uplinks with a few missing, which count as faults.
+    /// Whether the groups are all uplinks except for a few, which count as faulty ([`FAULTY_IN`]).
     has_faults: bool,
 }
 
-/// Marks the columns whose key differs from that of the previous column.
+/// For each column, a nonzero byte if its key differs from the key of the previous column.
 fn changes(keys: &[Row]) -> Row {
     let mut changes = [0; TILE];
     for key in keys {
@@ -120,7 +124,7 @@ impl<'a> Filler<'a> {
             Some(order) => order.is_above(group.neighbour, switch),
             None => false,
         };
-        let up: Vec<bool> = groups.iter().map(leads_up).collect();
+        let is_up: Vec<bool> = groups.iter().map(leads_up).collect();
         let mut up_slots = Vec::new();
         slots::fill(
             &mut up_slots,
@@ -134,25 +138,25 @@ impl<'a> Filler<'a> {
         Filler {
             choice,
             switch,
-            up_count: up.iter().filter(|&&up| up).count(),
+            up_count: is_up.iter().filter(|&&is_up| is_up).count(),
             hops: groups
                 .iter()
                 .map(|&group| topology.hops(switch, group))
                 .collect(),
             groups,
-            up,
+            is_up,
             up_slots,
             divider: choice.spread.dividers[switch.index()],
             previous,
             avoided,
             in_use,
-            now_in_use: [false; 256],
+            will_be_in_use: [false; 256],
             table: vec![NO_PATH; topology.top_lid().index() + 1],
         }
     }
 
-    /// Computes the table, and whether it still uses each port to another switch that the previous
-    /// table uses.
+    /// Computes the table. The second result says whether the table still uses each port to another
+    /// switch that the previous table uses.
     fn table(mut self) -> (Lft, bool) {
         let mut keys = vec![[0u8; TILE]; self.groups.len().div_ceil(KEY_BITS)];
         let mut class = Class {
@@ -162,7 +166,7 @@ impl<'a> Filler<'a> {
             has_faults: false,
         };
         for (number, tile) in self.choice.tiles.iter().enumerate() {
-            self.keys(tile, &mut keys);
+            self.mark_choices(tile, &mut keys);
             if let Some(avoided) = self.avoided {
                 self.remove_avoided(avoided, number, &mut keys);
             }
@@ -186,13 +190,13 @@ impl<'a> Filler<'a> {
         let links = self.groups.iter().flat_map(|group| group.links);
         let is_stable = links
             .map(|link| link.port.index())
-            .all(|port| self.now_in_use[port] || !self.in_use[port]);
+            .all(|port| self.will_be_in_use[port] || !self.in_use[port]);
         (Lft::from_entries(&self.table), is_stable)
     }
 
-    /// Marks, for each column, the groups that are a least-cost choice: bit `n` of byte `m` for
-    /// group `8 m + n`.
-    fn keys(&self, tile: &Tile, keys: &mut [Row]) {
+    /// Marks the groups that are a least-cost choice for each column: bit `n` of `keys[m]` in a
+    /// column stands for group `8 m + n`.
+    fn mark_choices(&self, tile: &Tile, keys: &mut [Row]) {
         let (mut down, mut up) = self.next_costs(tile, 1);
         let mut hops = 1;
         for (number, key) in keys.iter_mut().enumerate() {
@@ -203,7 +207,7 @@ impl<'a> Filler<'a> {
                     hops = self.hops[group];
                     (down, up) = self.next_costs(tile, hops);
                 }
-                let (bit, is_up) = (group - first, self.up[group]);
+                let (bit, is_up) = (group - first, self.is_up[group]);
                 let neighbour = self.groups[group].neighbour.index();
                 let (row, next) = if is_up {
                     (&tile.taken[neighbour], &up)
@@ -218,7 +222,8 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Removes choices that lead to avoided switches, in the columns that have other choices.
+    /// Removes choices that lead to avoided switches from the columns of tile `tile` that have
+    /// other choices.
     fn remove_avoided(&self, avoided: &Avoided, tile: usize, keys: &mut [Row]) {
         let groups = self.groups.chunks(KEY_BITS);
         let mut kept = keys.to_vec();
@@ -239,8 +244,8 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// For each column, the cost that the next switch must have after a hop that counts as `hops`:
-    /// on the path down, and on the path up.
+    /// For each column, the cost that the next switch must have after a link that counts as `hops`
+    /// hops, if the link leads down and if it leads up.
     fn next_costs(&self, tile: &Tile, hops: u8) -> (Row, Row) {
         let (mut down, mut up) = ([NEVER; TILE], [NEVER; TILE]);
         let own = &tile.down[self.switch.index()];
@@ -258,7 +263,7 @@ impl<'a> Filler<'a> {
         (down, up)
     }
 
-    /// Computes the class of a column; `class` holds that of the column before.
+    /// Computes the class of a column. On entry, `class` holds the class of an earlier column.
     fn classify(&self, keys: &[Row], column: usize, class: &mut Class) {
         class.groups.clear();
         for (number, key) in keys.iter().enumerate() {
@@ -278,12 +283,12 @@ impl<'a> Filler<'a> {
         for &port in &class.slots {
             class.eligible[usize::from(port)] = true;
         }
-        let leads_up = class.groups.first().is_some_and(|&first| self.up[first]);
+        let leads_up = class.groups.first().is_some_and(|&first| self.is_up[first]);
         let missing = self.up_count.saturating_sub(class.groups.len());
         class.has_faults = leads_up && missing > 0 && missing * FAULTY_IN < self.up_count;
     }
 
-    /// Fills the entries of all LIDs of a column, which belongs to the class.
+    /// Fills the entries of all LIDs of `column`, whose class is `class`.
     fn fill(&mut self, column: &Column, class: &Class) {
         let numbers = &column.numbers;
         self.fill_targets(&column.hosts, column.first_host, numbers, class);
@@ -291,16 +296,16 @@ impl<'a> Filler<'a> {
         self.fill_targets(column.own.as_slice(), column.first_own, &[], class);
     }
 
-    /// Fills the entries of `targets`, whose numbers are `numbers`, or consecutive from `first` on
-    /// if `numbers` is empty.
+    /// Fills the entries of `targets`. The number of each target is in `numbers`; if `numbers` is
+    /// empty, the numbers are consecutive from `first` on.
     fn fill_targets(&mut self, targets: &[Target], first: u32, numbers: &[u32], class: &Class) {
         if targets.is_empty() {
             return;
         }
-        // Move the table out, because `port_of_slot` borrows all of `self`; it is put back below.
+        // The table is moved out until the end, because `port_of_slot` borrows all of `self`.
         let mut table = std::mem::take(&mut self.table);
         if let [port] = class.slots[..] {
-            self.now_in_use[usize::from(port)] = true;
+            self.will_be_in_use[usize::from(port)] = true;
             for target in targets {
                 let base = usize::from(target.base);
                 table[base..base + usize::from(target.count)].fill(port);
@@ -311,8 +316,8 @@ impl<'a> Filler<'a> {
         let mut quotient = first / self.divider;
         let mut remainder = first % self.divider;
         let mut slot = quotient as usize % class.slots.len();
-        for (place, target) in targets.iter().enumerate() {
-            if let Some(number) = numbers.get(place) {
+        for (index, target) in targets.iter().enumerate() {
+            if let Some(number) = numbers.get(index) {
                 quotient = number / self.divider;
                 slot = quotient as usize % class.slots.len();
             }
@@ -328,8 +333,8 @@ impl<'a> Filler<'a> {
                 };
                 table[lid.index()] = match self.previous {
                     Some(previous) => {
-                        let port = self.keep(previous.entry(lid), port, class);
-                        self.now_in_use[usize::from(port)] = true;
+                        let port = self.keep_or_move(previous.entry(lid), port, class);
+                        self.will_be_in_use[usize::from(port)] = true;
                         port
                     }
                     None => port,
@@ -348,8 +353,8 @@ impl<'a> Filler<'a> {
         self.table = table;
     }
 
-    /// The port of a slot number: a port of the full set of uplinks if only faults reduce the set
-    /// and the port is present, else a port of the class.
+    /// The port of a slot number. If the class lacks uplinks because of faults, this is the port in
+    /// the full set of uplinks, if the class has that port; else it is a port of the class.
     fn port_of_slot(&self, number: usize, class: &Class) -> u8 {
         if !class.has_faults {
             return class.slots[number % class.slots.len()];
@@ -359,15 +364,15 @@ impl<'a> Filler<'a> {
         if class.eligible[usize::from(port)] {
             return port;
         }
-        // Spread destinations that lost their port by source as well: otherwise every switch would
+        // Destinations that lost their port are also spread by source: otherwise all switches would
         // choose the same detour for a destination.
         let number = number + number / uplinks + self.switch.index();
         class.slots[number % class.slots.len()]
     }
 
-    /// Returns the previous port if that is still a least-cost choice and the slot's `port` was in
-    /// use before; else `port`. A link that is new or has come back thus gets its destinations.
-    fn keep(&self, previous: u8, port: u8, class: &Class) -> u8 {
+    /// Returns `previous` if it is still a least-cost choice and `port`, the port of the slot, was
+    /// in use before; else `port`. A link that is new or has come back thus gets its destinations.
+    fn keep_or_move(&self, previous: u8, port: u8, class: &Class) -> u8 {
         let is_choice = previous != NO_PATH && class.eligible[usize::from(previous)];
         if is_choice && self.in_use[usize::from(port)] {
             previous

@@ -1,4 +1,4 @@
-//! Builds the masks of a tree from the link that leads up from each switch.
+//! Builds the port masks of a multicast tree from the link that leads up from each switch.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,6 +13,7 @@ use crate::topology::SwitchIdx;
 pub(super) struct UpLink {
     /// The port of the lower switch.
     pub(super) port: PortNum,
+    /// The parent, one hop nearer to the top.
     pub(super) parent: SwitchIdx,
     /// The port of the parent.
     pub(super) parent_port: PortNum,
@@ -21,23 +22,27 @@ pub(super) struct UpLink {
 /// A switch of a tree under construction.
 #[derive(Default)]
 struct Node {
+    /// The link to the parent; `None` at the top.
     up: Option<UpLink>,
-    /// The number of members at this switch and below; `receivers` counts only receiving members.
+    /// The number of members at this switch and below.
     members: usize,
+    /// The number of receiving members at this switch and below.
     receivers: usize,
-    /// A child in the tree; `children` counts all children.
+    /// One of the children in the tree; `None` at a leaf of the tree.
     child: Option<SwitchIdx>,
+    /// The number of children in the tree.
     children: usize,
+    /// The ports to which the switch forwards packets of the group.
     mask: PortMask,
 }
 
-/// The masks of the tree below `top` that connects `members`, which are sorted by switch. The masks
-/// are sorted by switch, and none is empty.
+/// The masks of the tree below `top` that connects `members`. Both `members` and the result are
+/// sorted by switch, and no mask is empty.
 ///
 /// `depth` holds the number of hops from `top` for each switch, and `up` returns a switch's link to
-/// a switch one hop nearer to `top`. Masks have no bits that no packet needs, such as bits towards
-/// switches with senders only. The tree begins at the switch where the paths to members divide; the
-/// common part of the paths above that switch is left out.
+/// a switch one hop nearer to `top`. Masks contain only the bits that packets need: for example, no
+/// bits towards switches that have only senders. The tree begins at the switch where the paths to
+/// members divide: switches above it are left out.
 pub(super) fn grow(
     members: &[Member],
     top: SwitchIdx,
@@ -45,11 +50,11 @@ pub(super) fn grow(
     up: impl Fn(SwitchIdx) -> Option<UpLink>,
 ) -> Vec<(SwitchIdx, PortMask)> {
     let mut nodes: BTreeMap<SwitchIdx, Node> = BTreeMap::new();
-    for at in members.chunk_by(|a, b| a.switch == b.switch) {
-        climb(&mut nodes, at[0].switch, top, &up);
-        let node = nodes.entry(at[0].switch).or_default();
-        node.members += at.len();
-        for member in at.iter().filter(|member| member.receives) {
+    for at_switch in members.chunk_by(|a, b| a.switch == b.switch) {
+        climb(&mut nodes, at_switch[0].switch, top, &up);
+        let node = nodes.entry(at_switch[0].switch).or_default();
+        node.members += at_switch.len();
+        for member in at_switch.iter().filter(|member| member.receives) {
             node.receivers += 1;
             node.mask.insert(member.port);
         }
@@ -96,7 +101,8 @@ pub(super) fn grow(
         .collect()
 }
 
-/// Adds a switch and its path up to `top`, until it meets the tree.
+/// Adds `switch` and the switches on its path to `top` to `nodes`, up to the first switch that
+/// `nodes` has already.
 fn climb(
     nodes: &mut BTreeMap<SwitchIdx, Node>,
     mut switch: SwitchIdx,

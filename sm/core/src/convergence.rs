@@ -1,4 +1,4 @@
-//! Measures the time and the requests that each pass takes.
+//! Measures the time and counts the requests of each pass.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use rsm_mad::client::ClientStats;
 use rsm_model::whole::Whole;
 use rsm_state::{Convergence, HISTORY, TablesWritten, Unwritten};
 
-/// Measures a convergence while it is under way.
+/// Records the pass under way as a convergence, and keeps past convergences.
 #[derive(Clone, Default, Debug)]
 pub(super) struct ConvergenceRecorder {
     /// The pass under way; `None` if there is none.
@@ -24,11 +24,13 @@ pub(super) struct ConvergenceRecorder {
 struct Running {
     cause: String,
     began: Time,
-    /// Time of the last mark.
+    /// Time of the last [`ConvergenceRecorder::mark`]; at first, the start of the pass.
     stage_began: Time,
-    /// Times spent in the stages so far.
+    /// Time spent in [`TimedStage::Discover`] so far.
     discover: Duration,
+    /// Time spent in [`TimedStage::Plan`] so far.
     plan: Duration,
+    /// Time spent in [`TimedStage::Push`] so far.
     push: Duration,
     /// Statistics of the client when the pass began.
     stats_at_start: ClientStats,
@@ -44,7 +46,7 @@ pub(super) enum TimedStage {
     Push,
 }
 
-/// Results of the push of a convergence.
+/// Results of the push of a pass.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Pushed {
     /// Number of acknowledged blocks of linear forwarding tables, including interim tables.
@@ -57,12 +59,14 @@ pub(super) struct Pushed {
     pub(super) ports_activated: u64,
     /// Whether all Sets had their effect.
     pub(super) complete: bool,
+    /// The switches that hold their planned tables.
     pub(super) tables: TablesWritten,
+    /// The parts of the hardware that may not hold their planned content.
     pub(super) unwritten: Unwritten,
 }
 
 impl Pushed {
-    /// Results of a pass that wrote nothing, for `reason`.
+    /// Results of a pass that wrote nothing because of `reason`.
     pub(super) fn nothing(reason: String) -> Pushed {
         let unwritten = Unwritten {
             ended: Some(reason),
@@ -76,7 +80,7 @@ impl Pushed {
 }
 
 impl ConvergenceRecorder {
-    /// Begins the record of a pass. `stats` are the present statistics of the client.
+    /// Begins the record of a pass. `stats` are the statistics of the client at its start.
     pub(super) fn start(&mut self, cause: String, now: Time, stats: ClientStats) {
         self.running = Some(Running {
             cause,
@@ -98,7 +102,7 @@ impl ConvergenceRecorder {
         }
     }
 
-    /// Records steps of the pass under way that were computed for the whole subnet.
+    /// Records that the pass under way has computed steps for the whole subnet.
     pub(super) fn record_whole(&mut self, whole: impl IntoIterator<Item = Whole>) {
         if let Some(running) = &mut self.running {
             running.whole.extend(whole);
@@ -111,7 +115,7 @@ impl ConvergenceRecorder {
         Some((&running.cause, running.began))
     }
 
-    /// Adds the time since the last mark to `stage`.
+    /// Adds the time since the previous mark, or since the start of the pass, to `stage`.
     pub(super) fn mark(&mut self, stage: TimedStage, now: Time) {
         if let Some(running) = &mut self.running {
             let spent = now.since(running.stage_began);
@@ -124,8 +128,9 @@ impl ConvergenceRecorder {
         }
     }
 
-    /// Whether the remaining push probably takes longer than another discovery and plan: the push
-    /// has already taken as long as discovery and plan of this pass, and is less than half done.
+    /// Whether the rest of the push probably takes longer than another discovery and plan. This is
+    /// so if the push has already taken as long as the discovery and plan of this pass, and is less
+    /// than half done.
     pub(super) fn rest_outlasts_plan(&self, progress: PushProgress, now: Time) -> bool {
         let is_long = self.running.as_ref().is_none_or(|running| {
             now.since(running.stage_began) >= running.discover + running.plan
@@ -133,7 +138,7 @@ impl ConvergenceRecorder {
         is_long && progress.done * 2 < progress.expected
     }
 
-    /// Ends the record of the pass under way, and returns it; `None` if no pass is under way.
+    /// Ends the pass under way, and returns its record; `None` if no pass is under way.
     pub(super) fn finish(
         &mut self,
         pushed: Pushed,
@@ -141,7 +146,7 @@ impl ConvergenceRecorder {
         stats: &ClientStats,
     ) -> Option<Convergence> {
         let running = self.running.take()?;
-        let before = running.stats_at_start;
+        let stats_before = running.stats_at_start;
         Some(Convergence {
             cause: running.cause,
             finished: now,
@@ -149,10 +154,10 @@ impl ConvergenceRecorder {
             plan: running.plan,
             push: running.push,
             total: now.since(running.began),
-            gets: stats.sent_get - before.sent_get,
-            sets: stats.sent_set - before.sent_set,
-            retries: stats.retries - before.retries,
-            timeouts: stats.timeouts - before.timeouts,
+            gets: stats.sent_get - stats_before.sent_get,
+            sets: stats.sent_set - stats_before.sent_set,
+            retries: stats.retries - stats_before.retries,
+            timeouts: stats.timeouts - stats_before.timeouts,
             lft_blocks: pushed.lft_blocks,
             mft_blocks: pushed.mft_blocks,
             switches_written: pushed.switches_written,
@@ -164,7 +169,7 @@ impl ConvergenceRecorder {
         })
     }
 
-    /// Adds a convergence to the history, which holds the last [`HISTORY`].
+    /// Adds a convergence to the history, which keeps the last [`HISTORY`] convergences.
     pub(super) fn record(&mut self, convergence: Arc<Convergence>) {
         if self.history.len() == HISTORY {
             self.history.pop_front();
@@ -177,7 +182,7 @@ impl ConvergenceRecorder {
         self.history.iter()
     }
 
-    /// Drops the record of the pass under way: the pass changed nothing, or was dropped itself.
+    /// Drops the record of the pass under way, because the pass changed nothing or was abandoned.
     pub(super) fn discard(&mut self) {
         self.running = None;
     }

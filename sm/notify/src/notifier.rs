@@ -1,4 +1,4 @@
-//! Passes events of the daemon to the threads of the receivers.
+//! Passes events of the daemon to the threads that send them to receivers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use crate::report::Report;
 use crate::settings::{ReceiverSettings, Settings};
 use crate::source::Source;
 
-/// Name of the queues' folder in the state folder.
+/// Name of the folder with the queues, in the state folder.
 const FOLDER: &str = "notify";
 
-/// Names of the receivers, in the order of [`Settings`].
+/// Kinds of receivers, in the order of the fields of [`Settings`].
 const KINDS: [&str; 3] = ["webhook", "syslog", "otlp"];
 
 /// Sends events to receivers outside the fabric. No method except [`Notifier::stop`] waits for a
 /// receiver or a disk.
 pub struct Notifier {
-    /// Folder of the queues; `None` to keep events in memory.
+    /// Folder of the queues; `None` if events stay in memory.
     queues_dir: Option<PathBuf>,
     source: Source,
     report: Report,
     master_only: Mutex<MasterOnly>,
-    /// Receivers in the order of [`KINDS`]; `None` for one that was never configured.
+    /// Receivers in the order of [`KINDS`]; `None` for a receiver that was never configured.
     outlets: Mutex<[Option<Outlet>; 3]>,
 }
 
@@ -37,16 +37,18 @@ pub struct Notifier {
 struct Outlet {
     /// Filter of the receiver; `None` if the receiver is not configured.
     filter: Option<Filter>,
+    /// Address of the receiver; empty if the receiver is not configured.
     address: String,
     inbox: Arc<Inbox>,
+    /// Passes settings to the thread; `None` if the receiver is not configured.
     settings: watch::Sender<Option<ReceiverSettings>>,
     status: Arc<Mutex<Status>>,
     thread: JoinHandle<()>,
 }
 
 impl Notifier {
-    /// Creates a notifier without receivers; [`configure`](Notifier::configure) starts the
-    /// receivers of the settings.
+    /// Creates a notifier without receivers. [`configure`](Notifier::configure) starts the threads
+    /// of configured receivers.
     pub fn new(state_dir: Option<&Path>, source: Source, report: Report) -> Notifier {
         Notifier {
             queues_dir: state_dir.map(|dir| dir.join(FOLDER)),
@@ -57,8 +59,8 @@ impl Notifier {
         }
     }
 
-    /// Applies settings. Events that wait for a receiver that is no longer configured are dropped;
-    /// events for a receiver with a new address go to the new address.
+    /// Uses `settings` from now on. Drops events that wait for a receiver that is no longer
+    /// configured. Events that wait for a receiver with a new address go to the new address.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -66,8 +68,12 @@ impl Notifier {
         let mut unused = Vec::new();
         {
             let mut outlets = self.outlets.lock();
-            let all = [settings.webhook, settings.syslog, settings.otlp];
-            for ((kind, outlet), settings) in KINDS.into_iter().zip(outlets.iter_mut()).zip(all) {
+            let receiver_settings = [settings.webhook, settings.syslog, settings.otlp];
+            for ((kind, outlet), settings) in KINDS
+                .into_iter()
+                .zip(outlets.iter_mut())
+                .zip(receiver_settings)
+            {
                 match (outlet, settings) {
                     (Some(outlet), settings) => outlet.configure(settings),
                     (outlet @ None, Some(settings)) => *outlet = Some(self.start(kind, settings)?),
@@ -75,14 +81,15 @@ impl Notifier {
                 }
             }
         }
-        // The disk may hang: the lock is not held, so that no event waits for the disk.
+        // The lock is not held here: the disk may hang, and no event must wait for the disk.
         for kind in unused {
             self.remove_queue(kind);
         }
         Ok(())
     }
 
-    /// Takes events in order, from a time when this manager had role `role`.
+    /// Passes events, in order, to the receivers whose filter they pass. This manager had role
+    /// `role` when the events occurred.
     pub fn put(&self, events: &[Arc<v1::Event>], role: SendingRole) {
         let admitted = self.master_only.lock().admit(events, role);
         for outlet in self.outlets.lock().iter().flatten() {
@@ -97,24 +104,25 @@ impl Notifier {
         }
     }
 
-    /// The configured receivers, with their counts.
+    /// The configured receivers, with counts of events that were sent, wait, or were lost.
     pub fn receivers(&self) -> Vec<v1::EventReceiver> {
         let outlets = self.outlets.lock();
-        let all = KINDS.into_iter().zip(outlets.iter());
-        all.filter_map(|(kind, outlet)| {
-            let outlet = outlet.as_ref().filter(|outlet| outlet.filter.is_some())?;
-            let status = outlet.status.lock().clone();
-            Some(v1::EventReceiver {
-                kind: kind.to_owned(),
-                address: outlet.address.clone(),
-                sent: status.sent,
-                waiting: status.waiting,
-                lost: status.lost,
-                failing_since_unix_ms: status.failing_since_unix_ms,
-                failure: status.failure,
+        let kinds = KINDS.into_iter().zip(outlets.iter());
+        kinds
+            .filter_map(|(kind, outlet)| {
+                let outlet = outlet.as_ref().filter(|outlet| outlet.filter.is_some())?;
+                let status = outlet.status.lock().clone();
+                Some(v1::EventReceiver {
+                    kind: kind.to_owned(),
+                    address: outlet.address.clone(),
+                    sent: status.sent,
+                    waiting: status.waiting,
+                    lost: status.lost,
+                    failing_since_unix_ms: status.failing_since_unix_ms,
+                    failure: status.failure,
+                })
             })
-        })
-        .collect()
+            .collect()
     }
 
     /// Ends the threads: each writes its waiting events to the disk, and continues to send them for
@@ -154,7 +162,7 @@ impl Notifier {
             .spawn(move || {
                 let worker = Worker::new(kind, folder, context);
                 runtime.block_on(worker.run());
-                // A name lookup may hang on a thread of its own: the end does not wait for it.
+                // A name lookup may hang on another thread, for which this thread must not wait.
                 runtime.shutdown_background();
             })?;
         Ok(Outlet {
@@ -177,24 +185,25 @@ impl Notifier {
         let Some(folder) = self.folder(kind) else {
             return;
         };
-        let removed = Queue::open(Some(folder), 0).map(|_| ());
-        if let Err(error) = removed {
+        // A queue with a bound of zero drops all its events when it is opened.
+        let emptied = Queue::open(Some(folder), 0).map(|_| ());
+        if let Err(error) = emptied {
             tracing::warn!("events of an earlier run for {kind} cannot be removed: {error}");
         }
     }
 }
 
 impl Outlet {
-    /// Applies settings; `None` if the receiver is no longer configured.
+    /// Passes settings to the thread; `None` if the receiver is no longer configured.
     fn configure(&mut self, settings: Option<ReceiverSettings>) {
         self.filter = settings.as_ref().map(|settings| settings.filter.clone());
         self.address = settings
             .as_ref()
             .map_or_else(String::new, |settings| settings.target.to_string());
         self.settings.send_if_modified(|present| {
-            let differs = *present != settings;
+            let is_changed = *present != settings;
             *present = settings;
-            differs
+            is_changed
         });
     }
 }

@@ -1,5 +1,5 @@
-//! The daemon's log. Lines wait in a bounded queue for a thread that writes them, because a
-//! terminal that was stopped, a full pipe or a slow disk must delay no other part.
+//! The daemon's log. Lines wait in a bounded queue for a thread that writes them, so that a stopped
+//! terminal, a full pipe or a slow disk delays no other part of rsm.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,34 +15,34 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::log_file::LogFile;
 
-/// Maximum number of lines that wait: a storm of faults logs some thousand lines, and at about 300
-/// bytes each they take 5 MB. Further lines are dropped and counted.
+/// Maximum number of lines that wait; further lines are dropped and counted. A storm of faults logs
+/// some thousand lines. A full queue takes 5 MB, at about 300 bytes a line.
 const QUEUE: usize = 16_384;
 
-/// Maximum time that the end of the process waits for lines to be written, after at most as long a
-/// wait for room.
+/// Maximum time for which the end of the process waits until all lines are written. Before that, it
+/// waits for at most the same time until the queue has room.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// Number of checks for room within [`LAST_LINES`].
+/// Number of checks within [`LAST_LINES`] whether the queue has room.
 const CHECKS: u32 = 100;
 
-/// The daemon's log. Dropping the log waits until the waiting lines are written, for at most
-/// [`LAST_LINES`].
+/// The daemon's log. Dropping it waits until the lines in the queue are written, within the limits
+/// of [`LAST_LINES`].
 pub(super) struct Log {
     lines: NonBlocking,
     dropped: Arc<Dropped>,
-    /// Receives a signal once the thread has reached the empty line at the end.
+    /// Receives a signal when the thread reaches the empty line that ends the log.
     end: mpsc::Receiver<()>,
 }
 
-/// Counts lines that were not written.
+/// Counts the lines that were not written.
 #[derive(Default)]
 struct Dropped {
-    /// Lines for which the queue had no room, once the queue exists.
+    /// Number of lines for which the queue had no room; unset until the queue exists.
     no_room: OnceLock<ErrorCounter>,
-    /// Lines that could not be written because of an error.
+    /// Number of lines that could not be written because of an error.
     failed: AtomicU64,
-    /// Dropped lines that the log has reported.
+    /// Number of dropped lines that the log has already reported.
     reported: AtomicU64,
 }
 
@@ -66,7 +66,7 @@ impl Dropped {
     }
 }
 
-/// Writer that the log's thread uses.
+/// Writer of the log's thread.
 struct Lines<W> {
     to: W,
     dropped: Arc<Dropped>,
@@ -135,7 +135,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Source of the number of lines that were dropped so far.
+    /// A function that returns the number of lines that were dropped so far.
     pub(super) fn dropped(&self) -> Arc<dyn Fn() -> u64 + Send + Sync> {
         let dropped = self.dropped.clone();
         Arc::new(move || dropped.count())
@@ -149,7 +149,7 @@ impl Drop for Log {
             let before = self.dropped.count();
             let is_queued = self.lines.write_all(&[]).is_ok() && self.dropped.count() == before;
             if is_queued {
-                // After a timeout, too, the process can end.
+                // The process ends even after a timeout.
                 let _ = self.end.recv_timeout(LAST_LINES);
                 return;
             }
@@ -158,7 +158,7 @@ impl Drop for Log {
     }
 }
 
-/// Starts the thread that writes to `to`, for which at most `limit` lines wait.
+/// Starts a thread that writes lines to `to`; at most `limit` lines wait for it.
 fn queue(limit: usize, to: impl Write + Send + 'static) -> (NonBlocking, Log) {
     let dropped = Arc::new(Dropped::default());
     let builder = NonBlockingBuilder::default().lossy(true);
@@ -170,7 +170,7 @@ fn queue(limit: usize, to: impl Write + Send + 'static) -> (NonBlocking, Log) {
         is_failing: false,
         reached,
     });
-    // The guard's end would print to standard output while the queue is full.
+    // Dropping the guard while the queue is full would print to standard output.
     std::mem::forget(guard);
     // The cell is new, so it takes the counter.
     let _ = dropped.no_room.set(lines.error_counter());
@@ -213,7 +213,7 @@ mod tests {
         }
     }
 
-    /// Starts a log with a slow writer; the receiver takes the lines.
+    /// Starts a log with a slow writer; a test receives the lines.
     fn slow(limit: usize) -> (NonBlocking, Log, Receiver<Vec<u8>>) {
         let (sender, receiver) = sync_channel(0);
         let (lines, log) = queue(limit, Slow(sender));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn blocked_writer_loses_only_the_lines_beyond_the_queue() {
+    fn blocked_writer_drops_only_the_lines_beyond_the_queue() {
         let (mut lines, log, receiver) = slow(2);
         for number in 0..10u8 {
             lines.write_all(&[number]).unwrap();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_fail_are_counted_and_the_end_writes_the_lines_that_wait() {
+    fn dropped_log_writes_the_waiting_lines_and_counts_failed_lines() {
         let (mut lines, log, receiver) = slow(8);
         for number in 0..4u8 {
             lines.write_all(&[number]).unwrap();

@@ -1,5 +1,5 @@
-//! rsm at a port that `rsm sim serve` simulates keeps its state separate from the state of the
-//! site.
+//! Tests that rsm at a simulated port of `rsm sim serve` does not write to the site's own state,
+//! log and dump paths.
 
 use std::fs;
 
@@ -9,36 +9,37 @@ use rsm_tests::process::Invocation;
 use rsm_tests::served::Served;
 
 #[test]
-fn rsm_started_by_sim_run_writes_to_no_path_of_the_sites_configuration() {
+fn rsm_at_a_simulated_port_writes_to_no_path_of_its_configuration() {
     let served = Served::start("ring:4").unwrap();
     let directory = served.directory();
-    let site = directory.join("site");
-    fs::create_dir(&site).unwrap();
+    let site_folder = directory.join("site");
+    fs::create_dir(&site_folder).unwrap();
     let config = directory.join("rsm.toml");
     let text = format!(
         "[state]\ndir = {:?}\n[log]\nfile = {:?}\n[dump]\ndir = {:?}\n",
-        site.join("state"),
-        site.join("rsm.log"),
-        site.join("dumps"),
+        site_folder.join("state"),
+        site_folder.join("rsm.log"),
+        site_folder.join("dumps"),
     );
     fs::write(&config, text).unwrap();
     let rsm = binaries::rsm();
-    let once = |more: &[&str]| {
+    let run_once = |arguments: &[&str]| {
         Invocation::new(&rsm, directory)
             .args(["sim", "run", "--socket"])
             .arg(served.socket())
             .arg(&rsm)
             .args(["--once", "--config"])
             .arg(&config)
-            .args(more)
+            .args(arguments)
             .run(LIMIT)
             .unwrap()
             .success()
             .unwrap()
     };
-    once(&[]);
-    once(&["--state-dir", "own"]);
-    assert!(fs::read_dir(&site).unwrap().next().is_none());
-    let mark = fs::read_to_string(directory.join("own/fabric")).unwrap();
-    assert_eq!(mark, "simulation\n");
+    run_once(&[]);
+    // A state folder of the command line is used, and marked as that of a simulation.
+    run_once(&["--state-dir", "own"]);
+    assert!(fs::read_dir(&site_folder).unwrap().next().is_none());
+    let fabric_kind = fs::read_to_string(directory.join("own/fabric")).unwrap();
+    assert_eq!(fabric_kind, "simulation\n");
 }

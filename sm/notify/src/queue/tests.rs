@@ -1,3 +1,5 @@
+//! Tests of the queue: order, bound, restarts, full disks and damaged files.
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -10,7 +12,8 @@ use super::*;
 /// Minimum bound that an operator can set.
 const BOUND: u64 = 1 << 20;
 
-/// Files in memory that outlive their queue, on a disk that can be full.
+/// Files in memory that outlive their queue. The simulated disk can be full; an append then writes
+/// half of the bytes and fails.
 #[derive(Clone, Debug, Default)]
 struct Fake {
     files: Rc<RefCell<BTreeMap<String, Vec<u8>>>>,
@@ -18,6 +21,7 @@ struct Fake {
 }
 
 impl Fake {
+    /// Bytes of all segments.
     fn bytes(&self) -> u64 {
         let files = self.files.borrow();
         let segments = files.iter().filter(|(name, _)| *name != TAKEN);
@@ -61,6 +65,7 @@ impl Files for Fake {
     }
 }
 
+/// An event with a text of `length` bytes.
 fn event(sequence: u64, length: usize) -> Arc<v1::Event> {
     Arc::new(v1::Event {
         sequence,
@@ -76,15 +81,21 @@ fn sequences(records: &[Record]) -> Vec<u64> {
     records.iter().map(|record| record.event.sequence).collect()
 }
 
-fn all<F: Files>(queue: &mut Queue<F>) -> Vec<u64> {
+/// Sequence numbers of all waiting events.
+fn waiting_sequences<F: Files>(queue: &mut Queue<F>) -> Vec<u64> {
     sequences(&queue.peek(usize::MAX).unwrap())
 }
 
+/// A step of a random test.
 #[derive(Clone, Debug)]
 enum Step {
+    /// Puts `count` events with texts of `length` bytes.
     Put { count: u64, length: usize },
+    /// Takes at most this many records.
     Take(usize),
+    /// Ends the process without a flush, and opens the queue again.
     Restart,
+    /// Fills the disk, or frees room.
     Full(bool),
 }
 
@@ -105,32 +116,33 @@ proptest! {
     fn restarts_and_full_disks_keep_order_and_bound(steps in steps()) {
         let fake = Fake::default();
         let mut queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
-        let (mut put, mut got) = (0, 0u64);
+        let (mut last_put, mut last_taken) = (0, 0u64);
         for step in steps {
             match step {
                 Step::Put { count, length } => {
-                    let events = (put + 1..=put + count).map(|number| event(number, length));
-                    put += count;
+                    let events = (last_put + 1..=last_put + count).map(|number| event(number, length));
+                    last_put += count;
                     prop_assert_eq!(queue.put(7, events).is_err(), fake.is_full.get());
                 }
                 Step::Take(most) => {
                     let records = queue.peek(most).unwrap();
-                    let found = sequences(&records);
-                    // The numbers ascend, above all numbers taken before; gaps are lost records.
-                    prop_assert!(found.is_sorted_by(|a, b| a < b), "{:?}", found);
-                    prop_assert!(found.first().is_none_or(|&first| first > got));
+                    let taken = sequences(&records);
+                    // The numbers ascend, and exceed all numbers taken before. Gaps are lost
+                    // records.
+                    prop_assert!(taken.is_sorted_by(|a, b| a < b), "{:?}", taken);
+                    prop_assert!(taken.first().is_none_or(|&first| first > last_taken));
                     if let Some(last) = records.last() {
-                        got = last.event.sequence;
+                        last_taken = last.event.sequence;
                         let _full = queue.take(last.number);
                     }
                 }
                 Step::Restart => {
-                    // A killed process loses the records that the disk did not take.
+                    // A restart loses the records that were not written because the disk was full.
                     queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
-                    let next = all(&mut queue).first().copied();
-                    // On a full disk, the stored number of the last record taken may be out of
-                    // date.
-                    got = next.map_or(got, |next| got.min(next - 1));
+                    let next = waiting_sequences(&mut queue).first().copied();
+                    // If the disk was full, the stored number of the last taken record may be out
+                    // of date.
+                    last_taken = next.map_or(last_taken, |next| last_taken.min(next - 1));
                 }
                 Step::Full(is_full) => {
                     fake.is_full.set(is_full);
@@ -139,13 +151,13 @@ proptest! {
             }
             prop_assert!(fake.bytes() <= BOUND, "{}", fake.bytes());
             prop_assert!(queue.bytes() <= BOUND);
-            prop_assert_eq!(queue.waiting(), all(&mut queue).len() as u64);
+            prop_assert_eq!(queue.waiting(), waiting_sequences(&mut queue).len() as u64);
         }
     }
 }
 
 #[test]
-fn absent_receiver_gets_the_newest_events_within_the_bound() {
+fn queue_beyond_its_bound_keeps_the_newest_events() {
     let dir = tempfile::tempdir().unwrap();
     let folder = Folder(dir.path().join("webhook"));
     let mut queue = Queue::open(Some(folder.clone()), BOUND).unwrap();
@@ -158,7 +170,7 @@ fn absent_receiver_gets_the_newest_events_within_the_bound() {
             .sum();
         assert!(bytes <= BOUND, "{bytes}");
     }
-    let waiting = all(&mut queue);
+    let waiting = waiting_sequences(&mut queue);
     assert_eq!(*waiting.last().unwrap(), 3000);
     assert_eq!(queue.lost() + waiting.len() as u64, 3000);
     assert!(waiting.len() > 800, "{}", waiting.len());
@@ -166,7 +178,7 @@ fn absent_receiver_gets_the_newest_events_within_the_bound() {
     assert_eq!(waiting, (first..=last).collect::<Vec<_>>());
     drop(queue);
     let mut again = Queue::open(Some(folder), BOUND).unwrap();
-    assert_eq!(all(&mut again), waiting);
+    assert_eq!(waiting_sequences(&mut again), waiting);
 }
 
 #[test]
@@ -180,9 +192,9 @@ fn file_cut_anywhere_keeps_earlier_records_and_accepts_new_ones() {
         .files
         .borrow()
         .first_key_value()
-        .map(|(a, b)| (a.clone(), b.clone()))
+        .map(|(name, bytes)| (name.clone(), bytes.clone()))
         .unwrap();
-    let one = whole.len() / 3;
+    let record_length = whole.len() / 3;
     for cut in 0..=whole.len() {
         fake.files.borrow_mut().clear();
         fake.files
@@ -190,9 +202,9 @@ fn file_cut_anywhere_keeps_earlier_records_and_accepts_new_ones() {
             .insert(name.clone(), whole[..cut].to_vec());
         let mut queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
         queue.put(2, [event(9, 5)]).unwrap();
-        let mut expected: Vec<u64> = (1..=(cut / one) as u64).collect();
+        let mut expected: Vec<u64> = (1..=(cut / record_length) as u64).collect();
         expected.push(9);
-        assert_eq!(all(&mut queue), expected, "cut at {cut}");
+        assert_eq!(waiting_sequences(&mut queue), expected, "cut at {cut}");
     }
 }
 
@@ -207,7 +219,10 @@ fn taken_records_are_not_sent_again_after_a_restart() {
     queue.take(taken[2].number).unwrap();
     drop(queue);
     let mut queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
-    assert_eq!((all(&mut queue), queue.waiting()), (vec![4, 5], 2));
+    assert_eq!(
+        (waiting_sequences(&mut queue), queue.waiting()),
+        (vec![4, 5], 2)
+    );
     let rest = queue.peek(9).unwrap();
     queue.take(rest[1].number).unwrap();
     assert_eq!(
@@ -216,12 +231,15 @@ fn taken_records_are_not_sent_again_after_a_restart() {
         "taken segments are gone"
     );
     queue.put(1, [event(6, 5)]).unwrap();
-    assert_eq!(all(&mut queue), [6]);
-    // If the number of the last taken record is damaged, the receiver gets records twice.
+    assert_eq!(waiting_sequences(&mut queue), [6]);
+    // If the stored number of the last taken record is damaged, the receiver may get records twice.
     fake.files
         .borrow_mut()
         .insert(TAKEN.to_owned(), vec![0; 16]);
-    assert_eq!(all(&mut Queue::open(Some(fake), BOUND).unwrap()), [6]);
+    assert_eq!(
+        waiting_sequences(&mut Queue::open(Some(fake), BOUND).unwrap()),
+        [6]
+    );
 }
 
 #[test]
@@ -233,19 +251,25 @@ fn events_wait_in_memory_until_a_full_disk_has_room() {
     for number in 2..=4 {
         queue.put(1, [event(number, 5)]).unwrap_err();
     }
-    assert_eq!((all(&mut queue), queue.in_memory()), (vec![1, 2, 3, 4], 3));
+    assert_eq!(
+        (waiting_sequences(&mut queue), queue.in_memory()),
+        (vec![1, 2, 3, 4], 3)
+    );
     fake.is_full.set(false);
     queue.flush().unwrap();
     assert_eq!(queue.in_memory(), 0);
     let mut again = Queue::open(Some(fake.clone()), BOUND).unwrap();
-    assert_eq!((all(&mut again), again.lost()), (vec![1, 2, 3, 4], 0));
-    // Without a disk, the oldest records beyond the bound of the memory are dropped.
+    assert_eq!(
+        (waiting_sequences(&mut again), again.lost()),
+        (vec![1, 2, 3, 4], 0)
+    );
+    // Without a disk, the oldest records beyond the limit of the memory are dropped.
     let mut queue = Queue::open(None::<Fake>, BOUND).unwrap();
-    let most = MEMORY_MAX as u64;
+    let limit = MEMORY_MAX as u64;
     queue
-        .put(1, (1..=most + 10).map(|number| event(number, 0)))
+        .put(1, (1..=limit + 10).map(|number| event(number, 0)))
         .unwrap();
-    assert_eq!((queue.waiting(), queue.lost()), (most, 10));
+    assert_eq!((queue.waiting(), queue.lost()), (limit, 10));
     assert_eq!(queue.peek(1).unwrap()[0].event.sequence, 11);
 }
 
@@ -255,7 +279,7 @@ fn event_longer_than_a_segment_is_counted_as_lost() {
     queue
         .put(1, [event(1, BOUND as usize), event(2, 5)])
         .unwrap();
-    assert_eq!((all(&mut queue), queue.lost()), (vec![2], 1));
+    assert_eq!((waiting_sequences(&mut queue), queue.lost()), (vec![2], 1));
 }
 
 #[test]
@@ -271,7 +295,7 @@ fn foreign_files_in_the_folder_are_not_removed() {
     assert!(fake.files.borrow().contains_key("notes.txt"));
 }
 
-/// Damages one byte of the first segment, `numerator` / `denominator` of its length from the start.
+/// Damages one byte of the first segment, at `numerator` / `denominator` of the segment's length.
 fn damage_first_segment(fake: &Fake, numerator: usize, denominator: usize) {
     let mut files = fake.files.borrow_mut();
     let (_, bytes) = files.iter_mut().find(|(name, _)| *name != TAKEN).unwrap();
@@ -280,7 +304,7 @@ fn damage_first_segment(fake: &Fake, numerator: usize, denominator: usize) {
 }
 
 #[test]
-fn records_after_a_damaged_one_are_counted_as_lost() {
+fn records_from_a_damaged_record_on_are_counted_as_lost() {
     let fake = Fake::default();
     let mut queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
     queue
@@ -293,21 +317,24 @@ fn records_after_a_damaged_one_are_counted_as_lost() {
     let first = queue.peek(20).unwrap();
     assert_eq!(sequences(&first), [1, 2, 3, 4, 5]);
     queue.take(first.last().unwrap().number).unwrap();
-    assert_eq!(all(&mut queue), [] as [u64; 0]);
+    assert_eq!(waiting_sequences(&mut queue), [] as [u64; 0]);
     assert_eq!((queue.lost(), queue.waiting()), (7, 0));
 }
 
 #[test]
-fn records_of_a_damaged_segment_are_counted_when_the_queue_is_opened() {
+fn records_of_a_damaged_segment_are_counted_as_lost_when_the_queue_opens() {
     let fake = Fake::default();
     let mut queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
     queue
         .put(7, (1..=12).map(|number| event(number, 20_000)))
         .unwrap();
-    let of_first = queue.segments[0].last;
-    assert!(of_first < 12, "there are several segments");
+    let last_of_first_segment = queue.segments[0].last;
+    assert!(last_of_first_segment < 12, "there are several segments");
     damage_first_segment(&fake, 0, 1);
     let mut queue = Queue::open(Some(fake), BOUND).unwrap();
-    assert_eq!(queue.lost(), of_first);
-    assert_eq!(all(&mut queue), (of_first + 1..=12).collect::<Vec<u64>>());
+    assert_eq!(queue.lost(), last_of_first_segment);
+    assert_eq!(
+        waiting_sequences(&mut queue),
+        (last_of_first_segment + 1..=12).collect::<Vec<u64>>()
+    );
 }

@@ -1,4 +1,4 @@
-//! Events on their way from the daemon to the thread of a receiver.
+//! Queue of events between the daemon and the thread of a receiver.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,26 +18,27 @@ struct Waiting {
     is_closed: bool,
 }
 
-/// Queue that never makes the daemon wait: beyond [`MEMORY_MAX`] events, the oldest are dropped.
+/// Queue in which the daemon puts events without waiting: beyond [`MEMORY_MAX`] events, the oldest
+/// events are dropped and counted.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     waiting: Mutex<Waiting>,
     changed: Notify,
 }
 
-/// Events and state of an inbox.
+/// Events that [`Inbox::take`] takes, and the state of the inbox.
 #[derive(Debug, Default)]
 pub(crate) struct Arrived {
     /// Events in the order of their arrival.
     pub(crate) events: VecDeque<Arc<v1::Event>>,
-    /// Number of events that were dropped since the last call.
+    /// Number of events that were dropped since the previous [`Inbox::take`].
     pub(crate) lost: u64,
     /// Whether the daemon is ending.
     pub(crate) is_closed: bool,
 }
 
 impl Inbox {
-    /// Adds events.
+    /// Adds events, and drops the oldest ones beyond [`MEMORY_MAX`].
     pub(crate) fn put(&self, events: impl Iterator<Item = Arc<v1::Event>>) {
         let mut waiting = self.waiting.lock();
         for event in events {
@@ -57,7 +58,7 @@ impl Inbox {
         self.changed.notify_one();
     }
 
-    /// Takes all events.
+    /// Takes all events, in the order of their arrival.
     pub(crate) fn take(&self) -> Arrived {
         let mut waiting = self.waiting.lock();
         Arrived {
@@ -67,7 +68,7 @@ impl Inbox {
         }
     }
 
-    /// Waits for a change of the inbox since the last call.
+    /// Waits until the inbox has changed since the previous call.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }

@@ -1,5 +1,5 @@
-//! Tests of requests from virtual ports: joins, services and subscriptions, with a LID of their own
-//! or the LID of their physical port.
+//! Tests of requests from virtual ports, which have a LID of their own or the LID of their physical
+//! port: joins, services and subscriptions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,8 @@ use crate::SaRequest;
 const PARTITIONS: &str = "Default=0x7fff, ipoib : ALL=full ;";
 /// The broadcast group of the default partition, ff12:401b:ffff::ffff:ffff.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
-/// Indices of a virtual port with its own LID, and of one with the LID of its physical port.
+/// The index of a virtual port with its own LID, and the index of a virtual port with the LID of
+/// its physical port.
 const INDICES: [u64; 2] = [2, 3];
 
 fn world() -> World {
@@ -31,8 +32,10 @@ fn gid(guid: Guid) -> Gid {
     Gid::new(PREFIX, guid)
 }
 
-/// The records or status that the virtual port with this GUID gets to a request, which contains a
-/// global route header.
+/// Sends a request with a global route header from the virtual port with this GUID.
+///
+/// # Errors
+/// The status of an answer other than OK.
 fn ask_as<R: Record>(
     world: &mut World,
     guid: Guid,
@@ -61,11 +64,12 @@ fn ask_as<R: Record>(
     )
 }
 
-/// Removes the virtual port with this index at a host from the subnet.
+/// Removes the virtual port with this index at a host from the subnet, and gives the SA the new
+/// subnet.
 fn remove_vport(world: &mut World, (host, index): (u64, u64)) {
     let mut fabric = Fabric::clone(&world.snapshot.fabric);
-    let at = hosts_of(&fabric)[host as usize];
-    let vports = fabric.port_mut(at).vports.as_mut().unwrap();
+    let port = hosts_of(&fabric)[host as usize];
+    let vports = fabric.port_mut(port).vports.as_mut().unwrap();
     Arc::make_mut(vports).vports.remove(&(index as u16));
     world.snapshot.fabric = Arc::new(fabric);
     world.sa.replace(&world.snapshot);
@@ -73,7 +77,7 @@ fn remove_vport(world: &mut World, (host, index): (u64, u64)) {
 }
 
 #[test]
-fn vports_join_groups_under_their_own_guids() {
+fn vports_that_join_a_group_become_members_by_their_own_guids() {
     let mut world = world();
     let mask = McMemberRecord::MGID | McMemberRecord::PORT_GID | McMemberRecord::JOIN_STATE;
     for index in INDICES {
@@ -112,8 +116,8 @@ fn other_vports_find_the_services_of_a_vport() {
         ask_as(&mut world, guid, Method::SET, (with_name, &record)).unwrap();
         let by_id = ServiceRecord::SERVICE_ID;
         let finder = super::vport_records::guid(0, index);
-        let found = ask_as(&mut world, finder, Method::GET, (by_id, &record)).unwrap();
-        assert_eq!(found[0].service_gid(), gid(guid));
+        let services = ask_as(&mut world, finder, Method::GET, (by_id, &record)).unwrap();
+        assert_eq!(services[0].service_gid(), gid(guid));
     }
 }
 

@@ -1,3 +1,5 @@
+//! The command `rsmctl links`: lists cables with both their ends.
+
 use clap::Args;
 use rsm_proto::v1;
 
@@ -27,6 +29,10 @@ pub(crate) struct LinksArguments {
     slow: bool,
 }
 
+/// Prints a table of the links that match the arguments, one link a row.
+///
+/// # Errors
+/// The manager refuses the request, or the table cannot be written.
 pub(crate) async fn run(arguments: LinksArguments, session: &mut Session) -> Result<(), Failure> {
     let links = all_pages(
         v1::ListLinksRequest {
@@ -44,10 +50,10 @@ pub(crate) async fn run(arguments: LinksArguments, session: &mut Session) -> Res
         .output
         .list(links, ["A", "B", "STATE", "RATE", "NOTE"], |link| {
             let remarks = link_remarks(&link);
-            let (a, b) = (link.a.unwrap_or_default(), link.b.unwrap_or_default());
+            let (end_a, end_b) = (link.a.unwrap_or_default(), link.b.unwrap_or_default());
             [
-                port_of(&a.description, a.port.as_ref()),
-                port_of(&b.description, b.port.as_ref()),
+                port_of(&end_a.description, end_a.port.as_ref()),
+                port_of(&end_b.description, end_b.port.as_ref()),
                 label::<v1::PortState>(link.state),
                 rate(link.width, link.speed),
                 remarks,

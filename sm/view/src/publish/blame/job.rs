@@ -1,4 +1,4 @@
-//! The hosts of a job, and their ports.
+//! Looks up the hosts of a job, and their ports.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -13,11 +13,11 @@ use rsm_model::fabric::{Fabric, PortRef};
 use super::super::api_view::{end_port_numbers, holds_lid};
 use super::super::published::Published;
 
-/// Maximum number of names that are searched for as parts of descriptions. Each search reads the
-/// descriptions of all nodes.
+/// Maximum number of names for which descriptions are searched. Each search reads the descriptions
+/// of all nodes.
 pub(super) const MAX_DESCRIPTION_SEARCHES: usize = 64;
 
-/// A port of a host of the job.
+/// An end port of a host of the job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct JobPort {
     pub(super) at: PortRef,
@@ -37,44 +37,46 @@ pub(super) struct GoneAdapter {
 /// The hosts of a job.
 #[derive(Default, Debug)]
 pub(super) struct Job {
-    /// Names, as in the question, of the hosts in the fabric.
+    /// Names of the hosts in the fabric, as in the question.
     pub(super) hosts: Vec<String>,
-    /// Ports of the hosts that hold a LID, each once.
+    /// End ports of the hosts that hold a LID, each once.
     pub(super) ports: Vec<JobPort>,
     /// All nodes of the hosts.
     pub(super) nodes: HashSet<Guid>,
-    /// The keys of [`Job::ports`].
+    /// Keys of [`Job::ports`].
     added_ports: HashSet<PortKey>,
     /// Missing adapters of the hosts.
     pub(super) gone: Vec<GoneAdapter>,
     /// Sentences about names that match no host.
     pub(super) unknown: Vec<String>,
-    /// Number of further names that match no host and were not searched for in descriptions.
+    /// Number of names that match no host, and for which descriptions were not searched because of
+    /// [`MAX_DESCRIPTION_SEARCHES`].
     pub(super) unsearched: usize,
 }
 
 impl Job {
-    /// Looks up the hosts with these names.
+    /// Looks up the hosts with these names, ignoring case. A name may be short or fully qualified,
+    /// a GUID, a LID, or a part of a description.
     pub(super) fn find(published: &Published, names: &[String]) -> Job {
         let present = by_host(published.fabric());
         let gone = gone_by_host(published);
         let mut job = Job::default();
-        let mut asked = BTreeSet::new();
+        let mut seen_names = BTreeSet::new();
         let mut searches = 0;
         for name in names.iter().map(|name| name.trim()) {
             let key = name.to_lowercase();
-            if !asked.insert(key.clone()) {
+            if !seen_names.insert(key.clone()) {
                 continue;
             }
-            let short = key.split('.').next().unwrap_or_default();
-            let known = [key.as_str(), short].into_iter();
-            let known = known.map(|key| (present.get(key), gone.get(key)));
-            let known = known
+            let short_name = key.split('.').next().unwrap_or_default();
+            let matches = [key.as_str(), short_name].into_iter();
+            let matches = matches.map(|key| (present.get(key), gone.get(key)));
+            let found = matches
                 .into_iter()
-                .find(|(here, gone)| here.is_some() || gone.is_some());
-            if let Some((here, gone)) = known {
+                .find(|(present_nodes, gone)| present_nodes.is_some() || gone.is_some());
+            if let Some((present_nodes, gone)) = found {
                 job.gone.extend(gone.into_iter().flatten().cloned());
-                if let Some(nodes) = here {
+                if let Some(nodes) = present_nodes {
                     let nodes = nodes.iter().map(|&node| (node, None)).collect::<Vec<_>>();
                     job.add(published.fabric(), name, &nodes);
                 }
@@ -85,7 +87,8 @@ impl Job {
         job
     }
 
-    /// Looks up `name`, which no host has: a GUID, a LID, or a part of a description.
+    /// Looks up `name`, which is not the name of a host, as a GUID, a LID, or a part of a
+    /// description.
     fn search(&mut self, published: &Published, name: &str, searches: &mut usize) {
         let selector = match name.parse::<Selector>() {
             Ok(selector) => selector,
@@ -104,7 +107,7 @@ impl Job {
                 let text = format!("`{name}` is {port}a switch: expected a host");
                 self.unknown.push(text);
             }
-            Ok(found) => self.add(published.fabric(), name, &[found]),
+            Ok(node_and_port) => self.add(published.fabric(), name, &[node_and_port]),
             Err(LookupError::Gone { node, .. }) => {
                 let description = published.snapshot.expected.name(published.fabric(), node);
                 self.gone.push(GoneAdapter {
@@ -125,27 +128,27 @@ impl Job {
         }
     }
 
-    /// Adds a host with the end ports of `nodes` that hold a LID. A node with a port number adds
-    /// only that port.
+    /// Adds a host named `name`, with the end ports of `nodes` that hold a LID. For a node with a
+    /// port number, adds only that port. Adds no host if earlier names have matched all its ports.
     fn add(&mut self, fabric: &Fabric, name: &str, nodes: &[(Guid, Option<PortNum>)]) {
         let host = self.hosts.len();
-        let (before, mut is_other) = (self.ports.len(), false);
-        for &(guid, only) in nodes {
-            let Some(ix) = fabric.find(guid) else {
+        let (count_before, mut has_earlier_ports) = (self.ports.len(), false);
+        for &(guid, only_port) in nodes {
+            let Some(index) = fabric.find(guid) else {
                 continue;
             };
             self.nodes.insert(guid);
-            for number in end_port_numbers(fabric.node(ix)) {
+            for number in end_port_numbers(fabric.node(index)) {
                 let at = PortRef {
-                    node: ix,
+                    node: index,
                     port: number,
                 };
                 let (port, key) = (fabric.port(at), fabric.key(at));
-                if only.is_some_and(|only| only != number) || !holds_lid(port) {
+                if only_port.is_some_and(|only| only != number) || !holds_lid(port) {
                     continue;
                 }
                 if !self.added_ports.insert(key) {
-                    is_other = true;
+                    has_earlier_ports = true;
                     continue;
                 }
                 self.ports.push(JobPort {
@@ -156,8 +159,8 @@ impl Job {
                 });
             }
         }
-        // Another name matched the same ports.
-        if self.ports.len() > before || !is_other {
+        // Without a new port, another name has matched the same host.
+        if self.ports.len() > count_before || !has_earlier_ports {
             self.hosts.push(name.to_owned());
         }
     }
@@ -165,10 +168,10 @@ impl Job {
 
 /// The names by which a job may refer to the host of an adapter, in lower case.
 fn names(description: &str) -> impl Iterator<Item = String> {
-    let whole = description.trim();
-    let host = host_and_device(whole).map_or(whole, |(host, _)| host);
-    let first = host.split('.').next().unwrap_or_default();
-    let names = BTreeSet::from([whole, host, first].map(str::to_lowercase));
+    let description = description.trim();
+    let host = host_and_device(description).map_or(description, |(host, _)| host);
+    let short_name = host.split('.').next().unwrap_or_default();
+    let names = BTreeSet::from([description, host, short_name].map(str::to_lowercase));
     names.into_iter().filter(|name| !name.is_empty())
 }
 
@@ -177,15 +180,15 @@ fn by_host(fabric: &Fabric) -> HashMap<String, Vec<Guid>> {
     let mut hosts: HashMap<String, Vec<Guid>> = HashMap::new();
     let nodes = fabric.nodes();
     for node in nodes.filter(|node| node.kind() != NodeType::Switch) {
-        let near = node.ports.iter().skip(1).find_map(|port| port.peer);
-        let near = near.and_then(|near| fabric.find_port(near));
-        if near.is_some_and(|near| node.is_aggregation_node(fabric.port(near))) {
+        let neighbour = node.ports.iter().skip(1).find_map(|port| port.peer);
+        let neighbour = neighbour.and_then(|neighbour| fabric.find_port(neighbour));
+        if neighbour.is_some_and(|neighbour| node.is_aggregation_node(fabric.port(neighbour))) {
             continue;
         }
-        let all: BTreeSet<String> = names(&node.description)
+        let host_names: BTreeSet<String> = names(&node.description)
             .chain(names(node.reported()))
             .collect();
-        for name in all {
+        for name in host_names {
             hosts.entry(name).or_default().push(node.guid);
         }
     }
