@@ -1,3 +1,5 @@
+//! Points on a monotonic clock.
+
 use std::fmt;
 use std::ops::{Add, AddAssign};
 use std::time::Duration;

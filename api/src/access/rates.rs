@@ -303,10 +303,7 @@ mod tests {
         let counts = Counts::default();
         let begun = Nanos::from(Duration::from_secs(60));
         let request = |_| Ok::<_, ()>(((), begun));
-        assert_eq!(
-            counts.measure_and_replace(&"known".to_owned(), request),
-            Ok(())
-        );
+        assert_eq!(counts.measure_and_replace(&named("known"), request), Ok(()));
         for (passed, kept) in [(0, 1), (599, 1), (601, 0)] {
             counts.retain_recent(begun + Nanos::from(Duration::from_secs(passed)));
             assert_eq!(counts.len(), kept, "after {passed} s");

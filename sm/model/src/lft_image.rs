@@ -1,4 +1,4 @@
-//! The linear forwarding table as a switch holds it.
+//! The linear forwarding table that a switch holds, as far as it is known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,24 +11,25 @@ use super::image::BlockState;
 /// Entries in one block of a linear forwarding table (IBA 14.2.5.10).
 pub const LFT_BLOCK: usize = 64;
 
-/// The forwarding table as the switch holds it.
+/// The linear forwarding table of a switch, with the state of each block.
 ///
 /// Entries are shared copy-on-write, so that a plan can be checked against the content of the
 /// hardware while acknowledgements change it.
 #[derive(Clone, Default, Debug)]
 pub struct LftImage {
-    /// Entries as last known; unread blocks are without paths (255).
+    /// Entries as last known; 255 (no path) in unread blocks.
     entries: Lft,
+    /// State of each block; blocks past the end are unknown.
     states: Vec<BlockState>,
-    /// Entries of unanswered Sets that differ from the held ones, by block. Only blocks that are
-    /// dirty for no other reason have an entry here.
+    /// Entries of unanswered Sets that differ from the held entries, by block. Contains only blocks
+    /// that are dirty for no other reason than these Sets.
     sent: BTreeMap<usize, BTreeSet<(Lid, u8)>>,
-    /// See [`LftImage::distrust`].
+    /// Whether entries that are read back do not count; see [`LftImage::distrust`].
     distrusted: bool,
 }
 
 impl LftImage {
-    /// The state of block `block`; a block never touched is unknown.
+    /// The state of block `block`; unknown for a block that was never read or written.
     fn state(&self, block: usize) -> BlockState {
         self.states
             .get(block)
@@ -46,15 +47,15 @@ impl LftImage {
         self.is_known(block) && self.entries.block(block) == entries
     }
 
-    /// Whether block `block` is known and holds `entries` up to LinearFDBTop `top`. Entries above
-    /// it are undefined (IBA 14.2.5.10).
+    /// Whether block `block` is known, and its entries up to LinearFDBTop `top` equal `entries`.
+    /// Entries above LinearFDBTop are undefined (IBA 14.2.5.10).
     pub fn agrees(&self, block: usize, entries: &[u8; LFT_BLOCK], top: Lid) -> bool {
         let in_use = (top.index() + 1).saturating_sub(block * LFT_BLOCK);
         let in_use = ..in_use.min(LFT_BLOCK);
         self.is_known(block) && self.entries.block(block)[in_use] == entries[in_use]
     }
 
-    /// The blocks among the first `count` that are not known to hold the entries of `table`,
+    /// The blocks among the first `count` blocks that are not known to hold the entries of `table`,
     /// ascending.
     pub fn not_held(&self, table: &Lft, count: usize) -> impl Iterator<Item = u16> {
         let unknown = (0..count).filter(|&block| !self.is_known(block));
@@ -64,28 +65,28 @@ impl LftImage {
             .collect();
         blocks.sort_unstable();
         blocks.dedup();
-        // A LID has sixteen bits.
+        // A LID has sixteen bits, so the number of a block has ten.
         blocks.into_iter().map(|block| block as u16)
     }
 
-    /// Records that block `block` reads back as `entries`.
+    /// Records that a Get of block `block` was answered with `entries`.
     pub fn read(&mut self, block: usize, entries: &LinearForwardingTable) {
-        let is_written = self.is_known(block);
+        let was_known = self.is_known(block);
         self.store(block, entries);
-        if self.distrusted && !is_written {
+        if self.distrusted && !was_known {
             self.states[block] = BlockState::Distrusted;
         }
     }
 
-    /// Distrusts entries that are read back, because the switch may forward by other entries.
-    /// Blocks count as not held until they are written.
+    /// Stops trusting entries that are read back, because the switch may forward by other entries.
+    /// Each block counts as not held until it is written.
     pub fn distrust(&mut self) {
         self.distrusted = true;
         self.replace(BlockState::Known, BlockState::Distrusted);
     }
 
-    /// Ends the effect of [`LftImage::distrust`]. Sweeps then read again the blocks that were not
-    /// written meanwhile.
+    /// Ends the effect of [`LftImage::distrust`]. Sweeps then read the blocks again that were not
+    /// written in the meantime.
     pub fn trust(&mut self) {
         self.distrusted = false;
         self.replace(BlockState::Distrusted, BlockState::Dirty);
@@ -101,16 +102,16 @@ impl LftImage {
         self.distrusted
     }
 
-    /// Gives the state `now` to all blocks in the state `before`.
-    fn replace(&mut self, before: BlockState, now: BlockState) {
+    /// Changes the state of all blocks in the state `before` to `after`.
+    fn replace(&mut self, before: BlockState, after: BlockState) {
         for state in &mut self.states {
             if *state == before {
-                *state = now;
+                *state = after;
             }
         }
     }
 
-    /// Records that the hardware holds `entries` in block `block`.
+    /// Records that the switch holds `entries` in block `block`.
     pub fn store(&mut self, block: usize, entries: &LinearForwardingTable) {
         self.grow(block);
         self.entries.set_block(block, entries.ports());
@@ -118,7 +119,7 @@ impl LftImage {
         self.sent.remove(&block);
     }
 
-    /// Records an unanswered Set of `sent`: block `block` holds its old content or `sent`.
+    /// Records an unanswered Set of block `block`: the block holds its old entries or `sent`.
     pub fn mark_sent(&mut self, block: usize, sent: &[u8; LFT_BLOCK]) {
         self.grow(block);
         if self.states[block] == BlockState::Known {
@@ -137,15 +138,15 @@ impl LftImage {
         }
     }
 
-    /// Entries of unanswered Sets up to LinearFDBTop `top`, which the switch may hold in place of
+    /// Entries of unanswered Sets up to LinearFDBTop `top`. The switch may hold them in place of
     /// the entries in [`LftImage::entries`].
     pub fn sent(&self, top: Lid) -> impl Iterator<Item = (Lid, u8)> + '_ {
         let entries = self.sent.values().flatten().copied();
         entries.filter(move |&(lid, _)| lid <= top)
     }
 
-    /// Shares the pages that equal those of `table`. An image of the largest table takes 48 KiB if
-    /// it shares no page, and shared pages are compared by address.
+    /// Shares the pages that equal pages of `table`. This saves memory, up to 48 KiB per switch,
+    /// and time, because shared pages are compared by address.
     pub fn share_with(&mut self, table: &Lft) {
         self.entries.share_with(table);
     }
@@ -191,7 +192,7 @@ impl LftImage {
             .filter(|&block| matches!(self.state(block), BlockState::Unknown | BlockState::Dirty))
     }
 
-    /// Adds states of unknown blocks until `block` has one.
+    /// Adds the state unknown for blocks until `block` has a state.
     fn grow(&mut self, block: usize) {
         if self.states.len() <= block {
             self.states.resize(block + 1, BlockState::Unknown);

@@ -1,18 +1,18 @@
-//! Receives signals from the operating system and the operator.
+//! Receives the signals with which the operator stops the daemon or reloads its configuration.
 
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
-/// Signal that the daemon handles.
+/// A signal that the daemon handles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Signal {
-    /// SIGTERM or SIGINT.
+    /// SIGTERM or SIGINT: end the daemon.
     Stop,
-    /// SIGHUP.
+    /// SIGHUP: read the configuration again.
     Reload,
 }
 
-/// Stream of signals.
+/// The stream of signals that the daemon handles.
 pub(super) struct Signals {
     terminate: Stream,
     interrupt: Stream,
@@ -20,7 +20,10 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Starts to receive SIGTERM, SIGINT and SIGHUP, which then no longer end the process.
+    /// Starts to receive SIGTERM, SIGINT and SIGHUP. From then on, they no longer end the process.
+    ///
+    /// # Errors
+    /// The operating system refuses a handler.
     pub(super) fn listen() -> anyhow::Result<Signals> {
         let listen = |kind| signal(kind).context("cannot listen to signals");
         Ok(Signals {

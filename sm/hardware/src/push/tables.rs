@@ -1,4 +1,4 @@
-//! The Sets of one switch's tables, and their progress.
+//! The Sets that a push sends for the tables of one switch, and their progress.
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{ArInfo, SwitchInfo};
@@ -10,43 +10,44 @@ use crate::diff::{SlToVlRow, SwitchChange};
 
 /// The Sets of one switch's tables.
 ///
-/// SwitchInfo is sent first, and no other Set until it is acknowledged: after that, LinearFDBTop
-/// shows a reset of the switch. A SwitchInfo that raises LinearFDBTop is sent last instead, so that
-/// no entry above the old top takes effect before it is written; in that case the LID of port 0 is
-/// sent first and shows a reset. For a switch that refuses blocks above LinearFDBTop, SwitchInfo is
-/// always sent first.
+/// SwitchInfo is sent first, and all other Sets wait until it is acknowledged: from then on,
+/// LinearFDBTop shows a reset of the switch. A SwitchInfo that raises LinearFDBTop is sent last
+/// instead, so that no entry above the old top takes effect before it is written. The LID of port 0
+/// is then sent first, and shows a reset. For a switch that refuses blocks above LinearFDBTop,
+/// SwitchInfo is always sent first.
 #[derive(Debug)]
 pub(super) struct SwitchPush {
     change: SwitchChange,
     /// Whether SwitchInfo is sent last, because it raises LinearFDBTop.
-    info_last: bool,
-    info_sent: bool,
+    sends_info_last: bool,
+    /// Whether SwitchInfo was sent.
+    is_info_sent: bool,
     /// Whether the switch holds the planned SwitchInfo.
-    info_held: bool,
-    /// Whether ARInfo was sent, or the push writes none.
-    ar_info_sent: bool,
+    holds_info: bool,
+    /// Whether ARInfo was sent, or the push writes no ARInfo.
+    ar_info_done: bool,
     /// Whether the LID of port 0 must be sent first.
     waits_for_lid: bool,
-    /// Whether the switch is queued for its turn.
+    /// Whether the switch is in the queue of switches with a Set to send.
     pub(super) in_turn: bool,
-    /// Number of blocks sent of each interim table, by stage.
+    /// Number of blocks sent of the interim table of each stage.
     interim_sent: Vec<usize>,
     /// Number of SLtoVLMappingTables sent.
     sl2vl_sent: usize,
     /// Number of blocks sent of the planned table.
     blocks_sent: usize,
-    /// Number of Sets sent and neither answered nor given up.
+    /// Number of Sets that were sent, and neither answered nor given up yet.
     unsettled: usize,
     /// Whether a Set has failed.
     failed: bool,
-    /// Refused blocks, to be sent again after LinearFDBTop was raised.
-    again: Vec<Task>,
+    /// Refused blocks, which are sent again once LinearFDBTop is raised.
+    refused_blocks: Vec<Task>,
 }
 
 impl SwitchPush {
-    /// Prepares the Sets of `change`; `held` is the switch's last SwitchInfo. `sets_lid` says
-    /// whether the push also writes port 0, `top_first` whether the switch refuses blocks above
-    /// LinearFDBTop.
+    /// Prepares the Sets of `change`. `held` is the SwitchInfo that the switch is known to hold;
+    /// `None` if it is not known. `sets_lid` says whether the push also writes the LID of port 0,
+    /// and `top_first` whether the switch refuses blocks above LinearFDBTop.
     pub(super) fn new(
         change: SwitchChange,
         held: Option<&SwitchInfo>,
@@ -54,58 +55,59 @@ impl SwitchPush {
         top_first: bool,
     ) -> SwitchPush {
         let top = held.map_or(Lid::NONE, SwitchInfo::linear_fdb_top);
-        let raised = change
+        let raises_top = change
             .info
             .as_ref()
             .is_some_and(|info| info.linear_fdb_top() > top)
             && !top_first;
         SwitchPush {
-            info_last: raised,
-            waits_for_lid: raised && sets_lid,
-            info_held: change.info.is_none(),
-            ar_info_sent: change.ar_info.is_none(),
+            sends_info_last: raises_top,
+            waits_for_lid: raises_top && sets_lid,
+            holds_info: change.info.is_none(),
+            ar_info_done: change.ar_info.is_none(),
             in_turn: false,
             interim_sent: vec![0; change.interim.len()],
             change,
-            info_sent: false,
+            is_info_sent: false,
             sl2vl_sent: 0,
             blocks_sent: 0,
             unsettled: 0,
             failed: false,
-            again: Vec::new(),
+            refused_blocks: Vec::new(),
         }
     }
 
-    /// Handles a refused block. If it is above `top`, the LinearFDBTop in force, and the planned
-    /// SwitchInfo raises LinearFDBTop far enough, the block is sent again after that. The result
-    /// then says whether SwitchInfo moves from last to first. `None` if raising does not help.
+    /// Handles a refused block. If the block is above `top`, the LinearFDBTop in force, and the
+    /// planned SwitchInfo raises LinearFDBTop far enough, the block is sent again after SwitchInfo.
+    /// Returns whether SwitchInfo moves from the last to the first Set; `None` if the block is not
+    /// sent again.
     pub(super) fn raise_top_first(&mut self, task: Task, top: Lid) -> Option<bool> {
         let Task::Block { block, .. } = task else {
             return None;
         };
         let block = usize::from(block);
         let info = self.change.info.as_ref()?;
-        let is_raised = block <= info.linear_fdb_top().index() / LFT_BLOCK;
+        let is_below_planned_top = block <= info.linear_fdb_top().index() / LFT_BLOCK;
         let is_above = block * LFT_BLOCK > top.index();
-        if self.info_held || !is_raised || !is_above {
+        if self.holds_info || !is_below_planned_top || !is_above {
             return None;
         }
         self.unsettled = self.unsettled.saturating_sub(1);
-        self.again.push(task);
-        Some(std::mem::take(&mut self.info_last))
+        self.refused_blocks.push(task);
+        Some(std::mem::take(&mut self.sends_info_last))
     }
 
-    /// The SwitchInfo to write; `None` if the push writes none.
+    /// The SwitchInfo to write; `None` if the push writes no SwitchInfo.
     pub(super) fn info(&self) -> Option<&SwitchInfo> {
         self.change.info.as_ref()
     }
 
-    /// The ARInfo to write; `None` if the push writes none.
+    /// The ARInfo to write; `None` if the push writes no ARInfo.
     pub(super) fn ar_info(&self) -> Option<&ArInfo> {
         self.change.ar_info.as_ref()
     }
 
-    /// Whether there are blocks to write for interim tables.
+    /// Whether the push writes blocks of interim tables.
     pub(super) fn has_interim(&self) -> bool {
         self.change.has_interim()
     }
@@ -122,15 +124,15 @@ impl SwitchPush {
         rows.find(|row| (row.input, row.output) == (input, output))
     }
 
-    /// Number of Sets that must be settled before the phase after `phase` begins: blocks or
-    /// SLtoVLMappingTables. The first phase also counts ARInfo, because it takes the tables of
-    /// another manager out of use, and a SwitchInfo that is not sent last, because it may lower
-    /// LinearFDBTop and thus take entries out of use.
+    /// Number of Sets of `phase` that must be settled before the next phase begins: blocks or
+    /// SLtoVLMappingTables. The first phase also counts ARInfo, because ARInfo takes the tables of
+    /// another manager out of use. It also counts a SwitchInfo that is not sent last, because that
+    /// may lower LinearFDBTop and thus take entries out of use.
     pub(super) fn counted(&self, phase: Phase) -> usize {
         match phase {
             Phase::Interim(stage) => {
                 let is_first = stage == 0;
-                let info = is_first && self.change.info.is_some() && !self.info_last;
+                let info = is_first && self.change.info.is_some() && !self.sends_info_last;
                 let ar_info = is_first && self.change.ar_info.is_some();
                 let blocks = self.change.interim.get(stage).map_or(0, Vec::len);
                 blocks + usize::from(info) + usize::from(ar_info)
@@ -140,10 +142,10 @@ impl SwitchPush {
         }
     }
 
-    /// Whether [`SwitchPush::counted`] counts the Set of `task` in some phase.
+    /// Whether [`SwitchPush::counted`] counts the Set of `task` in any phase.
     pub(super) fn is_counted(&self, task: Task) -> bool {
         match task {
-            Task::Switch(_) => !self.info_last,
+            Task::Switch(_) => !self.sends_info_last,
             Task::Block { interim, .. } => interim.is_some(),
             _ => true,
         }
@@ -153,13 +155,13 @@ impl SwitchPush {
     fn all_sent(&self) -> bool {
         let mut interim = self.change.interim.iter().zip(&self.interim_sent);
         interim.all(|(blocks, &sent)| sent == blocks.len())
-            && self.ar_info_sent
-            && self.again.is_empty()
+            && self.ar_info_done
+            && self.refused_blocks.is_empty()
             && self.sl2vl_sent == self.change.sl2vl.len()
             && self.blocks_sent == self.change.blocks.len()
     }
 
-    /// The next Set of each kind, in the order of sending; kinds without a Set left to send are
+    /// The next Set of each kind, in the order of sending. Kinds without a Set left to send are
     /// omitted.
     pub(super) fn left(&self, switch: Guid) -> impl Iterator<Item = Task> {
         let block = |block: u16, interim: Option<usize>| Task::Block {
@@ -167,10 +169,10 @@ impl SwitchPush {
             block,
             interim,
         };
-        let ar_info = (!self.ar_info_sent).then_some(Task::AdaptiveRouting(switch));
-        let has_info = self.change.info.is_some() && !self.info_sent;
+        let ar_info = (!self.ar_info_done).then_some(Task::AdaptiveRouting(switch));
+        let has_info = self.change.info.is_some() && !self.is_info_sent;
         let info = has_info.then_some(Task::Switch(switch));
-        let again = self.again.last().copied();
+        let refused_block = self.refused_blocks.last().copied();
         let mut stages = self.change.interim.iter().zip(&self.interim_sent).zip(0..);
         let interim = stages
             .find_map(|((blocks, &sent), stage)| Some(block(*blocks.get(sent)?, Some(stage))));
@@ -180,22 +182,22 @@ impl SwitchPush {
             input: row.input,
             output: row.output,
         });
-        let planned = self.change.blocks.get(self.blocks_sent);
-        let planned = planned.map(|&planned| block(planned, None));
-        let left = [ar_info, info, again, interim, sl2vl, planned];
+        let planned_block = self.change.blocks.get(self.blocks_sent);
+        let planned_block = planned_block.map(|&number| block(number, None));
+        let left = [ar_info, info, refused_block, interim, sl2vl, planned_block];
         left.into_iter().flatten()
     }
 
-    /// Records that the Set of `task` is sent.
+    /// Records that the Set of `task` was sent.
     pub(super) fn sent(&mut self, task: Task) {
         self.unsettled += 1;
-        if self.again.last() == Some(&task) {
-            self.again.pop();
+        if self.refused_blocks.last() == Some(&task) {
+            self.refused_blocks.pop();
             return;
         }
         match task {
-            Task::AdaptiveRouting(_) => self.ar_info_sent = true,
-            Task::Switch(_) => self.info_sent = true,
+            Task::AdaptiveRouting(_) => self.ar_info_done = true,
+            Task::Switch(_) => self.is_info_sent = true,
             Task::SlToVl { .. } => self.sl2vl_sent += 1,
             Task::Block {
                 interim: Some(stage),
@@ -205,19 +207,19 @@ impl SwitchPush {
         }
     }
 
-    /// Gives up the remaining Sets. Returns how many of the Sets that [`SwitchPush::counted`]
-    /// counts in `phase` will not be sent.
+    /// Gives up the Sets of blocks and SLtoVLMappingTables that were not sent yet. Returns the
+    /// number of them that [`SwitchPush::counted`] counts in `phase`.
     pub(super) fn forgo(&mut self, phase: Phase) -> usize {
-        let left = match phase {
+        let unsent = match phase {
             Phase::Interim(stage) => {
                 let blocks = self.change.interim.get(stage).map_or(0, Vec::len);
                 let sent = self.interim_sent.get(stage).copied().unwrap_or(blocks);
-                blocks - sent + self.again.len()
+                blocks - sent + self.refused_blocks.len()
             }
             Phase::SlToVl => self.change.sl2vl.len() - self.sl2vl_sent,
             Phase::Adaptive | Phase::Links | Phase::Last => 0,
         };
-        self.again.clear();
+        self.refused_blocks.clear();
         // Later phases must not count them either.
         let sent = self.interim_sent.iter();
         for (blocks, &sent) in self.change.interim.iter_mut().zip(sent) {
@@ -225,7 +227,7 @@ impl SwitchPush {
         }
         self.change.sl2vl.truncate(self.sl2vl_sent);
         self.change.blocks.truncate(self.blocks_sent);
-        left
+        unsent
     }
 
     /// Records that port 0 has its LID, or will not get it in this push.
@@ -233,31 +235,33 @@ impl SwitchPush {
         self.waits_for_lid = false;
     }
 
-    /// Settles the Set of `task`, which was answered or given up.
+    /// Records that the Set of `task` was answered or given up; `failed` says that it had no
+    /// effect.
     pub(super) fn settle(&mut self, task: Task, failed: bool) {
         self.unsettled = self.unsettled.saturating_sub(1);
         self.failed |= failed;
-        self.info_held |= !failed && matches!(task, Task::Switch(_));
+        self.holds_info |= !failed && matches!(task, Task::Switch(_));
     }
 
-    /// Whether ARInfo was sent, or the push writes none.
+    /// Whether ARInfo was sent, or the push writes no ARInfo.
     pub(super) fn is_ar_info_sent(&self) -> bool {
-        self.ar_info_sent
+        self.ar_info_done
     }
 
     /// Whether LinearFDBTop or the LID of port 0 would show a later reset of the switch.
     pub(super) fn shows_reset(&self) -> bool {
-        !self.waits_for_lid && (self.info_last || self.info_held)
+        !self.waits_for_lid && (self.sends_info_last || self.holds_info)
     }
 
     /// Whether SwitchInfo is as planned.
     pub(super) fn is_info_held(&self) -> bool {
-        self.info_held
+        self.holds_info
     }
 
-    /// Whether the switch holds all tables; true if SwitchInfo is not sent last.
+    /// Whether SwitchInfo may be sent last: the switch holds all tables. Always true if SwitchInfo
+    /// is not sent last.
     pub(super) fn holds_tables_below_top(&self) -> bool {
-        !self.info_last || (!self.waits_for_lid && self.holds_tables())
+        !self.sends_info_last || (!self.waits_for_lid && self.holds_tables())
     }
 
     /// Whether all Sets except SwitchInfo are sent and settled, and no Set failed.
@@ -267,6 +271,6 @@ impl SwitchPush {
 
     /// Whether the switch holds its planned tables.
     pub(super) fn is_programmed(&self) -> bool {
-        self.info_held && self.holds_tables()
+        self.holds_info && self.holds_tables()
     }
 }

@@ -1,5 +1,5 @@
-//! Reads ExtendedPortInfo of the ports for which it shows more than PortInfo: links that may be
-//! FDR10, which PortInfo shows as QDR; ports that may lead to an aggregation node; and, with
+//! Reads ExtendedPortInfo of ports for which it may show more than PortInfo: ports whose link may
+//! be FDR10, which PortInfo shows as QDR; ports that may lead to an aggregation node; and, with
 //! adaptive routing, ports of adapters that may accept packets out of order.
 
 use rsm_ids::{PortKey, PortNum};
@@ -9,8 +9,9 @@ use super::Query;
 use super::inventory::Inventory;
 use super::reading::Reading;
 
-/// Asks for ExtendedPortInfo of a port whose link came up, if it may show more than PortInfo;
-/// `before` is the former state. Forgets the known ExtendedPortInfo if the link is down.
+/// Asks for ExtendedPortInfo of a port whose link has come up, if it may show more than PortInfo.
+/// `before` is the former state of the port; `None` if it is not known. Forgets the known
+/// ExtendedPortInfo if the link is down.
 pub(super) fn check_extended_port(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -35,7 +36,7 @@ pub(super) fn check_extended_port(
     if port.extended.is_some() && !port.is_retrained(before) {
         return;
     }
-    let wants = port.info.as_ref().is_some_and(|info| {
+    let may_show_more = port.info.as_ref().is_some_and(|info| {
         may_be_fdr10(info)
             && inventory
                 .hardware
@@ -43,12 +44,13 @@ pub(super) fn check_extended_port(
                 .has_extended_port_info(&node.info)
     }) || may_lead_to_aggregation_node(inventory, key)
         || (reading.policy.routes_adaptively && inventory.hardware.takes_out_of_order(key));
-    if wants {
+    if may_show_more {
         reading.ask(Query::ExtendedPort(key));
     }
 }
 
-/// Records ExtendedPortInfo; `None` if the port did not answer with it, which is no fault.
+/// Records the ExtendedPortInfo of a port. `None` means that the port has not answered with it,
+/// which is no fault.
 pub(super) fn on_extended_port(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -58,7 +60,7 @@ pub(super) fn on_extended_port(
     let Some(port) = inventory.hardware.port(key) else {
         return;
     };
-    // A default value keeps the sweep from asking again while the link stays up.
+    // With a default value, the sweep does not ask again while the link stays up.
     let info = info.unwrap_or_default();
     if port.extended.as_deref() != Some(&info)
         && let Some(port) = inventory.hardware.port_mut(key)
@@ -74,8 +76,8 @@ fn may_be_fdr10(info: &PortInfo) -> bool {
     info.effective_speed() == Some(LinkSpeed::Qdr)
 }
 
-/// Whether an aggregation node may be behind a port: the port is the last port of a switch, after
-/// the ports with cages, and this type of switch marks ports to aggregation nodes.
+/// Whether a port may lead to an aggregation node: it is the last port of a switch, after the ports
+/// with cages, and switches of this type mark ports that lead to aggregation nodes.
 fn may_lead_to_aggregation_node(inventory: &Inventory, key: PortKey) -> bool {
     inventory.hardware.node(key.node).is_some_and(|node| {
         node.kind() == NodeType::Switch
@@ -87,6 +89,6 @@ fn may_lead_to_aggregation_node(inventory: &Inventory, key: PortKey) -> bool {
                 Capability::SpecialPortMarking,
             ]
             .into_iter()
-            .all(|needed| inventory.hardware.capabilities.has(&node.info, needed))
+            .all(|capability| inventory.hardware.capabilities.has(&node.info, capability))
     })
 }

@@ -1,4 +1,4 @@
-//! Babbling ports: ports that send far more traps than an agent may.
+//! Finds babbling ports: ports that send far more traps than an agent may.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use rsm_mad::Time;
 /// Window in which the traps of a port are counted.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Number of counted traps within the window that makes a port babble. An agent repeats a trap that
-/// is not repressed at most five times per second (IBA 13.4.9), which is 300 times in the window,
-/// and rsm represses each trap within the share of its port.
+/// Number of counted traps in the window from which on a port babbles. An agent repeats a trap that
+/// is not repressed at most five times per second (IBA 13.4.9), 300 times in the window. A correct
+/// agent has far fewer counted traps, because rsm represses each trap within the share of its port.
 const STORM_TRAPS: u32 = 250;
 
-/// Time without further storms after which a port no longer babbles.
+/// Time after the last counted trap of a storm after which a port no longer babbles.
 const QUIET: Duration = Duration::from_secs(300);
 
 /// Maximum number of ports whose traps are counted.
@@ -23,16 +23,16 @@ const MAX_PORTS: usize = 4096;
 /// Length of a notice in bytes.
 const NOTICE_LEN: usize = 64;
 
-/// A trap of a port.
+/// A trap that a port has sent.
 #[derive(Clone, Copy, Debug)]
 pub struct HeardTrap<'a> {
-    /// The notice.
+    /// The notice in the trap, as on the wire.
     pub notice: &'a [u8; NOTICE_LEN],
     /// Whether the trap is within the share of its port, and gets a TrapRepress. An agent that
     /// sends at most five traps per second does not exceed the share.
     pub is_within_share: bool,
-    /// Whether the trap reports what other ports do to the port, or belongs to one of its virtual
-    /// ports. The port is not at fault for any number of such traps.
+    /// Whether the trap reports an act of other ports, or belongs to a virtual port of the port.
+    /// The port is not at fault for such traps, however many they are.
     pub is_caused_by_others: bool,
 }
 
@@ -40,25 +40,27 @@ pub struct HeardTrap<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Traps {
     /// Start of the window.
-    begun: Time,
+    window_start: Time,
     /// Number of counted traps in the window.
     count: u32,
     /// The last notice that got a TrapRepress; `None` before the first TrapRepress.
     repressed: Option<[u8; NOTICE_LEN]>,
 }
 
-/// The traps of ports, and the ports that babble.
+/// The counted traps of ports, and the ports that babble.
 #[derive(Clone, Default, Debug)]
 pub struct Babbling {
+    /// Counted traps by port, for at most [`MAX_PORTS`] ports.
     ports: BTreeMap<PortKey, Traps>,
-    /// Number of counted traps in the last window of each babbling port, and the time of the last
-    /// counted trap.
+    /// For each babbling port, the number of counted traps in its last window, and the time of the
+    /// last counted trap.
     storms: BTreeMap<PortKey, (u32, Time)>,
 }
 
 impl Babbling {
-    /// Handles a trap of a port. Counts the trap if it repeats the last trap that got a
-    /// TrapRepress, or is beyond the port's share. Returns whether the port begins to babble.
+    /// Counts a trap of a port, if it repeats the last trap that got a TrapRepress or exceeds the
+    /// port's share. Returns whether the port begins to babble. Ignores the port if [`MAX_PORTS`]
+    /// other ports are counted.
     pub fn heard(&mut self, port: PortKey, trap: HeardTrap<'_>, now: Time) -> bool {
         if trap.is_caused_by_others {
             return false;
@@ -66,19 +68,19 @@ impl Babbling {
         if self.ports.len() >= MAX_PORTS && !self.ports.contains_key(&port) {
             let storms = &self.storms;
             self.ports.retain(|port, traps| {
-                now.since(traps.begun) <= WINDOW || storms.contains_key(port)
+                now.since(traps.window_start) <= WINDOW || storms.contains_key(port)
             });
             if self.ports.len() >= MAX_PORTS {
                 return false;
             }
         }
         let traps = self.ports.entry(port).or_insert(Traps {
-            begun: now,
+            window_start: now,
             count: 0,
             repressed: None,
         });
-        if now.since(traps.begun) > WINDOW {
-            (traps.begun, traps.count) = (now, 0);
+        if now.since(traps.window_start) > WINDOW {
+            (traps.window_start, traps.count) = (now, 0);
         }
         let is_repeat = traps.repressed.as_ref() == Some(trap.notice);
         if trap.is_within_share {
@@ -96,24 +98,29 @@ impl Babbling {
 
     /// Forgets the storms of ports that no longer babble. Returns whether any storm was forgotten.
     pub fn release(&mut self, now: Time) -> bool {
-        let is_over = |&(_, &(_, end)): &(&PortKey, &(u32, Time))| end + QUIET <= now;
-        let over = self.storms.iter().filter(is_over);
-        let over: Vec<PortKey> = over.map(|(&port, _)| port).collect();
-        for port in &over {
+        let is_over = |&(_, &(_, last_trap)): &(&PortKey, &(u32, Time))| last_trap + QUIET <= now;
+        let ended = self.storms.iter().filter(is_over);
+        let ended: Vec<PortKey> = ended.map(|(&port, _)| port).collect();
+        for port in &ended {
             self.storms.remove(port);
             self.ports.remove(port);
         }
-        !over.is_empty()
+        !ended.is_empty()
     }
 
     /// Time at which [`Babbling::release`] forgets the next storm; `None` if there is no storm.
     pub fn next_release(&self) -> Option<Time> {
-        self.storms.values().map(|&(_, end)| end + QUIET).min()
+        self.storms
+            .values()
+            .map(|&(_, last_trap)| last_trap + QUIET)
+            .min()
     }
 
     /// The babbling ports, each with the time of its last counted trap.
     pub fn storms(&self) -> impl Iterator<Item = (PortKey, Time)> {
-        self.storms.iter().map(|(&port, &(_, end))| (port, end))
+        self.storms
+            .iter()
+            .map(|(&port, &(_, last_trap))| (port, last_trap))
     }
 
     /// The babbling ports, each with its number of counted traps in the last window of a minute.
@@ -144,13 +151,13 @@ mod tests {
     const SAME: [u8; NOTICE_LEN] = [1; NOTICE_LEN];
 
     #[test]
-    fn storm_of_a_port_is_reported_once_and_ends_after_five_quiet_minutes() {
+    fn storm_is_reported_once_and_ends_after_five_minutes_without_traps() {
         let mut babbling = Babbling::default();
         let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
-        let begun: Vec<bool> = (0..1000)
+        let begins: Vec<bool> = (0..1000)
             .map(|n| babbling.heard(port(1), trap(&SAME), at(n * 100)))
             .collect();
-        assert_eq!(begun.iter().filter(|&&begun| begun).count(), 1);
+        assert_eq!(begins.iter().filter(|&&begins| begins).count(), 1);
         assert_eq!(babbling.ports().count(), 1);
         // The last trap of the storm came at 99.9 s.
         assert_eq!(babbling.next_release(), Some(at(399_900)));
@@ -160,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn two_traps_a_second_are_no_storm() {
+    fn port_with_two_traps_a_second_does_not_babble() {
         let mut babbling = Babbling::default();
         let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
         assert!((0..2000).all(|n| !babbling.heard(port(1), trap(&SAME), at(n * 500))));
@@ -168,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn different_traps_are_a_storm_only_beyond_the_share_of_their_port() {
+    fn port_with_different_traps_babbles_only_beyond_its_share() {
         let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
         let begins = |is_within_share| {
             let mut babbling = Babbling::default();
@@ -201,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn number_of_ports_whose_traps_are_counted_is_bounded() {
+    fn traps_of_ports_beyond_the_maximum_are_not_counted() {
         let mut babbling = Babbling::default();
         for node in 0..3 * MAX_PORTS as u64 {
             babbling.heard(port(node), trap(&SAME), Time::ZERO);

@@ -1,4 +1,4 @@
-//! Tests of queries for paths between ports, to other subnets and to multicast groups.
+//! Tests of queries for paths: between ports, to other subnets, and to multicast groups.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::mcast::Parameters;
 const LIDS: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
 const GIDS: ComponentMask = PathRecord::SGID.with(PathRecord::DGID);
 
-/// The query for paths between two LIDs.
+/// A query for the paths from `slid` to `dlid`.
 fn between(slid: Lid, dlid: Lid) -> PathRecord {
     let mut record = PathRecord::default();
     record.set_slid(slid).set_dlid(dlid);
@@ -52,22 +52,22 @@ fn path_record_contains_all_parameters_of_a_connection() {
 
     let own = world.get(LIDS, &between(from, from)).unwrap();
     assert_eq!(own.packet_life_time(), 0);
-    // Switches are destinations as well.
+    // A switch is a destination as well.
     let switch = world.switches()[0];
     let path = world.get(LIDS, &between(from, switch)).unwrap();
     assert_eq!(path.dgid(), world.gid(switch));
 }
 
 #[test]
-fn queries_with_one_end_or_none_return_tables() {
+fn query_with_one_end_or_none_returns_a_table_and_a_get_is_refused() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let ends = world.fabric().end_ports().count();
-    let half = world.table(PathRecord::SLID, &between(hosts[1], Lid(0)));
-    assert_eq!(half.len(), ends);
-    assert!(half.iter().all(|path| path.slid() == hosts[1]));
-    let half = world.table(PathRecord::DLID, &between(Lid(0), hosts[1]));
-    assert_eq!(half.len(), ends);
+    let from_host = world.table(PathRecord::SLID, &between(hosts[1], Lid(0)));
+    assert_eq!(from_host.len(), ends);
+    assert!(from_host.iter().all(|path| path.slid() == hosts[1]));
+    let to_host = world.table(PathRecord::DLID, &between(Lid(0), hosts[1]));
+    assert_eq!(to_host.len(), ends);
     let all = world.table(ComponentMask::NONE, &PathRecord::default());
     // The two spines have no path to each other.
     assert_eq!(all.len(), ends * ends - 2);
@@ -110,12 +110,15 @@ fn path_to_another_subnet_leads_to_the_router_port() {
             .nodes_mut()
             .filter(|node| node.kind() == NodeType::Ca);
         let hosts: Vec<_> = hosts.collect();
-        let named = hosts[2].ports[1].guid;
+        let named_guid = hosts[2].ports[1].guid;
         for node in hosts.into_iter().skip(3) {
             node.info.set_node_type(NodeType::Router);
         }
-        // The last line names a port that does not exist in this subnet.
-        let text = format!("{routed:#x} {:#x}\n{elsewhere:#x} *\n* 0xdead\n", named.0);
+        // The router of the last line does not exist in this subnet.
+        let text = format!(
+            "{routed:#x} {:#x}\n{elsewhere:#x} *\n* 0xdead\n",
+            named_guid.0
+        );
         let (routes, findings) = parse_prefix_routes(Path::new("routes"), &text);
         assert_eq!(findings, []);
         Policy {
@@ -128,31 +131,33 @@ fn path_to_another_subnet_leads_to_the_router_port() {
     let mut wanted = between(hosts[0], hosts[2]);
     wanted.set_sgid(world.gid(hosts[0]));
     for (prefix, router) in [(routed, hosts[2]), (elsewhere, hosts[3])] {
-        // The lower half may equal the GUID of a port in this subnet.
-        for far in [Guid(0xFA4), world.guid(hosts[1])] {
-            wanted.set_dgid(Gid::new(prefix, far));
+        // The lower half of the GID may equal the GUID of a port in this subnet.
+        for far_guid in [Guid(0xFA4), world.guid(hosts[1])] {
+            wanted.set_dgid(Gid::new(prefix, far_guid));
             let path = world.get(GIDS, &wanted).unwrap();
             assert_eq!((path.slid(), path.dlid()), (hosts[0], router));
             assert_eq!((path.dgid(), path.hop_limit()), (wanted.dgid(), 255));
         }
     }
-    let mut hops = wanted;
-    hops.set_hop_limit(7);
-    let path = world.get(GIDS | PathRecord::HOP_LIMIT, &hops).unwrap();
+    let mut with_hop_limit = wanted;
+    with_hop_limit.set_hop_limit(7);
+    let path = world
+        .get(GIDS | PathRecord::HOP_LIMIT, &with_hop_limit)
+        .unwrap();
     assert_eq!(path.hop_limit(), 7);
     let mask = GIDS | PathRecord::DLID;
     assert_eq!(world.get(mask, &wanted).unwrap_err(), SaStatus::REQ_INVALID);
     wanted.set_dgid(Gid::new(unrouted, Guid(0xFA4)));
     let refused = world.get(GIDS, &wanted).unwrap_err();
     assert_eq!(refused, SaStatus::REQ_INVALID_GID);
-    // A GID of this subnet has the path to its port.
+    // For a GID of this subnet, the path leads to the port with the GID.
     wanted.set_dgid(world.gid(hosts[1]));
     let path = world.get(GIDS, &wanted).unwrap();
     assert_eq!((path.dlid(), path.hop_limit()), (hosts[1], 0));
 }
 
 #[test]
-fn each_pair_of_lids_gives_a_path_and_a_get_returns_the_first() {
+fn each_pair_of_lids_has_a_path_and_a_get_returns_the_first() {
     let mut world = World::with_lmc(SMALL, 1);
     let hosts = world.hosts();
     let mut wanted = PathRecord::default();
@@ -169,7 +174,7 @@ fn each_pair_of_lids_gives_a_path_and_a_get_returns_the_first() {
         let some = world.table(GIDS | PathRecord::NUMB_PATH, &wanted);
         assert_eq!(some[..], all[..all.len().min(count.into())]);
     }
-    // A Get returns one path, whatever its NumbPath.
+    // A Get returns one path, even if NumbPath asks for another number.
     wanted.set_numb_path(0);
     let one = world.get(GIDS | PathRecord::NUMB_PATH, &wanted).unwrap();
     assert_eq!(one, all[0]);
@@ -178,7 +183,7 @@ fn each_pair_of_lids_gives_a_path_and_a_get_returns_the_first() {
     assert_eq!(lids(&one), (0, 1));
 }
 
-/// The base LID of the adapter with this name.
+/// The base LID of the adapter with this NodeDescription.
 fn adapter(world: &World, name: &str) -> Lid {
     let fabric = world.fabric();
     let (_, node) = fabric
@@ -192,7 +197,7 @@ fn adapter(world: &World, name: &str) -> Lid {
 fn rails_of_the_ends_determine_the_first_lids() {
     let mut world = World::with_lmc("superpod:su=1", 2);
     let bases = ["host-001 mlx5_1", "host-002 mlx5_1", "host-002 mlx5_4"];
-    let [own, same, other] = bases.map(|name| adapter(&world, name));
+    let [rail_1, rail_1_of_other_host, rail_4] = bases.map(|name| adapter(&world, name));
     let first_offsets = |world: &mut World, from: Lid, to: Lid| {
         let mut wanted = PathRecord::default();
         wanted.set_sgid(world.gid(from)).set_dgid(world.gid(to));
@@ -205,19 +210,22 @@ fn rails_of_the_ends_determine_the_first_lids() {
         assert_eq!(ends.len(), 4, "the first paths share no LID");
         offsets(&first)
     };
-    // On one rail, paths use base LIDs. From rail 1 to rail 4, with four LIDs, paths use the LID
-    // with the number 1 - 4 = 1 (modulo 4); in the other direction, 4 - 1 = 3.
-    assert_eq!(first_offsets(&mut world, own, same), (0, 0));
-    assert_eq!(first_offsets(&mut world, own, other), (3, 1));
-    assert_eq!(first_offsets(&mut world, other, own), (1, 3));
+    // Within a rail, the first path uses base LIDs. From rail 1 to rail 4, with four LIDs, its
+    // destination LID has the offset 1 - 4 = 1 (modulo 4), and its source LID 4 - 1 = 3.
+    assert_eq!(
+        first_offsets(&mut world, rail_1, rail_1_of_other_host),
+        (0, 0)
+    );
+    assert_eq!(first_offsets(&mut world, rail_1, rail_4), (3, 1));
+    assert_eq!(first_offsets(&mut world, rail_4, rail_1), (1, 3));
     // A query that names a LID gets a path to that LID.
     let mut wanted = PathRecord::default();
     wanted
-        .set_sgid(world.gid(own))
-        .set_dgid(world.gid(other))
-        .set_dlid(Lid(other.0 + 2));
+        .set_sgid(world.gid(rail_1))
+        .set_dgid(world.gid(rail_4))
+        .set_dlid(Lid(rail_4.0 + 2));
     let path = world.get(GIDS | PathRecord::DLID, &wanted).unwrap();
-    assert_eq!(path.dlid(), Lid(other.0 + 2));
+    assert_eq!(path.dlid(), Lid(rail_4.0 + 2));
     // If ports have no rails, base LIDs come first.
     let policy = Policy {
         order: OrderPolicy {
@@ -229,11 +237,11 @@ fn rails_of_the_ends_determine_the_first_lids() {
     };
     let (fabric, plan) = planned_as("superpod:su=1", |_| policy);
     let mut world = World::of(fabric, plan);
-    assert_eq!(first_offsets(&mut world, own, other), (0, 0));
+    assert_eq!(first_offsets(&mut world, rail_1, rail_4), (0, 0));
 }
 
 #[test]
-fn path_has_a_p_key_of_both_ends_or_none_for_raw_traffic() {
+fn path_has_a_p_key_of_both_ends_and_a_raw_path_has_none() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let mut wanted = between(hosts[0], hosts[1]);
@@ -257,8 +265,8 @@ fn multi_path_queries_pair_every_source_with_every_destination() {
     let counts = MultiPathRecord::SGID_COUNT | MultiPathRecord::DGID_COUNT;
     let mut ask = |mask, gids: &[Gid]| {
         let mut mad = SaMad::request(Method::GET_MULTI, Tid(7), mask, &record);
-        for (gid, room) in gids.iter().zip(mad.data[24..].chunks_exact_mut(16)) {
-            room.copy_from_slice(&gid.0.to_be_bytes());
+        for (gid, field) in gids.iter().zip(mad.data[24..].chunks_exact_mut(16)) {
+            field.copy_from_slice(&gid.0.to_be_bytes());
         }
         let bytes = *mad.as_bytes();
         records::<PathRecord>(world.handle(&bytes).unwrap())
@@ -334,7 +342,7 @@ fn trace_lists_the_nodes_that_packets_pass() {
 }
 
 #[test]
-fn paths_to_multicast_groups_have_the_parameters_of_the_group() {
+fn path_to_a_multicast_group_has_the_parameters_of_the_group() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let group = Parameters {
@@ -356,8 +364,8 @@ fn paths_to_multicast_groups_have_the_parameters_of_the_group() {
         .set_mgid(group.mgid)
         .set_port_gid(world.gid(hosts[1]))
         .set_join_state(JoinState::FULL_MEMBER);
-    let named = McMemberRecord::MGID | McMemberRecord::PORT_GID | McMemberRecord::JOIN_STATE;
-    let joined: Vec<McMemberRecord> = world.ask(Method::SET, named, &member).unwrap();
+    let join_mask = McMemberRecord::MGID | McMemberRecord::PORT_GID | McMemberRecord::JOIN_STATE;
+    let joined: Vec<McMemberRecord> = world.ask(Method::SET, join_mask, &member).unwrap();
     let mlid = joined[0].mlid();
     let mut wanted = PathRecord::default();
     wanted
@@ -371,7 +379,7 @@ fn paths_to_multicast_groups_have_the_parameters_of_the_group() {
     assert_eq!((path.mtu(), path.rate()), (group.mtu, group.rate));
     let mtu = PathRecord::MTU | PathRecord::MTU_SELECTOR;
     assert_eq!(world.get(GIDS | mtu, &wanted).unwrap(), path);
-    // A group has exactly one MTU: no path to the group has a smaller one.
+    // The group has exactly one MTU, so no path to it has a smaller MTU.
     wanted.set_mtu_selector(Selector::Exactly);
     let none = SaStatus::NO_RECORDS;
     assert_eq!(world.get(GIDS | mtu, &wanted).unwrap_err(), none);
@@ -383,7 +391,7 @@ fn paths_to_multicast_groups_have_the_parameters_of_the_group() {
 }
 
 #[test]
-fn paths_follow_slower_links_and_stay_if_nothing_changed() {
+fn path_changes_with_the_mtu_of_links_and_stays_if_nothing_changed() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     world.prepare();
@@ -395,7 +403,7 @@ fn paths_follow_slower_links_and_stay_if_nothing_changed() {
         world.get(LIDS, &between(hosts[0], hosts[3])).unwrap(),
         before
     );
-    // Links between switches become slower.
+    // The ports of switches get a smaller MTU.
     let mut fabric = Fabric::clone(&world.snapshot.fabric);
     for node in fabric.nodes_mut().filter(|node| node.is_switch()) {
         for info in node.ports.iter_mut().filter_map(|port| port.info.as_mut()) {
@@ -409,7 +417,7 @@ fn paths_follow_slower_links_and_stay_if_nothing_changed() {
 }
 
 #[test]
-fn answers_go_to_the_address_of_the_request() {
+fn answer_goes_to_the_address_of_the_requester() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let mad = SaMad::request(Method::GET, Tid(1), LIDS, &between(hosts[0], hosts[1]));
@@ -436,29 +444,30 @@ fn path_has_the_service_level_that_its_route_requires() {
     let mut world = World::of(fabric, plan);
     let hosts = world.hosts();
     let switch = |lid| topology.destination_of(lid).unwrap().switch;
-    let mut seen = [false; 4];
+    let mut is_seen = [false; 4];
     for (&from, &to) in hosts
         .iter()
         .flat_map(|from| hosts.iter().map(move |to| (from, to)))
     {
-        let needed = lanes.level(switch(from), switch(to)).unwrap();
+        let required_sl = lanes.level(switch(from), switch(to)).unwrap();
         let path = world.get(LIDS, &between(from, to)).unwrap();
-        assert_eq!(path.sl(), needed);
+        assert_eq!(path.sl(), required_sl);
         assert!(path.reversible());
         // No path has another service level.
         let mut wanted = between(from, to);
-        wanted.set_sl(needed ^ 1);
+        wanted.set_sl(required_sl ^ 1);
         let refused = world.get(LIDS | PathRecord::SL, &wanted);
         assert_eq!(refused, Err(SaStatus::NO_RECORDS));
-        wanted.set_sl(needed);
+        wanted.set_sl(required_sl);
         assert_eq!(
             world.get(LIDS | PathRecord::SL, &wanted).unwrap().sl(),
-            needed
+            required_sl
         );
-        seen[usize::from(needed)] = true;
+        is_seen[usize::from(required_sl)] = true;
     }
-    // The four levels belong to paths that cross neither ring, the first, the second, and both.
-    assert_eq!(seen, [true; 4]);
+    // There are four levels: for paths across the dateline of neither ring, of the first ring, of
+    // the second ring, and of both rings.
+    assert_eq!(is_seen, [true; 4]);
 }
 
 #[test]

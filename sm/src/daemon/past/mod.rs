@@ -1,10 +1,9 @@
-//! Records the counters on its own thread: every two seconds it takes the new readings, adds them
-//! to the steps under way, and writes the completed steps.
-//!
-//! Once an hour it looks for ports whose errors before correction grow (`rises`).
+//! Records the past of the counters on its own thread. Every two seconds, the thread takes the new
+//! readings, adds them to the steps under way, and writes the completed steps. Once an hour, it
+//! looks for ports whose errors before correction grow (`rises`).
 //!
 //! The collector never waits for this thread, which compares two snapshots of the collector. A step
-//! that cannot be written is lost, and a finding reports the loss; later steps are kept.
+//! that cannot be written is lost, and a finding reports the loss. Later steps are recorded again.
 
 mod readings;
 mod rises;
@@ -29,12 +28,13 @@ use super::clock::Clock;
 use super::compute;
 use super::findings::{DaemonFindings, DaemonPart};
 
-/// Time between two checks of the readings: a fifth of a step of the finest tier, so that counts go
-/// to the step in which they were read, and a step is available soon after its end. Longer than the
-/// second between two readings of a port, so that times in whole seconds distinguish the readings.
+/// Time between two checks of the readings. It is a fifth of a step of the finest tier, so that
+/// counts go to the step in which they were read, and a step is available soon after its end. It is
+/// longer than a second, the time between two readings of a port, so that times in whole seconds
+/// distinguish the readings.
 const CHECK_INTERVAL: Duration = Duration::from_millis(Tier::Seconds.step_ms() / 5);
 
-/// Location of the recorded past.
+/// Location and bounds of the recorded past.
 pub(super) struct PastFolder {
     pub(super) state_dir: PathBuf,
     pub(super) disk: Disk,
@@ -58,17 +58,18 @@ impl PastSource for OpenedReader {
     }
 }
 
-/// Recorded past, and the thread that writes it.
+/// The recorded past of the counters, and the thread that writes it.
 pub(super) struct Past {
     opened: Arc<OpenedReader>,
+    /// Names of ports for findings; empty until [`Past::name_ports`].
     view: Arc<OnceLock<Arc<View>>>,
     stop: SyncSender<()>,
     thread: JoinHandle<()>,
 }
 
 impl Past {
-    /// Records the readings of `source` in `folder`. If the folder cannot be opened, a finding
-    /// states the reason, and the thread opens it as soon as it can.
+    /// Starts the thread that records the readings of `source` in `folder`. If the folder cannot be
+    /// opened, a finding states the reason, and the thread tries again at each check.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -105,12 +106,12 @@ impl Past {
         })
     }
 
-    /// Provides the names of ports. Before this call, there are no findings about ports.
+    /// Provides the names of ports. Until this call, there are no findings about ports.
     pub(super) fn name_ports(&self, view: &Arc<View>) {
         self.view.get_or_init(|| view.clone());
     }
 
-    /// Access to the steps that have been written.
+    /// Source of the steps that have been written.
     pub(super) fn source(&self) -> Arc<dyn PastSource> {
         self.opened.clone()
     }
@@ -125,7 +126,7 @@ impl Past {
     }
 }
 
-/// State of the thread.
+/// The state of the thread.
 struct Writer {
     folder: PastFolder,
     clock: Clock,
@@ -134,6 +135,7 @@ struct Writer {
     opened: Arc<OpenedReader>,
     view: Arc<OnceLock<Arc<View>>>,
     rises: Rises,
+    /// The recorded past; `None` until its folder is open.
     past: Option<rsm_past::Past>,
     differ: Differ,
     /// Readings at the last check.
@@ -141,21 +143,21 @@ struct Writer {
 }
 
 impl Writer {
-    /// Checks the readings until the end.
+    /// Checks the readings until the daemon ends the thread.
     fn run(&mut self, stopped: &Receiver<()>) {
-        // Answers to hosts and convergence take precedence over the record.
+        // Answers to hosts and convergence are more urgent than the record.
         compute::lower_priority();
         loop {
             self.open();
-            let is_over = stopped.recv_timeout(CHECK_INTERVAL) != Err(RecvTimeoutError::Timeout);
-            let written = self.add_readings(is_over);
+            let is_last = stopped.recv_timeout(CHECK_INTERVAL) != Err(RecvTimeoutError::Timeout);
+            let written = self.add_readings(is_last);
             match written {
                 Ok(()) if self.past.is_some() => self.findings.clear(DaemonPart::Past),
                 Ok(()) => {}
                 Err(error) => self.findings.fail(DaemonPart::Past, unwritten(&error)),
             }
             self.report_rises();
-            if is_over {
+            if is_last {
                 return;
             }
         }
@@ -192,16 +194,20 @@ impl Writer {
         }
         let fabric = view.snapshot().fabric.clone();
         let ports = rises::watched(counters, counters.at);
-        let found = self
+        let rising = self
             .rises
             .examine(&ports, &past.reader(), &fabric, now_unix_ms);
-        match found {
+        match rising {
             Ok(findings) => self.findings.report(DaemonPart::ErrorCorrection, findings),
             Err(error) => tracing::warn!(%error, "the past of error correction cannot be read"),
         }
     }
 
-    /// Adds the readings since the last check; with `is_last`, also writes the steps under way.
+    /// Adds the readings since the last check, and writes the completed steps; with `is_last`, also
+    /// the steps under way.
+    ///
+    /// # Errors
+    /// A step cannot be written, and is lost.
     fn add_readings(&mut self, is_last: bool) -> Result<(), StoreError> {
         let now = self.source.counters();
         let before = std::mem::replace(&mut self.before, now);
@@ -221,7 +227,7 @@ impl Writer {
     }
 }
 
-/// Text of the finding about a folder that cannot be opened.
+/// The text of the finding about a folder that cannot be opened.
 fn unusable(error: &StoreError) -> String {
     format!(
         "the past of the counters cannot be opened ({}): `rsmctl counters --since` has no answer, and what \
@@ -230,7 +236,7 @@ fn unusable(error: &StoreError) -> String {
     )
 }
 
-/// Text of the finding about steps that cannot be written.
+/// The text of the finding about steps that cannot be written.
 fn unwritten(error: &StoreError) -> String {
     format!(
         "the past of the counters cannot be written ({}): its steps are lost until it can; earlier ones \

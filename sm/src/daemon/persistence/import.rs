@@ -1,4 +1,4 @@
-//! Creates a store from the files of another subnet manager.
+//! Creates a store from the LIDs and registrations of another subnet manager.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,19 +17,19 @@ use rsm_view::publish::UnixClock as _;
 use super::super::clock::Clock;
 use super::{groups, guids, services, subscriptions, table};
 
-/// Table that has one row until a daemon uses the store after the import. While the row exists,
-/// hosts may have registered with the other manager after it wrote its files.
+/// Name of a table that has one row from the import until a daemon uses the store. While the row
+/// exists, hosts may have registered with the other manager after it wrote its files.
 const IMPORTED: &str = "imported";
-/// Key of the row, whose value is empty.
+/// Key of the row in [`IMPORTED`]; its value is empty.
 const FRESH: &[u8] = b"registrations";
 
-/// Reason why no import was made.
+/// The reason why an import failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The store is in use, or cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The store holds records that an import would replace.
+    /// The store already holds records, which an import would replace.
     #[error("the store has {records} records already")]
     NotEmpty {
         /// Number of the records that an import would replace.
@@ -40,19 +40,21 @@ pub enum ImportError {
     Claim(#[from] ChangeError),
 }
 
-/// Result of an import.
+/// The result of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// Number of records in the store.
     pub records: usize,
-    /// Number of omitted registrations, which contradict others or exceed the SA's limits.
+    /// Number of omitted registrations: they contradict other registrations, or exceed the SA's
+    /// limits.
     pub left_out: usize,
 }
 
-/// Creates the store in `dir` from LIDs and registrations. On return, the disk holds all of them.
+/// Creates the store in the folder `dir` from the LIDs of ports and the registrations of hosts. On
+/// return, the disk holds all of them.
 ///
 /// # Errors
-/// The store holds records, is in use, or cannot be written.
+/// The store holds records, is in use, or cannot be written, or a claim is not valid.
 pub fn import(
     dir: &Path,
     claims: &BTreeMap<Guid, LidClaim>,
@@ -77,17 +79,17 @@ pub fn import(
     Ok(Imported { records, left_out })
 }
 
-/// Adds the registrations that the SA would restore at a start. Returns the number of registrations
-/// that it would refuse.
+/// Adds to `changes` the registrations that the SA would restore at a start. Returns the number of
+/// registrations that the SA would refuse.
 fn add_registrations(persisted: &Persisted, saved: SavedSaState, changes: &mut ChangeSet) -> usize {
     let clock = Clock::start();
     let (now, never) = (clock.now(), Time::MAX);
-    let mut registry = GroupRegistry::new(GroupRegistryConfig::default());
-    let mut left_out = registry.restore(saved.groups, never);
-    groups::changes(persisted, &registry.view(), changes);
-    let mut offered = ServiceRegistry::default();
-    left_out += offered.restore(saved.services, now);
-    services::changes(persisted, &offered.view(), &clock, changes);
+    let mut group_registry = GroupRegistry::new(GroupRegistryConfig::default());
+    let mut left_out = group_registry.restore(saved.groups, never);
+    groups::changes(persisted, &group_registry.view(), changes);
+    let mut service_registry = ServiceRegistry::default();
+    left_out += service_registry.restore(saved.services, now);
+    services::changes(persisted, &service_registry.view(), &clock, changes);
     let mut aliases = AliasRegistry::default();
     left_out += aliases.restore(&saved.guids, never);
     guids::changes(persisted, aliases.alias_index().aliases(), changes);
@@ -97,18 +99,18 @@ fn add_registrations(persisted: &Persisted, saved: SavedSaState, changes: &mut C
     left_out
 }
 
-/// Whether no daemon has used the store since the import.
+/// Whether the store was imported and no daemon has used it since.
 pub(super) fn is_fresh(persisted: &Persisted) -> bool {
     let mut rows = table::read(persisted, IMPORTED, |key, _| (key == FRESH).then_some(()));
     rows.pop().is_some()
 }
 
-/// Records that a daemon uses the store.
+/// Adds to `changes` the record that a daemon uses the store.
 pub(super) fn mark_used(persisted: &Persisted, changes: &mut ChangeSet) {
     table::put(persisted, IMPORTED, FRESH, None, changes);
 }
 
-/// Current time, in seconds since the Unix epoch.
+/// The current time, in seconds since the Unix epoch.
 pub fn unix_seconds() -> u64 {
     let clock = Clock::start();
     clock.unix_ms(clock.now()) / 1000
