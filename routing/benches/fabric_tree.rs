@@ -105,7 +105,7 @@ fn laid_out(topology: &Topology, layout: Layout) -> Topology {
 ///
 /// With packets to switches, the mean over all middle switches is at least 2,769 Sets: for each of
 /// 1,408 pairs of pod and slot, 34 LIDs (32 hosts, a leaf, a middle switch) would have to be in one
-/// block, but only 768 blocks of 64 LIDs have room for one such group.
+/// block, but only 768 blocks of 64 LIDs have room for one such group each.
 fn print_faults(topology: &Topology) {
     let is_leaf = |switch: SwitchIdx| topology.hosts(switch) > 0;
     let is_next_to_leaf = |switch: SwitchIdx| {

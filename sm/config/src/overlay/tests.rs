@@ -552,7 +552,8 @@ proptest! {
             if let Ok(next) = overlay.apply(&change(p_key, action), &no_file()) {
                 overlay = next;
             }
-            let counted: usize = overlay.partitions().map(|(_, partition)| partition.members.len()).sum();
+            let partitions = overlay.partitions();
+            let counted: usize = partitions.map(|(_, partition)| partition.members.len()).sum();
             prop_assert_eq!(overlay.memberships(), counted);
         }
     }

@@ -59,8 +59,8 @@ pub struct Babbling {
 
 impl Babbling {
     /// Counts a trap of a port, if it repeats the last trap that got a TrapRepress or exceeds the
-    /// port's share. Returns whether the port begins to babble. Ignores the port if [`MAX_PORTS`]
-    /// other ports are counted.
+    /// port's share. Returns whether the port begins to babble. Ignores the port if the traps of the
+    /// maximum number of other ports are counted.
     pub fn heard(&mut self, port: PortKey, trap: HeardTrap<'_>, now: Time) -> bool {
         if trap.is_caused_by_others {
             return false;

@@ -120,7 +120,8 @@ proptest! {
         for step in steps {
             match step {
                 Step::Put { count, length } => {
-                    let events = (last_put + 1..=last_put + count).map(|number| event(number, length));
+                    let numbers = last_put + 1..=last_put + count;
+                    let events = numbers.map(|number| event(number, length));
                     last_put += count;
                     prop_assert_eq!(queue.put(7, events).is_err(), fake.is_full.get());
                 }
