@@ -94,8 +94,6 @@ fn hosts_without_power_stay_in_the_list_of_gpu_hosts_with_their_former_places() 
             .find(|line| line.starts_with(&format!("{name} ")));
         assert_place(line.unwrap_or_else(|| panic!("{name}: {hosts}")), port);
     }
-    let present = hosts.lines().filter(|line| !line.contains(" until 20"));
-    assert!(present.count() > 1, "{hosts}");
     let json = site.printed(&["gpu", "hosts", "--format", "json"]);
     let json: Value = serde_json::from_str(&json).expect("JSON");
     for (name, _, port) in OFF {

@@ -350,7 +350,9 @@ fn folder_of_dshbak_with_bare_names_and_ports_is_read_by_both_programs() {
     );
     assert!(!imported.contains("have a name that no host"), "{imported}");
     let settings = |host: &str| {
-        let offline = Invocation::new(binaries::rsm(), folder.path());
+        // The folder of inventories must not contain rsm's output.
+        let output = tempfile::tempdir().expect("there is room");
+        let offline = Invocation::new(binaries::rsm(), output.path());
         let offline = offline.args(["gpu", "export", "superpod:su=1", "nccl-env", "--host", host]);
         let offline = offline.args(["--inventory", &path]).run(LIMIT);
         let offline = offline.expect("it ends").success().expect("a known host");
