@@ -20,7 +20,6 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ("chromium", "chromium"),
     ("chromedriver", "chromium-driver"),
     ("promtool", "prometheus"),
-    ("prometheus", "prometheus"),
     ("slurmctld", "slurmctld"),
     ("nginx", "nginx"),
     ("strace", "strace"),
