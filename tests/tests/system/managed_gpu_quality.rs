@@ -1,5 +1,5 @@
-//! All-to-all within rails as `rsm plan --quality` and `rsmctl quality` measure it, with and without
-//! inventories of GPU hosts, against a count over the forwarding tables that the programs write.
+//! All-to-all within rails as `rsm plan --quality` measures it, with and without inventories of GPU
+//! hosts, against a count over the forwarding tables that the plan writes.
 //!
 //! The cables of each leaf's hosts end at its ports in random order. The count follows the tables
 //! and cables alone, hop by hop, and has hosts in the order of their ports on the first rail.
@@ -16,13 +16,10 @@ use rsm_routing::generate::generate;
 use rsm_routing::ibnetdiscover;
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_tests::binaries;
-use rsm_tests::clock::wait_for_every;
 use rsm_tests::process::Invocation;
-use rsm_tests::web::Site;
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(120);
-const POLL: Duration = Duration::from_millis(500);
 
 /// Four units: of two, a leaf never sends to two other units at a time.
 const FABRIC: &str = "superpod:su=4";
@@ -220,11 +217,6 @@ fn tables(text: &str, switch: &str, between: &str) -> Tables {
     tables
 }
 
-/// The tables in `opensm-lfts.dump`.
-fn dumped(text: &str) -> Tables {
-    tables(text, " guid ", " ")
-}
-
 /// The tables in the file of groups, in which the ports of groups come before those of LIDs.
 fn planned(text: &str) -> Tables {
     let parts = text.split("Group  : Ports\n").map(|part| {
@@ -277,7 +269,7 @@ fn plan_of_hosts_whose_names_tell_rails_has_one_row_with_and_without_inventories
 }
 
 #[test]
-fn inventories_of_hosts_without_names_separate_the_flows_of_rails_in_both_programs() {
+fn inventories_of_hosts_without_names_separate_the_flows_of_rails_in_a_plan() {
     let world = World::new(false);
     let gpu = world.gpu();
     let gpu = gpu.each_ref().map(String::as_str);
@@ -286,31 +278,4 @@ fn inventories_of_hosts_without_names_separate_the_flows_of_rails_in_both_progra
     let (measured, counted) = world.plan_and_count(&gpu);
     assert_equal(measured, counted);
     assert_eq!(measured, NONE_SHARED);
-
-    let dumps = world.directory.path().join("dumps");
-    let config = format!("[dump]\ndir = \"{}\"\n", dumps.display());
-    let site = Site::start_with(&world.fabric.display().to_string(), &config);
-    let file = dumps.join("opensm-lfts.dump");
-    let in_force = || world.counted(&dumped(&fs::read_to_string(&file).ok()?));
-    let quality = || {
-        let printed = site.printed(&["quality", "--format", "json"]);
-        row(&serde_json::from_str(&printed).expect("JSON"))
-    };
-    let before = wait_for_every(POLL, LIMIT, in_force);
-    let before = before.unwrap_or_else(|| panic!("no tables in {}", dumps.display()));
-    assert_eq!(quality(), None);
-    // The tables of the manager without inventories, measured with the rails of the inventories.
-    let tables = file.display().to_string();
-    let measured = world.plan(&[&["--tables", &tables][..], &gpu].concat());
-    assert_equal(measured.expect("rails are known"), before);
-    assert!(before.mean > 1.25, "{before:?}");
-
-    let folder = world.inventories.display().to_string();
-    let imported = site.printed(&["gpu", "import", &folder]);
-    assert!(imported.starts_with("128 hosts imported"), "{imported}");
-    let measured = wait_for_every(POLL, LIMIT, || {
-        let (measured, counted) = (quality()?, in_force()?);
-        are_equal(measured, counted).then_some(measured)
-    });
-    assert_eq!(measured, Some(NONE_SHARED), "{:?}", in_force());
 }
