@@ -204,7 +204,7 @@ impl ForeignWrites {
         self.nodes.clear();
     }
 
-    /// What the next light sweep reads back. The sweep leaves out `failing`, the ports with failed
+    /// The queries with which the next light sweep reads back. The sweep leaves out `failing`, the ports with failed
     /// Sets.
     pub(super) fn next_samples(
         &mut self,

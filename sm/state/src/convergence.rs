@@ -63,7 +63,7 @@ pub struct Unwritten {
 /// The switches that hold their planned tables at the end of a pass.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub enum TablesWritten {
-    /// It is unknown which switches do: the pass ended before it had sent all Sets.
+    /// Some switches, not known which: the pass ended before it had sent all Sets.
     #[default]
     Unknown,
     /// All switches except these, which refused a Set of a table or left one unanswered.

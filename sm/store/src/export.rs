@@ -347,7 +347,7 @@ pub(super) struct PreparedExport {
     after: Written,
 }
 
-/// What a commit adds to the file.
+/// The lines that a commit adds to the file.
 enum ExportPart {
     /// A whole file, which replaces the present one.
     Whole(PreparedFile),

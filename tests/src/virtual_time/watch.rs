@@ -199,15 +199,14 @@ impl Watch {
                 let before = entries[first..].iter().zip(&entry.data).zip(first..);
                 let changing = before.filter(|((before, now), _)| before != now);
                 let changing = changing.map(|(_, lid)| (switch, lid));
-                let block = (switch, entry.modifier as usize);
-                let latest = self.latest.entry(block).or_insert(entry.sent);
+                let block = self.latest.entry((switch, entry.modifier as usize));
+                let latest = block.or_insert(entry.sent);
                 if entry.sent < *latest {
                     self.overtaken.extend(changing);
                 } else {
                     *latest = entry.sent;
-                    changing.for_each(|entry| {
-                        self.overtaken.remove(&entry);
-                    });
+                    let changing: BTreeSet<_> = changing.collect();
+                    self.overtaken.retain(|entry| !changing.contains(entry));
                 }
                 if has_changed {
                     let held = &mut entries[first..][..BLOCK_LEN];

@@ -19,10 +19,10 @@ pub struct PortsDiffer(pub String, pub String);
 /// Sorts the names of files by host.
 ///
 /// # Errors
-/// Two files of one name have different ports, or only one of them has a port.
+/// Two files of one name have different ports.
 pub fn files_by_host(names: BTreeSet<String>) -> Result<FolderFiles, PortsDiffer> {
     let mut files = FolderFiles::default();
-    let mut first_files: BTreeMap<String, String> = BTreeMap::new();
+    let mut with_port: BTreeMap<String, String> = BTreeMap::new();
     for name in names {
         if is_copy(&name) {
             files.copies.push(name);
@@ -30,9 +30,11 @@ pub fn files_by_host(names: BTreeSet<String>) -> Result<FolderFiles, PortsDiffer
         }
         let stem = without_endings(&name);
         let host = without_port(stem);
-        let first = first_files.entry(host.to_owned()).or_insert(name.clone());
-        if without_endings(first) != stem {
-            return Err(PortsDiffer(first.clone(), name));
+        if stem != host {
+            let first = with_port.entry(host.to_owned()).or_insert(name.clone());
+            if without_endings(first) != stem {
+                return Err(PortsDiffer(first.clone(), name));
+            }
         }
         files.hosts.entry(host.to_owned()).or_default().push(name);
     }

@@ -42,7 +42,7 @@ pub(in super::super) struct PartitionChanges {
 /// The work that remains because waiting changes were dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AfterDrops {
-    /// None: all waiting changes have been checked since.
+    /// No change: all waiting changes have been checked since.
     Checked,
     /// `next` lacks the dropped changes; the waiting changes must still be checked without them.
     Applied,

@@ -28,7 +28,7 @@ struct State {
     given: Option<u64>,
 }
 
-/// What the M_Key in a PortInfo shows about the key of the port.
+/// Knowledge of a port's key, as the M_Key in a PortInfo shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum KeyStatus {
     /// The port holds a key of this subnet manager, or no key.

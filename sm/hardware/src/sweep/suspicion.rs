@@ -463,11 +463,13 @@ impl Sweep {
         for query in postponed {
             self.reading.again(query);
         }
+        let may_be_reset = was_cut_off || !lost.is_empty();
         for port in lost {
             self.reading.again(Query::Port(PortKey::new(guid, port)));
         }
-        if self.reading.queries.has_asked(Query::Switch(guid)) {
-            // A switch that was silent may have been reset after this sweep read SwitchInfo.
+        if may_be_reset && self.reading.queries.has_asked(Query::Switch(guid)) {
+            // A reset takes the links of a switch down, too. This sweep may have read SwitchInfo
+            // before that.
             self.reading.again(Query::Switch(guid));
         }
         if was_cut_off && !self.is_outward() {

@@ -159,10 +159,7 @@ impl SaSetup {
         let mut sa = Sa::new(config).counting_in(Arc::clone(&self.statistics));
         let left_out = sa.restore(connections.saved, (self.clock)());
         if left_out > 0 {
-            tracing::warn!(
-                left_out,
-                "stored registrations are invalid, and are left out"
-            );
+            tracing::warn!(left_out, "invalid stored registrations are left out");
         }
         if let Some(journal) = &connections.journal {
             let inbox = self.inbox.clone();
