@@ -538,7 +538,7 @@ fn offences_of_ports_beyond_2048_are_counted_together() {
         .collect();
     let beyond = texts
         .iter()
-        .filter(|text| text.contains("ports beyond 2048"));
+        .filter(|text| text.contains("all other ports, after 2048 ports"));
     let beyond: Vec<&String> = beyond.collect();
     assert!(
         matches!(&beyond[..], [text] if text.contains("7 new multicast groups")),
