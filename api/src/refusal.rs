@@ -105,7 +105,7 @@ reasons! {
     RoleLacking = "ROLE_LACKING", PermissionDenied;
     /// The identity sends more requests per second than it may.
     RateExceeded = "RATE_EXCEEDED", ResourceExhausted;
-    /// As many clients watch, or read files, as the server permits at the same time.
+    /// The maximum number of clients that watch, or read files, at the same time is reached.
     TooManyClients = "TOO_MANY_CLIENTS", ResourceExhausted;
     /// The request would cut off ports.
     CutOff = "CUT_OFF", FailedPrecondition;

@@ -222,7 +222,7 @@ fn each_field_with_a_wrong_value_is_refused_with_a_reason() {
 }
 
 #[test]
-fn what_the_protocol_layer_and_the_guard_refuse_has_a_reason() {
+fn refusals_of_the_protocol_layer_and_the_guard_have_a_reason() {
     let served = Served::start(Fake::tree(1, 1));
     let status = "/rsm.v1.FabricService/GetStatus";
     let large = vec![0; MAX_REQUEST_BYTES + 1];

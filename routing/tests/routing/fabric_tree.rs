@@ -21,7 +21,7 @@ fn routed(topology: &Topology, earlier: Option<&Ranking>) -> Routing {
     routed_as(topology, earlier, &Options::default())
 }
 
-/// The same with the categories and numbers of `base`.
+/// Routes with the categories and numbers of `base`.
 fn routed_as(topology: &Topology, earlier: Option<&Ranking>, base: &Options) -> Routing {
     let with = |ranking: Option<Ranking>| {
         let options = Options {
@@ -80,7 +80,7 @@ fn worst_shift(topology: &Topology, tables: &Tables) -> usize {
     worst_shift_of(topology, tables, &hosts)
 }
 
-/// The same for some hosts, in the given order.
+/// The load of the fullest link in the worst shift of some hosts, in the given order.
 fn worst_shift_of(topology: &Topology, tables: &Tables, hosts: &[(Lid, SwitchIdx)]) -> usize {
     let mut worst = 0;
     for step in 1..hosts.len() {

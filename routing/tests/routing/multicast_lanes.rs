@@ -423,7 +423,7 @@ fn broken(
         .then(|| Bed::new(remaining, EngineKind::Torus, Some(&whole.routing)))
 }
 
-/// By group: members as indices of destinations, each with whether it receives; and the
+/// Groups, each with its members as indices of destinations, each with whether it receives; and the
 /// service level.
 type Choice = (Vec<(prop::sample::Index, bool)>, u8);
 

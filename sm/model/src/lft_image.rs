@@ -186,6 +186,17 @@ impl LftImage {
         top == Lid::NONE || blocks.all(is_determined)
     }
 
+    /// The highest LID up to LinearFDBTop `top` to which the switch may forward packets. A block
+    /// that is not known may hold any entries.
+    pub fn highest_in_force(&self, top: Lid) -> Lid {
+        let known = self.entries.top().unwrap_or(Lid::NONE);
+        let mut blocks = (0..=top.index() / LFT_BLOCK).rev();
+        let unknown = blocks.find(|&block| !self.is_known(block));
+        // A LID has sixteen bits.
+        let unknown = unknown.map_or(0, |block| (block + 1) * LFT_BLOCK - 1) as u16;
+        top.min(known.max(Lid(unknown)))
+    }
+
     /// Numbers of the blocks `0..=top/64` with unknown content.
     pub fn unknown_blocks(&self, top: Lid) -> impl Iterator<Item = usize> + '_ {
         (0..=top.index() / LFT_BLOCK)
@@ -203,6 +214,28 @@ impl LftImage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unknown_blocks_may_be_in_force_up_to_the_top() {
+        let mut empty = LinearForwardingTable::default();
+        *empty.ports_mut() = [255; LFT_BLOCK];
+        let mut block = empty;
+        block.ports_mut()[5] = 7;
+        let mut image = LftImage::default();
+        for number in 0..4 {
+            image.store(number, &empty);
+        }
+        assert_eq!(image.highest_in_force(Lid(255)), Lid::NONE);
+        image.store(1, &block);
+        assert_eq!(image.highest_in_force(Lid(255)), Lid(69));
+        // The switch may hold the entries of a Set that it has not acknowledged.
+        image.mark_sent(2, block.ports());
+        assert_eq!(image.highest_in_force(Lid(255)), Lid(191));
+        assert_eq!(image.highest_in_force(Lid(150)), Lid(150));
+        assert_eq!(image.highest_in_force(Lid(127)), Lid(69));
+        // Blocks that were never read may hold any entries.
+        assert_eq!(image.highest_in_force(Lid(300)), Lid(300));
+    }
 
     #[test]
     fn agreement_ignores_entries_above_the_top() {

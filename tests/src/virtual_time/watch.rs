@@ -195,32 +195,32 @@ impl Watch {
                 if entries.len() < first + BLOCK_LEN {
                     entries.resize(first + BLOCK_LEN, 255);
                 }
-                let has_changed = entries[first..][..BLOCK_LEN] != entry.data;
-                let before = entries[first..].iter().zip(&entry.data).zip(first..);
-                let changing = before.filter(|((before, now), _)| before != now);
-                let changing = changing.map(|(_, lid)| (switch, lid));
+                let held = &mut entries[first..][..BLOCK_LEN];
+                let pairs = (first..).zip(held.iter().zip(&entry.data));
+                let changed: Vec<(usize, u8)> = pairs
+                    .filter(|(_, (before, now))| before != now)
+                    .map(|(lid, (_, &now))| (lid, now))
+                    .collect();
+                held.copy_from_slice(&entry.data);
                 let block = self.latest.entry((switch, entry.modifier as usize));
                 let latest = block.or_insert(entry.sent);
-                if entry.sent < *latest {
-                    self.overtaken.extend(changing);
-                } else {
-                    *latest = entry.sent;
-                    let changing: BTreeSet<_> = changing.collect();
-                    self.overtaken.retain(|entry| !changing.contains(entry));
+                let is_overtaken = entry.sent < *latest;
+                *latest = entry.sent.max(*latest);
+                for &(lid, _) in &changed {
+                    match is_overtaken {
+                        true => self.overtaken.insert((switch, lid)),
+                        false => self.overtaken.remove(&(switch, lid)),
+                    };
                 }
-                if has_changed {
-                    let held = &mut entries[first..][..BLOCK_LEN];
+                if !changed.is_empty() {
                     if let Some(writes) = &mut self.writes {
-                        let lids = (first..).map(|lid| Lid(lid as u16));
-                        let pairs = lids.zip(held.iter().zip(&entry.data));
-                        let changed = pairs.filter(|(_, (before, now))| before != now);
+                        let entries = changed.iter().map(|&(lid, now)| (Lid(lid as u16), now));
                         writes.push(BlockWrite {
                             at: entry.time,
                             switch: entry.node,
-                            entries: changed.map(|(lid, (_, &now))| (lid, now)).collect(),
+                            entries: entries.collect(),
                         });
                     }
-                    held.copy_from_slice(&entry.data);
                     self.check(
                         entry.time,
                         &format!("block {} of {}", entry.modifier, entry.node),

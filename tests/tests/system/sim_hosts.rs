@@ -152,7 +152,7 @@ fn start_all(subnet: &mut Hosts, limit: Duration) -> usize {
     let mut repeated = 0;
     while next.iter().any(|&next| next != NextRequest::Nothing) {
         let Some((host, delivery)) = subnet.next(until) else {
-            panic!("after {limit:?} somebody is still waiting: {next:?}");
+            panic!("after {limit:?} a request still waits: {next:?}");
         };
         match delivery {
             Delivery::Message(message) => {

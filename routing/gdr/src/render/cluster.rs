@@ -125,11 +125,7 @@ pub fn volcano_hypernodes(analysis: &Analysis) -> Result<String, RenderError> {
     let highest = above.keys().map(|(tier, _)| *tier).max();
     let highest = highest.unwrap_or(of_unit + 1);
     for ((tier, name), members) in above {
-        let tier_name = match tier {
-            tier if tier == highest => "fabric".to_owned(),
-            tier if tier == of_unit + 1 => "pod".to_owned(),
-            tier => format!("pod{}", tier - of_unit),
-        };
+        let tier_name = tier_name(tier - of_unit, highest - of_unit);
         let members = members.into_iter();
         hypernode(&mut out, name, (tier, &tier_name), "HyperNode", members)?;
     }
@@ -166,6 +162,15 @@ fn parts_by_domain<'a>(
 fn layers<'a>(unit: &'a Group<'_>) -> impl Iterator<Item = &'a str> {
     let around = unit.within.iter().map(String::as_str);
     std::iter::once(unit.name.as_str()).chain(around)
+}
+
+/// The name of a tier of switches, by its number above units, from 1 to `highest`.
+pub(super) fn tier_name(above: usize, highest: usize) -> String {
+    match above {
+        above if above == highest => "fabric".to_owned(),
+        1 => "pod".to_owned(),
+        above => format!("pod{above}"),
+    }
 }
 
 /// Writes a HyperNode with its members, which are nodes or HyperNodes by `kind`.

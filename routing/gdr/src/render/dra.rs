@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::RenderError;
-use super::cluster::{MAX_LABEL, subdomain};
+use super::cluster::{MAX_LABEL, subdomain, tier_name};
 use super::groups::{Group, units};
 use super::ports::{by_rail, device, find_host, of_fabric, plane};
 use crate::Analysis;
@@ -138,12 +138,8 @@ impl Slice<'_> {
             self.int("rail", usize::from(rail));
         }
         self.text("unit", &unit.name);
-        for (step, name) in unit.within.iter().enumerate() {
-            match (step + 1 == unit.within.len(), step) {
-                (true, _) => self.text("fabric", name),
-                (false, 0) => self.text("pod", name),
-                (false, _) => self.text(&format!("pod{}", step + 1), name),
-            }
+        for (above, name) in (1..).zip(&unit.within) {
+            self.text(&tier_name(above, unit.within.len()), name);
         }
     }
 

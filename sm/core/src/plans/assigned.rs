@@ -1,11 +1,11 @@
 //! Assignments of plans: LIDs, host-order positions and group numbers. Later plans keep the
 //! assignments, and the core stores them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rsm_gdr::host_order::HostPositions;
-use rsm_ids::{Guid, Lid};
+use rsm_ids::Guid;
 use rsm_plan::Plan;
 use rsm_plan::lids::{Claim, Claims, vport_claims};
 use rsm_routing::adaptive::GroupIds;
@@ -69,14 +69,8 @@ impl Assigned {
                 }
             }
         }
-        if !new.is_empty() {
-            changes.has_new = true;
-            let by_lid = by_base_lid(new.values().copied());
-            let claims = Arc::make_mut(&mut self.claims);
-            // An absent port loses its claim to LIDs that a present port holds.
-            claims.retain(|_, claim| !overlaps(&by_lid, *claim));
-            claims.extend(new);
-        }
+        changes.has_new = !new.is_empty();
+        self.replace_claims(new);
         changes
     }
 
@@ -91,14 +85,21 @@ impl Assigned {
         let new: BTreeMap<Guid, Claim> = all
             .filter(|(guid, claim)| self.claims.get(guid) != Some(claim))
             .collect();
+        let has_new = !new.is_empty();
+        self.replace_claims(new);
+        has_new
+    }
+
+    /// Adds the claims `new`. Each earlier claim to one of their LIDs ends: an absent port loses its
+    /// claim to LIDs that a present port holds.
+    fn replace_claims(&mut self, new: Claims) {
         if new.is_empty() {
-            return false;
+            return;
         }
-        let taken: BTreeSet<Lid> = new.values().map(|claim| claim.base).collect();
+        let by_lid = by_base_lid(new.values().copied());
         let claims = Arc::make_mut(&mut self.claims);
-        claims.retain(|_, claim| !taken.contains(&claim.base));
+        claims.retain(|_, claim| !overlaps(&by_lid, *claim));
         claims.extend(new);
-        true
     }
 
     /// Adopts the LIDs that the holder of the epoch, another manager, has stored. A master adds

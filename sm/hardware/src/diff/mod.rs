@@ -16,7 +16,7 @@ mod vports;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid, PortKey, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{ArInfo, NodeType, PKey, PKeyTable, PortInfo, PortState, SwitchInfo};
 use rsm_model::fabric::{Fabric, PortRef};
 use rsm_model::habits::DeviceKind;
@@ -295,7 +295,11 @@ impl Comparison<'_> {
         let record = node.switch.as_ref()?;
         let table = plan.last_table(guid)?;
         let mut change = SwitchChange::default();
-        let top = plan.top().max(highest_in_force(record));
+        // A lower LinearFDBTop would leave the entries above it in the switch, and a later plan that
+        // raises LinearFDBTop would put them in force again before they are overwritten, beside
+        // tables of another order: LinearFDBTop falls only after the entries are removed.
+        let in_force = record.lft.highest_in_force(record.info.linear_fdb_top());
+        let top = plan.top().max(in_force);
         let block_count = top.index() / LFT_BLOCK + 1;
         let wanted = ports::desired_switch_info(&record.info, top, &plan.policy.ports);
         if needs_switch_info(&record.info, &wanted) {
@@ -333,20 +337,6 @@ fn without_adaptive_routing(switch: &InventorySwitch) -> Option<ArInfo> {
     let ends = is_foreign && !switch.keeps_adaptive_routing;
     let mut info = switch.ar_info().filter(|info| ends && info.uses_groups())?;
     Some(*info.disable())
-}
-
-/// The highest LID that the switch may forward. A lower LinearFDBTop would leave the entries above
-/// it in the switch, and a later plan that raises LinearFDBTop would put them in force again before
-/// they are overwritten, beside tables of another order. LinearFDBTop therefore falls only after
-/// the entries are removed.
-fn highest_in_force(switch: &InventorySwitch) -> Lid {
-    let top = switch.info.linear_fdb_top();
-    let known = switch.lft.entries().top().unwrap_or(Lid::NONE);
-    // An unread block, and a block of an unanswered Set, may hold any entries.
-    let mut blocks = (0..=top.index() / LFT_BLOCK).rev();
-    let unknown = blocks.find(|&block| !switch.lft.is_known(block));
-    let unknown = unknown.map_or(0, |block| (block + 1) * LFT_BLOCK - 1);
-    top.min(known.max(Lid(unknown as u16)))
 }
 
 /// Whether LifeTimeValue or LinearFDBTop differs, or PortStateChange must be cleared.

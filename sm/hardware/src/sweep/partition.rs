@@ -2,7 +2,7 @@
 //!
 //! A port without a LID has not been managed since power-on. If the first block of its table has
 //! the power-on content, the sweep assumes that the other blocks are empty, and does not read them.
-//! Of other ports, the sweep reads every unknown block, because an unknown key would give access to
+//! The sweep reads every unknown block of other ports, because an unknown key would give access to
 //! a partition. It reads the table of an external switch port only if the port enforces partitions.
 
 use std::sync::Arc;

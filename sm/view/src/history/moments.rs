@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_api::v1;
 use rsm_api::v1::event::Change;
-use rsm_ids::Guid;
+use rsm_ids::{PortKey, PortNum};
 
 use super::difference::differing;
 use super::state::{FindingKey, LinkRow, State, StateChange, key};
@@ -119,9 +119,10 @@ impl Moments {
             Some(Change::LinkVanished(link)) => (link, true, false),
             _ => return,
         };
-        let Some(end) = lower_end(link) else {
+        let Some((lower, _)) = link_ends(link) else {
             return;
         };
+        let end = (lower.node.0, u32::from(lower.port.0));
         if !is_there || link.state() != v1::PortState::Init {
             self.training.remove(&end);
         } else if self.training.insert(end) && was_there {
@@ -148,19 +149,21 @@ impl Moments {
     }
 }
 
-/// The lower end of a link; `None` if the link lacks an end.
-fn lower_end(link: &v1::Link) -> Option<End> {
+/// Both ends of the link in an event, the lower one first; `None` if the link lacks an end.
+pub(crate) fn link_ends(link: &v1::Link) -> Option<(PortKey, PortKey)> {
     let end = |end: &Option<v1::LinkEnd>| {
-        let port = end.as_ref()?.port.as_ref()?;
-        let guid: Guid = port.node_guid.parse().ok()?;
-        Some((guid.0, port.number))
+        let key = end.as_ref()?.port.as_ref()?;
+        let port = u8::try_from(key.number).ok()?;
+        Some(PortKey::new(key.node_guid.parse().ok()?, PortNum(port)))
     };
-    Some(end(&link.a)?.min(end(&link.b)?))
+    let (a, b) = (end(&link.a)?, end(&link.b)?);
+    Some((a.min(b), a.max(b)))
 }
 
 #[cfg(test)]
 mod tests {
     use rsm_api::v1::DifferenceKind as Kind;
+    use rsm_ids::Guid;
 
     use super::super::state::{LinkState, NodeState};
     use super::*;

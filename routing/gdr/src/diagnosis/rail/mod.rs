@@ -1,6 +1,6 @@
 //! Finds compute ports that are not on their rails.
 //!
-//! By numbers, a misplaced cable looks like GPUs or adapters numbered in another order; PCI
+//! A misplaced cable looks, by numbers, like GPUs or adapters numbered in another order; PCI
 //! addresses, which no numbering changes, distinguish the two. A port whose address most hosts of
 //! its machine type use has a slot by that address: if it reaches another leaf than its peers'
 //! ports, its cable is in a wrong place. Ports at other addresses are never blamed. Without

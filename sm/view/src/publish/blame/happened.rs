@@ -12,6 +12,7 @@ use rsm_model::text::count;
 
 use super::Case;
 use super::evidence::{Evidence, Kind, Place};
+use crate::history::moments::link_ends;
 
 /// Time in milliseconds after a link came up, or the manager started, within which ports become
 /// Active: a port that is not Active during that time has not lost its link.
@@ -45,18 +46,6 @@ struct CableHistory {
     came_unix_ms: Option<u64>,
 }
 
-/// Both ends of the link in an event, the lower one first.
-fn ends(link: &v1::Link) -> Option<(PortKey, PortKey)> {
-    let key = |end: &Option<v1::LinkEnd>| port_key(end.as_ref()?.port.as_ref()?);
-    let (a, b) = (key(&link.a)?, key(&link.b)?);
-    Some((a.min(b), a.max(b)))
-}
-
-fn port_key(key: &v1::PortKey) -> Option<PortKey> {
-    let port = u8::try_from(key.number).ok()?;
-    Some(PortKey::new(key.node_guid.parse().ok()?, PortNum(port)))
-}
-
 impl Case<'_> {
     fn events(&self) -> impl Iterator<Item = (u64, &Change)> {
         let events = self.events.iter();
@@ -79,7 +68,8 @@ impl Case<'_> {
                 Change::LinkChanged(link) => (link, link.state() != PortState::Active, false),
                 _ => continue,
             };
-            let Some((a, b)) = ends(link).filter(|&(a, b)| self.used.ports_behind(a, b) > 0) else {
+            let Some((a, b)) = link_ends(link).filter(|&(a, b)| self.used.ports_behind(a, b) > 0)
+            else {
                 continue;
             };
             let story = stories.entry((a, b)).or_default();
@@ -121,7 +111,9 @@ impl Case<'_> {
                 Change::LinkChanged(link) if link.state() != PortState::Active => link,
                 _ => continue,
             };
-            let Some(ends) = ends(link) else { continue };
+            let Some(ends) = link_ends(link) else {
+                continue;
+            };
             match groups.last_mut() {
                 Some((first, lost)) if at <= *first + TOGETHER_MS => drop(lost.insert(ends)),
                 _ => groups.push((at, BTreeSet::from([ends]))),
