@@ -57,6 +57,8 @@ const MAX_NAMES: usize = 5;
 pub(super) struct ForeignWrites {
     /// Number of the last light sweep that read back.
     turn: u64,
+    /// Whether a report of a change ended the last reading back.
+    is_cut_short: bool,
     nodes: BTreeMap<Guid, ForeignWrite>,
     /// Nodes that left an attempt of a Set unanswered, each with the value of `turn` at that time.
     /// A node may execute that attempt after it has acknowledged a later Set.
@@ -212,8 +214,11 @@ impl ForeignWrites {
         failing: BTreeSet<PortKey>,
         now: Time,
     ) -> Samples {
-        let turn = self.turn.wrapping_add(1);
-        self.turn = turn;
+        let was_cut_short = std::mem::take(&mut self.is_cut_short);
+        if !was_cut_short {
+            self.turn = self.turn.wrapping_add(1);
+        }
+        let turn = self.turn;
         self.late
             .retain(|_, &mut set_turn| turn.wrapping_sub(set_turn) < LATE_SET_TURNS);
         let nodes = self.nodes.iter();
@@ -228,6 +233,8 @@ impl ForeignWrites {
             whole: nodes_with(|write, _| write.sweeps_in_series > 0),
             paused: nodes_with(|write, now| write.paused_until > now),
             failing,
+            // Under reports without end, every second light sweep still reads back all of its parts.
+            yields_to_reports: !was_cut_short,
         }
     }
 
@@ -241,6 +248,7 @@ impl ForeignWrites {
         comparison: Option<&Comparison>,
         now: Time,
     ) -> bool {
+        self.is_cut_short |= read_back.is_ended();
         for guid in read_back.read_as_a_whole() {
             if !read_back.is_overwritten(guid)
                 && let Some(write) = self.nodes.get_mut(&guid)

@@ -1,7 +1,8 @@
 //! Limits the time that the core waits for silent nodes while there is other work to do.
 //!
-//! When paths change, overdue Gets to other nodes are withdrawn and sent by the new paths: the old
-//! paths may have led through a dead switch, and each further attempt would wait twice as long.
+//! When paths change, overdue and unsent Gets to other nodes are withdrawn and sent by the new
+//! paths: the old paths may have led through a dead switch, and each further attempt would wait
+//! twice as long.
 //! Once no cable leads to a switch, the core does not wait for that switch. A sweep that has found
 //! a change, and a push that delays urgent work, end without the answers of silent nodes.
 //!
@@ -194,8 +195,14 @@ impl Silence {
         // A query sent before the paths changed may become overdue only now. Its silence must count
         // before it is sent again: otherwise its node would never become a suspect.
         let may_use_dead_paths = overdue_counts && !inventory.suspects.is_empty();
-        if !sweep.is_outward() && (sweep.take_rerouted() || may_use_dead_paths) {
-            reroute_overdue(sweep, client, inventory);
+        if !sweep.is_outward() {
+            let has_new_paths = sweep.take_rerouted();
+            if has_new_paths {
+                reroute_unsent(sweep, client, inventory);
+            }
+            if has_new_paths || may_use_dead_paths {
+                reroute_overdue(sweep, client, inventory);
+            }
         }
         sweep.take_suspicion()
     }
@@ -362,6 +369,16 @@ fn reroute_overdue(sweep: &mut Sweep, client: &mut Client<Context>, inventory: &
     let is_overdue = |query| overdue.contains(&query);
     let taken = take_queries(is_overdue, |is_taken| client.withdraw(is_taken));
     taken.into_iter().for_each(|query| sweep.reroute(query));
+}
+
+/// Takes back queries that wait for a place in the client's window, so that they take the present
+/// paths: each would wait for an answer by a former path, which may lead through a dead switch. The
+/// one query to a suspect stays.
+fn reroute_unsent(sweep: &mut Sweep, client: &mut Client<Context>, inventory: &Inventory) {
+    let suspects = &inventory.suspects;
+    let is_to_others = |query: Query| !query.node().is_some_and(|guid| suspects.contains(&guid));
+    let taken = take_queries(is_to_others, |is_taken| client.cancel_queued(is_taken));
+    taken.into_iter().for_each(|query| sweep.queue_again(query));
 }
 
 /// Sends a Get of NodeInfo to the [`probe_target`]. Returns whether there is a probe target.

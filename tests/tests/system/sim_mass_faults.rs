@@ -21,6 +21,9 @@ const THREE_LEVELS: &str = "fat-tree:k=8,levels=3";
 /// The maximum time until the last connected pair of hosts is served.
 const SERVED_LIMIT: Duration = Duration::from_millis(150);
 
+/// A time longer than the pause between two light sweeps.
+const TO_LIGHT_SWEEP: Duration = Duration::from_secs(11);
+
 /// The findings that are correct about parts without power or cables.
 const TRUE_FINDINGS: [&str; 4] = [
     "switch-missing",
@@ -601,4 +604,33 @@ fn run_to_first_pass(world: &mut World, limit: Duration) {
     let has_passed = |world: &World| !world.manager().convergences().is_empty();
     let is_over = world.run(world.now() + limit, has_passed);
     assert!(is_over, "no first pass within {limit:?}");
+}
+
+/// A world that is up, and whose manager has sent `gets` requests of the next light sweep.
+fn in_light_sweep(spec: &str, gets: u64) -> World {
+    let mut world = World::generated(spec, Settings::default());
+    world.settle(LIMIT);
+    let before = world.manager().gets();
+    let until = world.now() + TO_LIGHT_SWEEP;
+    let has_begun = world.run(until, |world| world.manager().gets() >= before + gets);
+    assert!(has_begun, "the light sweep asks {gets} questions");
+    world
+}
+
+/// A light sweep reads thousands of parts back. Its queries through the dead switch must not hold
+/// up the reaction to the reports.
+#[test]
+fn switch_that_dies_during_a_light_sweep_is_routed_around_at_once() {
+    for gets in [1, 20, 100, 500, 1000] {
+        for name in ["spine-01", "spine-14", "core-03"] {
+            let mut world = in_light_sweep(THREE_LEVELS, gets);
+            let dead = switches(&world, &[name]);
+            let served = measure_failure(&mut world, &dead);
+            assert!(
+                served <= SERVED_LIMIT,
+                "{name} from Get {gets} on: {served:?}"
+            );
+            assert_true_at_rest(&mut world);
+        }
+    }
 }

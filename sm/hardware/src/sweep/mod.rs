@@ -308,6 +308,7 @@ impl Sweep {
         };
         self.targets.insert(guid, path);
         self.reading.changed = true;
+        self.reading.yield_to_report();
         if node.is_switch() {
             self.reading.again(Query::Switch(guid));
             self.ask_reported_ports(inventory, guid);

@@ -63,6 +63,20 @@ impl QueryQueue {
         self.asked.remove(&query)
     }
 
+    /// Takes back the waiting queries for which `is_needless` returns true, probes excepted, and
+    /// forgets that they were asked.
+    pub(super) fn take_back(&mut self, is_needless: impl Fn(Query) -> bool) -> Vec<Query> {
+        let others = std::mem::take(&mut self.others).into_iter();
+        let (taken, others): (Vec<Query>, Vec<Query>) =
+            others.partition(|&query| is_needless(query));
+        self.others = others.into();
+        for query in &taken {
+            self.waiting.remove(query);
+            self.asked.remove(query);
+        }
+        taken
+    }
+
     /// Counts a query taken by [`QueryQueue::pop`] as under way.
     pub(super) fn sent(&mut self) {
         self.outstanding += 1;

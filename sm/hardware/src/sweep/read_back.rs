@@ -9,7 +9,9 @@
 //!
 //! A sweep and a push never overlap, so an answer shows the content after the last acknowledged
 //! Set. The sweep does not wait for queries that only read back: silence has no consequence, and
-//! the sweep ends without these answers once other work is due.
+//! the sweep ends without these answers once other work is due. A report of a change ends reading
+//! back, because packets are lost until the change is repaired; the next light sweep asks for the
+//! same parts, and completes its reading whatever is reported.
 //!
 //! The SMPs use directed routes: a forged entry of a forwarding table cannot lead them to another
 //! agent.
@@ -47,6 +49,8 @@ pub struct Samples {
     /// Ports that are not read back, because Sets to them have failed: repairs read and write these
     /// ports at intervals of their own.
     pub failing: BTreeSet<PortKey>,
+    /// Whether a report of a change ends reading back.
+    pub yields_to_reports: bool,
 }
 
 /// The fields of SwitchInfo that no device changes by itself.
@@ -106,6 +110,8 @@ pub struct ReadBack {
     asked: HashSet<Query>,
     /// Whether an attempt of a query in `asked` was not answered in time.
     is_late: bool,
+    /// Whether a report of a change has ended reading back.
+    is_ended: bool,
     /// Switches of which all parts were asked for.
     whole: BTreeSet<Guid>,
     /// Switches that left a query for a part unanswered, or refused it.
@@ -145,6 +151,11 @@ impl ReadBack {
     /// Whether the answer to a query that only reads back is late.
     pub(super) fn has_late_samples(&self) -> bool {
         self.is_late
+    }
+
+    /// Whether a report of a change has ended reading back.
+    pub fn is_ended(&self) -> bool {
+        self.is_ended
     }
 
     /// Whether a node differed without a report of a change.
@@ -313,11 +324,26 @@ impl Reading {
         is_sample
     }
 
+    /// Ends reading back, if a report may end it: takes back the queries that only read back and are
+    /// not sent yet.
+    pub(super) fn yield_to_report(&mut self) {
+        if self.read_back.is_ended || !self.read_back.samples.yields_to_reports {
+            return;
+        }
+        self.read_back.is_ended = true;
+        let read_back = &self.read_back;
+        let taken_back = self.queries.take_back(|query| read_back.is_sample(query));
+        for query in taken_back {
+            self.misses_sample(query);
+        }
+    }
+
     /// Handles SwitchInfo of a switch that was not reset: asks for the parts whose turn it is.
     pub(super) fn ask_samples(&mut self, inventory: &Inventory, guid: Guid) {
         let samples = &self.read_back.samples;
         if self.scope != SweepScope::Light
             || samples.per_list == 0
+            || self.read_back.is_ended
             || samples.paused.contains(&guid)
         {
             return;

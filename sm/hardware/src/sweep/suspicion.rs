@@ -215,10 +215,16 @@ impl Sweep {
     ) {
         // Firmware that does not know an optional attribute may never answer. Queries that no
         // longer belong to this sweep are about to be withdrawn.
-        if query.is_optional()
-            || !self.reading.queries.has_asked(query)
-            || self.reading.read_back.is_late_sample(query)
-        {
+        if query.is_optional() || !self.reading.queries.has_asked(query) {
+            return;
+        }
+        if self.reading.read_back.is_late_sample(query) {
+            if self.reading.read_back.is_ended() {
+                // Its repetitions would keep a place in the client's window.
+                self.suspicion
+                    .withdrawals
+                    .push_back(Withdrawal::Overdue(query));
+            }
             return;
         }
         if attempts <= explained && !self.is_outward() {
@@ -380,6 +386,12 @@ impl Sweep {
         }
         self.suspicion.by_path.insert(query);
         self.reading.again(query);
+    }
+
+    /// Queues `query`, which was withdrawn before it was sent, so that it takes the present path.
+    pub fn queue_again(&mut self, query: Query) {
+        self.reading.queries.withdraw();
+        self.reading.queries.push(query);
     }
 
     /// Whether `query` was [rerouted](Sweep::reroute). A query is rerouted only once: after that, a
