@@ -1,6 +1,7 @@
 //! Decides which cables of a fabric routes avoid. Reachability has precedence over every part to
 //! avoid.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use rsm_ids::PortKey;
@@ -108,13 +109,14 @@ impl<'a> Resolving<'a> {
     /// through the switch.
     fn keep_one_neighbour_each(&mut self) {
         let mut attached: Vec<bool> = self.switch_out.iter().map(|out| !out).collect();
+        let walks = self.walks();
         loop {
             let mut has_progress = false;
             for switch in 0..attached.len() {
                 if attached[switch] {
                     continue;
                 }
-                if let Some(neighbour) = self.neighbour_to_keep(switch, &attached) {
+                if let Some(neighbour) = self.neighbour_to_keep(switch, &attached, &walks) {
                     self.keep_cables(switch, neighbour);
                     attached[switch] = true;
                     has_progress = true;
@@ -126,16 +128,42 @@ impl<'a> Resolving<'a> {
         }
     }
 
-    /// The neighbour in `attached` to which an avoided switch stays joined. Leaves take precedence
-    /// over other switches, and lower GUIDs over higher ones, so that several avoided switches
-    /// mostly share one neighbour.
-    fn neighbour_to_keep(&self, switch: usize, attached: &[bool]) -> Option<usize> {
+    /// The neighbour in `attached` to which an avoided switch stays joined. In a tree, switches
+    /// without hosts take precedence: behind a switch above, the avoided switch is reached by usual
+    /// paths from everywhere, behind a leaf only by detours. Detours turn around at one place, where
+    /// nothing may be missing, so that neighbours with more `walks` come next. Lower GUIDs come
+    /// before higher ones, so that several avoided switches mostly share one neighbour.
+    fn neighbour_to_keep(&self, switch: usize, attached: &[bool], walks: &[u64]) -> Option<usize> {
         let cables = self.graph.cables_at(switch).iter().copied();
         let cables = cables.filter(|&cable| !self.cable_out[cable]);
         let neighbours = cables.map(|cable| self.graph.far_end(cable, switch));
         let neighbours: BTreeSet<usize> = neighbours.filter(|&other| attached[other]).collect();
-        let key = |&other: &usize| (self.switch_out[other], !self.graph.has_hosts(other), other);
+        let key = |&other: &usize| {
+            let most_first = Reverse(walks[other]);
+            let has_hosts = self.graph.has_hosts(other);
+            (self.switch_out[other], has_hosts, most_first, other)
+        };
         neighbours.into_iter().min_by_key(key)
+    }
+
+    /// For each switch, the number of walks of three cables that begin there, over cables that carry
+    /// packets. Parallel cables count once. Where parts are missing nearby, there are fewer.
+    fn walks(&self) -> Vec<u64> {
+        let neighbours = |switch: usize| {
+            let cables = self.graph.cables_at(switch).iter();
+            let cables = cables.filter(|&&cable| self.carries[cable]);
+            let mut all: Vec<usize> = cables
+                .map(|&cable| self.graph.far_end(cable, switch))
+                .collect();
+            all.sort_unstable();
+            all.dedup();
+            all
+        };
+        let neighbours: Vec<Vec<usize>> = (0..self.switch_out.len()).map(neighbours).collect();
+        (0..3).fold(vec![1; neighbours.len()], |shorter: Vec<u64>, _| {
+            let from = |all: &Vec<usize>| all.iter().map(|&switch| shorter[switch]).sum();
+            neighbours.iter().map(from).collect()
+        })
     }
 
     /// Lets the cables between an avoided switch and its neighbour carry packets, except cables
