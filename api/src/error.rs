@@ -180,7 +180,7 @@ pub enum ControlError {
         /// The names of these ports, and their losses.
         reason: String,
     },
-    /// The request would take over or end what another operator ordered, and does not accept that;
+    /// The request would end what another operator ordered, and does not accept that;
     /// everything stays unchanged.
     #[error("{reason}")]
     OfAnother {

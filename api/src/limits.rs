@@ -181,8 +181,8 @@ pub const ACCEPTED_BY: &str = "accepted_by";
 /// The fields of requests that accept that ports are cut off.
 pub const ACCEPT_FIELDS: &str = "accept_cut_off, in Drain force";
 
-/// The field of OperatePort that also accepts that the order of another operator ends.
-pub const ACCEPT_CUT_OFF: &str = "accept_cut_off";
+/// The field of OperatePort that accepts that the order of another operator ends.
+pub const ACCEPT_OTHER_OPERATOR: &str = "accept_other_operator";
 
 #[cfg(test)]
 mod tests {

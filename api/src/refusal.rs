@@ -17,7 +17,9 @@ use crate::error::{
     SaError, SimulationError,
 };
 use crate::gpu::GpuImportError;
-use crate::limits::{ACCEPT_CUT_OFF, ACCEPT_FIELDS, ACCEPTED_BY, CUT_OFF_PORTS, ERROR_DOMAIN};
+use crate::limits::{
+    ACCEPT_FIELDS, ACCEPT_OTHER_OPERATOR, ACCEPTED_BY, CUT_OFF_PORTS, ERROR_DOMAIN,
+};
 use crate::model::ParseGroupError;
 
 /// Declares the reasons, each with its name on the wire and its status code.
@@ -250,7 +252,7 @@ impl From<ControlError> for Status {
                 return with_metadata(Reason::CutOff, error, metadata);
             }
             ControlError::OfAnother { .. } => {
-                let accepted_by = (ACCEPTED_BY.to_owned(), ACCEPT_CUT_OFF.to_owned());
+                let accepted_by = (ACCEPTED_BY.to_owned(), ACCEPT_OTHER_OPERATOR.to_owned());
                 return with_metadata(Reason::OfAnother, error, HashMap::from([accepted_by]));
             }
             ControlError::Standby { .. } => Reason::Standby,

@@ -7,7 +7,7 @@ pub struct DrainQuestion {
     pub parts: Vec<Selector>,
     /// Whether to drain the parts even if ports are then cut off.
     pub force: bool,
-    /// The operator's name in the request; empty if none is stated.
+    /// The identity of the operator, and the name that the client states; empty if none is known.
     pub by: String,
     /// The operator's note; empty if none is given.
     pub note: String,

@@ -13,7 +13,9 @@ pub struct PortCommand {
     pub accept_cut_off: bool,
     /// Whether the action may cut off the subnet manager itself.
     pub accept_own_cut_off: bool,
-    /// The name that the operator states; empty if none is stated.
+    /// Whether the order of another operator may end.
+    pub accept_other_operator: bool,
+    /// The identity of the operator, and the name that the client states; empty if none is known.
     pub by: String,
     /// The operator's reason; empty if none is stated.
     pub reason: String,

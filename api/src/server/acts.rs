@@ -91,6 +91,17 @@ impl Drop for OpenAction {
     }
 }
 
+/// The operator of a request, as records of orders name it: the identity of the caller and, in
+/// brackets, the name that its client states, if it differs. Empty if neither is known.
+pub(super) fn operator(extensions: &Extensions, stated: Option<&str>) -> String {
+    let caller = extensions.get::<Arc<Caller>>();
+    match (caller.map(|caller| &caller.name), stated) {
+        (Some(identity), Some(stated)) if identity != stated => format!("{identity} ({stated})"),
+        (Some(identity), _) => identity.clone(),
+        (None, stated) => stated.unwrap_or_default().to_owned(),
+    }
+}
+
 /// The identity of the caller, if it is known, and the other end of its connection.
 fn origin(extensions: &Extensions) -> String {
     let peer = extensions.get::<Peer>().map(ToString::to_string);
@@ -98,5 +109,30 @@ fn origin(extensions: &Extensions) -> String {
     match extensions.get::<Arc<Caller>>() {
         Some(caller) => format!("{} at {peer}", caller.name),
         None => peer,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::{Proof, Role};
+    use crate::role::Grant;
+
+    #[test]
+    fn operator_is_the_identity_and_the_name_of_the_client_stands_behind_it() {
+        let mut extensions = Extensions::new();
+        assert_eq!(operator(&extensions, Some("alice")), "alice");
+        let caller = Caller::new("uid:1001", Proof::UnixPeer, Grant::of(&[Role::Operate]));
+        extensions.insert(Arc::new(caller));
+        for (stated, expected) in [
+            (None, "uid:1001"),
+            (Some("uid:1001"), "uid:1001"),
+            (
+                Some("health.hostile_hosts"),
+                "uid:1001 (health.hostile_hosts)",
+            ),
+        ] {
+            assert_eq!(operator(&extensions, stated), expected);
+        }
     }
 }

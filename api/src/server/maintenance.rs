@@ -5,7 +5,7 @@ use rsm_proto::v1;
 use rsm_proto::v1::maintenance_service_server::MaintenanceService;
 use tonic::{Request, Response, Status};
 
-use super::acts::ActionRecorder;
+use super::acts::{ActionRecorder, operator};
 use super::paging::Listing;
 use super::request::{port_action, selector, text_filter};
 use crate::limits::MAX_PARTS_PER_REQUEST;
@@ -45,7 +45,10 @@ impl MaintenanceService for Maintenance {
         let question = DrainQuestion {
             parts: parts(&asked.parts)?,
             force: asked.force,
-            by: text_filter("by", asked.by.clone())?.unwrap_or_default(),
+            by: operator(
+                request.extensions(),
+                text_filter("by", asked.by.clone())?.as_deref(),
+            ),
             note: text_filter("note", asked.note.clone())?.unwrap_or_default(),
         };
         let mut detail = asked.parts.join(" ");
@@ -56,7 +59,7 @@ impl MaintenanceService for Maintenance {
             detail.push_str(&format!(" ({})", question.note));
         }
         let act = self.acts.begin(request.extensions(), "drain", detail);
-        let act = act.stated(&question.by);
+        let act = act.stated(&asked.by);
         let drained = act.end(self.control.drain(question).await.map_err(Status::from))?;
         Ok(Response::new(v1::DrainResponse { drained }))
     }
@@ -90,12 +93,19 @@ impl MaintenanceService for Maintenance {
             action,
             accept_cut_off: asked.accept_cut_off,
             accept_own_cut_off: asked.accept_own_cut_off,
-            by: text_filter("by", asked.by.clone())?.unwrap_or_default(),
+            accept_other_operator: asked.accept_other_operator,
+            by: operator(
+                request.extensions(),
+                text_filter("by", asked.by.clone())?.as_deref(),
+            ),
             reason: text_filter("reason", asked.reason.clone())?.unwrap_or_default(),
         };
         let mut detail = asked.port.clone();
         for (accepts, option) in [
-            (command.accept_cut_off, " --yes"),
+            (
+                command.accept_cut_off || command.accept_other_operator,
+                " --yes",
+            ),
             (command.accept_own_cut_off, " --cut-off-this-manager"),
         ] {
             detail.push_str(if accepts { option } else { "" });
@@ -105,7 +115,7 @@ impl MaintenanceService for Maintenance {
         }
         let name = format!("port {}", PortAction::label(action.into()).unwrap_or("?"));
         let act = self.acts.begin(request.extensions(), &name, detail);
-        let mut act = act.stated(&command.by);
+        let mut act = act.stated(&asked.by);
         let done = self.control.operate_port(command).await;
         if let Ok(answer) = &done {
             let number = answer.port.as_ref().map_or(0, |port| port.number);

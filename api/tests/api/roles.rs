@@ -11,13 +11,15 @@ use rsm_api::access::{
     AccessPolicy, Anonymous, AuditEntry, AuditSink, Caller, Gate, Grant, Need, Peer, Proof, Role,
     calls,
 };
+use rsm_api::limits::ACCEPTED_BY;
 use rsm_proto::v1;
 use rsm_proto::v1::fabric_service_client::FabricServiceClient;
 use rsm_proto::v1::maintenance_service_client::MaintenanceServiceClient;
 use tonic::Code;
+use tonic_types::StatusExt as _;
 
 use crate::fake::Fake;
-use crate::served::{Served, Wanted};
+use crate::served::{Served, Wanted, own_identity};
 
 pub(crate) fn files() -> Vec<FileDescriptorProto> {
     let ours = FileDescriptorSet::decode(rsm_proto::FILE_DESCRIPTOR_SET).unwrap();
@@ -179,6 +181,41 @@ fn anonymous_reading_off_refuses_every_call_over_tcp() {
     let mut client = MaintenanceServiceClient::new(served.tcp());
     let drained = served.block_on(client.drain(v1::DrainRequest::default()));
     assert_eq!(drained.unwrap_err().code(), Code::Unauthenticated);
+}
+
+#[test]
+fn orders_are_recorded_by_the_identity_of_the_connection() {
+    let served = Served::start_as(Fake::tree(1, 1), Wanted::default());
+    let mut client = MaintenanceServiceClient::new(served.unix());
+    let drain = v1::DrainRequest {
+        parts: vec!["leaf-1".to_owned()],
+        force: true,
+        by: "health.hostile_hosts".to_owned(),
+        note: String::new(),
+    };
+    let drained = served.block_on(client.drain(drain)).unwrap().into_inner();
+    let own = own_identity();
+    let by = format!("{own} (health.hostile_hosts)");
+    assert_eq!(drained.drained[0].by, by);
+    // To cut ports off and to end another operator's order are two consequences.
+    let mut enable = v1::OperatePortRequest {
+        port: "leaf-1:1".to_owned(),
+        action: v1::PortAction::Enable.into(),
+        accept_cut_off: true,
+        by: "bob".to_owned(),
+        ..v1::OperatePortRequest::default()
+    };
+    let refused = served.block_on(client.operate_port(enable.clone()));
+    let refused = refused.unwrap_err();
+    assert!(
+        refused.message().contains(&format!("{own} (bob)")),
+        "{refused}"
+    );
+    let info = refused.get_details_error_info().unwrap();
+    assert_eq!(info.reason, "OF_ANOTHER_OPERATOR");
+    assert_eq!(info.metadata[ACCEPTED_BY], "accept_other_operator");
+    enable.accept_other_operator = true;
+    assert!(served.block_on(client.operate_port(enable)).is_ok());
 }
 
 /// docs/guards.md says of every call that may do more than read what guards it.

@@ -1,4 +1,5 @@
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -41,6 +42,11 @@ pub(crate) struct Wanted {
     pub(crate) tls: Option<Arc<ServerTls>>,
     /// The gate, where the default will not do.
     pub(crate) gate: Option<Arc<Gate>>,
+}
+
+/// The identity of the tests at the Unix socket.
+pub(crate) fn own_identity() -> String {
+    format!("uid:{}", std::fs::metadata("/proc/self").unwrap().uid())
 }
 
 impl Served {

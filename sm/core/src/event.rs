@@ -18,6 +18,7 @@ use rsm_model::expected::Expected;
 use rsm_model::findings::Finding;
 use rsm_model::footprint::Footprints;
 use rsm_monitor::health::PortErrors;
+use rsm_plan::avoid::Drained;
 use rsm_plan::groups::GroupSet;
 use rsm_plan::lids::Claims;
 use rsm_plan::{Outcome, PlanJob};
@@ -187,6 +188,14 @@ pub enum Effect {
         ports: usize,
         /// Names of the ports, and why they would be cut off.
         reason: String,
+    },
+    /// Report that the command of `ticket` was not carried out: it would end the order of another
+    /// operator, and its issuer has not accepted that.
+    OfAnother {
+        /// Ticket of the command.
+        ticket: Ticket,
+        /// The other operator's order.
+        order: Box<Drained>,
     },
     /// Report that the change of [`Command::Partition`] waits for its plan.
     PartitionTaken {

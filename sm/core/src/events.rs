@@ -21,7 +21,6 @@ use rsm_model::habits::DeviceHabits;
 use rsm_model::managed::Origin;
 use rsm_monitor::health::PortErrors;
 use rsm_plan::Outcome;
-use rsm_plan::avoid::NodeOrCable;
 use rsm_plan::groups::GroupSet;
 use rsm_plan::managed::Source;
 use rsm_state::{Command, Ticket};
@@ -256,20 +255,20 @@ impl Core {
     }
 
     /// Enables a port that rsm or another program has disabled, and completes `ticket` afterwards.
-    fn enable_port(&mut self, port: PortKey, ticket: Ticket) {
+    fn enable_port(&mut self, port: PortKey, by: Option<&str>, ticket: Ticket) {
         let detours = &mut self.trials.detours;
+        let mut answers = Answers::to(&mut self.work, &mut self.outbox);
         // A port that rsm only drained stays drained: another program has disabled it.
         if detours
             .planned()
             .disabled()
-            .any(|disabled| disabled == port)
+            .all(|disabled| disabled != port)
         {
-            let parts = BTreeSet::from([NodeOrCable::Port(port)]);
-            let mut answers = Answers::to(&mut self.work, &mut self.outbox);
-            detours.undrain(&parts, ticket, &mut answers);
+            self.work.add_ticket(ticket);
+        } else if detours.enable(port, by, ticket, &mut answers) {
             self.remember();
         } else {
-            self.work.add_ticket(ticket);
+            return;
         }
         self.order_link(port, LinkStep::Enable, "an operator enables a port");
     }
@@ -317,18 +316,21 @@ impl Core {
             }
             Command::Undrain { parts, ticket } => {
                 let detours = &mut self.trials.detours;
-                detours.undrain(
-                    &parts,
-                    ticket,
-                    &mut Answers::to(&mut self.work, &mut self.outbox),
-                );
-                self.remember();
+                let mut answers = Answers::to(&mut self.work, &mut self.outbox);
+                if detours.undrain(&parts, ticket, &mut answers) {
+                    self.remember();
+                }
             }
             Command::ResetPort { port, ticket } => {
                 self.order_link(port, LinkStep::Bounce, "an operator resets a port");
                 self.work.add_ticket(ticket);
             }
-            Command::EnablePort { port, ticket } => self.enable_port(port, ticket),
+            Command::EnablePort {
+                port,
+                by,
+                accepts_other,
+                ticket,
+            } => self.enable_port(port, Some(&*by).filter(|_| !accepts_other), ticket),
             Command::Partition { change, ticket } => {
                 let partitions = &mut self.trials.partitions;
                 partitions.change(

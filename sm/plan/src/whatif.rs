@@ -325,6 +325,7 @@ mod tests {
             name: String::new(),
             peer: None,
             disabled: false,
+            beside: None,
         };
         let mut avoid = Avoid::default();
         let parts = BTreeMap::from([(NodeOrCable::Node(host.node), Reason::Drained(drained))]);

@@ -121,6 +121,7 @@ mod tests {
             name: String::new(),
             peer: None,
             disabled: false,
+            beside: None,
         })
     }
 

@@ -514,6 +514,7 @@ impl Shell {
                     ports,
                     reason,
                 } => self.controller.cut_off(ticket, ports, reason),
+                Effect::OfAnother { ticket, order } => self.controller.of_another(ticket, &order),
                 Effect::PartitionTaken { ticket, effect } => {
                     self.controller.partition_taken(ticket, *effect);
                 }

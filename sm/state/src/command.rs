@@ -61,7 +61,8 @@ pub enum Command {
     Undrain {
         /// Parts to use.
         parts: BTreeSet<NodeOrCable>,
-        /// Ticket that `Effect::Done` names once the hardware holds a plan that uses the parts.
+        /// Ticket that `Effect::Done` names once the hardware holds a plan that uses the parts, and
+        /// `Effect::Declined` if one of them is a port that is disabled and not drained.
         ticket: Ticket,
     },
     /// Take the link of a port down, so that it trains again.
@@ -75,7 +76,12 @@ pub enum Command {
     EnablePort {
         /// The port that the Set goes to.
         port: PortKey,
-        /// Ticket that `Effect::Done` names once the Set has been answered.
+        /// The operator.
+        by: String,
+        /// Whether orders of other operators, who disabled the port, may end.
+        accepts_other: bool,
+        /// Ticket that `Effect::Done` names once the Set has been answered, and
+        /// `Effect::OfAnother` if the port stays disabled.
         ticket: Ticket,
     },
     /// Change a partition of the overlay.

@@ -512,6 +512,7 @@ impl Manager {
                 Effect::Notice(notice) => self.notices.push(*notice),
                 Effect::Declined { ticket, reason } => self.declined.push((ticket, reason)),
                 Effect::CutOff { ticket, reason, .. } => self.declined.push((ticket, reason)),
+                Effect::OfAnother { ticket, order } => self.declined.push((ticket, order.by)),
                 Effect::PartitionTaken { ticket, effect } => {
                     self.taken.push((ticket, *effect));
                 }

@@ -56,6 +56,7 @@ fn drain(world: &mut World, parts: &[NodeOrCable], forced: bool, ticket: u64) {
         name: "it".to_owned(),
         peer: None,
         disabled: false,
+        beside: None,
     });
     let parts: BTreeMap<NodeOrCable, Reason> =
         parts.iter().map(|&part| (part, reason.clone())).collect();

@@ -212,6 +212,7 @@ fn drain(world: &mut World, ticket: u64) {
         name: "a trunk".to_owned(),
         peer: None,
         disabled: false,
+        beside: None,
     });
     world.command(Command::Drain {
         parts: [(part, reason)].into(),

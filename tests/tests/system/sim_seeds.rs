@@ -357,6 +357,7 @@ fn schedule_drain(world: &mut World, hardware: &Hardware, delay: Duration, dice:
         name: "a part".to_owned(),
         peer: None,
         disabled: false,
+        beside: None,
     };
     let parts = BTreeMap::from([(part, Reason::Drained(drained))]);
     world.schedule(delay, move |world| {

@@ -1,8 +1,8 @@
 //! The requests that change a fake subnet or its simulation.
 
 use rsm_api::model::{
-    DrainQuestion, GivenUp, MissingKind, PartitionChange, PartitionChanged, PortCommand, PortId,
-    Selector, SimulationAction, SubnetState, WhenCutOff,
+    DrainQuestion, GivenUp, MissingKind, PartitionChange, PartitionChanged, PortAction,
+    PortCommand, PortId, Selector, SimulationAction, SubnetState, WhenCutOff,
 };
 use rsm_api::resolve::{resolve_node, resolve_node_or_port};
 use rsm_api::{
@@ -102,7 +102,12 @@ impl Control for Fake {
         command: PortCommand,
     ) -> BoxFuture<'_, Result<v1::OperatePortResponse, ControlError>> {
         Box::pin(async move {
-            if !command.accept_cut_off {
+            if !command.accept_other_operator && command.action == PortAction::Enable {
+                return Err(ControlError::OfAnother {
+                    reason: format!("leaf-1 port 1 was disabled by bob, not by {}", command.by),
+                });
+            }
+            if !command.accept_cut_off && command.action != PortAction::Enable {
                 return Err(ControlError::CutOff {
                     ports: 1,
                     reason: "1 node would be cut off: host-1".to_owned(),

@@ -5,13 +5,15 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::PlanError;
-use rsm_plan::avoid::{Avoid, NodeOrCable, Reason};
+use rsm_plan::avoid::{Avoid, Drained, NodeOrCable, Reason};
 use rsm_state::Ticket;
 
 use super::{Answers, Trial};
+use crate::event::Effect;
 
 /// Maximum number of drained parts that have a finding of their own; one finding counts the rest.
 const FINDINGS: usize = 64;
@@ -117,18 +119,54 @@ impl Detours {
     }
 
     /// Makes the next plan use drained parts again. Waiting drains begin afterwards, and may drain
-    /// the parts once more.
+    /// the parts once more. Returns whether the parts are used again: not if one of them is a port
+    /// that is disabled, and not drained as well.
     pub(in super::super) fn undrain(
         &mut self,
         parts: &BTreeSet<NodeOrCable>,
         ticket: Ticket,
         answers: &mut Answers,
-    ) {
-        if let Some(trial) = &mut self.trial {
-            Arc::make_mut(&mut trial.before.avoid).undrain(parts);
+    ) -> bool {
+        let is_only_disabled = |drained: &Drained| drained.orders().all(|order| order.disabled);
+        for part in parts {
+            if let Some(Reason::Drained(drained)) = self.avoid.reason(*part)
+                && is_only_disabled(drained)
+            {
+                let reason = format!("{} is disabled: enable the port first", drained.name);
+                answers.decline(ticket, reason);
+                return false;
+            }
         }
-        Arc::make_mut(&mut self.avoid).undrain(parts);
+        self.end_orders(|avoid| avoid.undrain(parts));
         answers.queue_plan(ticket, "drained parts are used again");
+        true
+    }
+
+    /// Ends the orders that keep a port disabled, for the operator `by`; `None` also ends orders of
+    /// others. Returns whether they have ended.
+    pub(in super::super) fn enable(
+        &mut self,
+        port: PortKey,
+        by: Option<&str>,
+        ticket: Ticket,
+        answers: &mut Answers,
+    ) -> bool {
+        if let Some(order) = by.and_then(|by| self.avoid.disabled_by_another(port, by)) {
+            let order = Box::new(order.clone());
+            answers.outbox.push(Effect::OfAnother { ticket, order });
+            return false;
+        }
+        self.end_orders(|avoid| avoid.enable(port));
+        answers.queue_plan(ticket, "an operator enables a port");
+        true
+    }
+
+    /// Ends orders in force, and those on trial.
+    fn end_orders(&mut self, end: impl Fn(&mut Avoid)) {
+        if let Some(trial) = &mut self.trial {
+            end(Arc::make_mut(&mut trial.before.avoid));
+        }
+        end(Arc::make_mut(&mut self.avoid));
     }
 
     /// Replaces the unhealthy parts to avoid. Returns whether a new plan is needed.
@@ -203,7 +241,7 @@ impl Detours {
         let mut findings: Vec<Finding> = drained
             .take(FINDINGS)
             .map(|(part, drained)| {
-                let note = match drained.note.as_str() {
+                let note = match drained.whole_note().as_str() {
                     "" => String::new(),
                     note => format!(" ({note})"),
                 };
@@ -244,11 +282,9 @@ impl Detours {
 
 #[cfg(test)]
 mod tests {
-    use rsm_ids::Guid;
-    use rsm_plan::avoid::Drained;
+    use rsm_ids::{Guid, PortNum};
 
     use super::*;
-    use crate::event::Effect;
     use crate::outbox::Outbox;
     use crate::work::Work;
 
@@ -268,6 +304,21 @@ mod tests {
             }
         }
 
+        fn disable(&mut self, port: PortKey, by: &str, ticket: Ticket) {
+            let drained = Drained {
+                by: by.to_owned(),
+                since_unix_ms: 0,
+                note: String::new(),
+                forced: false,
+                name: "switch 1 port 2".to_owned(),
+                peer: None,
+                disabled: true,
+                beside: None,
+            };
+            let parts = BTreeMap::from([(NodeOrCable::Port(port), Reason::Drained(drained))]);
+            self.with(|detours, answers| detours.drain(parts, false, ticket, answers));
+        }
+
         fn drain(&mut self, switch: u64, ticket: Ticket) {
             let drained = Drained {
                 by: "an operator".to_owned(),
@@ -277,6 +328,7 @@ mod tests {
                 name: format!("switch {switch}"),
                 peer: None,
                 disabled: false,
+                beside: None,
             };
             let parts =
                 BTreeMap::from([(NodeOrCable::Node(Guid(switch)), Reason::Drained(drained))]);
@@ -353,5 +405,26 @@ mod tests {
         assert!(!bench.with(|detours, answers| detours.pass(10, answers)));
         assert!(bench.drained().is_empty());
         assert!(bench.work.take_tickets().is_empty());
+    }
+
+    #[test]
+    fn second_of_two_orders_at_one_instant_meets_the_first() {
+        let port = PortKey::new(Guid(1), PortNum(2));
+        let mut bench = Bench::new();
+        bench.disable(port, "alice", 1);
+        // Alice's order waits for its plan, and no snapshot has it yet.
+        let enabled = bench.with(|detours, answers| detours.enable(port, Some("bob"), 2, answers));
+        assert!(!enabled);
+        let refused = std::iter::from_fn(|| bench.outbox.pop()).find_map(|effect| match effect {
+            Effect::OfAnother { ticket, order } => Some((ticket, order.by)),
+            _ => None,
+        });
+        assert_eq!(refused, Some((2, "alice".to_owned())));
+        let parts = BTreeSet::from([NodeOrCable::Port(port)]);
+        assert!(!bench.with(|detours, answers| detours.undrain(&parts, 3, answers)));
+        assert_eq!(bench.declined(), [3]);
+        assert_eq!(bench.detours.planned().disabled().next(), Some(port));
+        assert!(bench.with(|detours, answers| detours.enable(port, None, 4, answers)));
+        assert!(bench.detours.planned().is_empty());
     }
 }

@@ -23,7 +23,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum, UnixMs};
 use rsm_model::fabric::Fabric;
 
 pub use self::cut_off::CutOff;
@@ -31,8 +31,9 @@ pub use self::needed::needed;
 pub use self::over::{LidsOver, Unplugged, lids_over};
 pub use self::resolve::Resolved;
 
-/// Maximum number of parts, more than a site drains at a time. At some 500 bytes a part, the set
-/// takes at most half a megabyte.
+/// Maximum number of parts, more than a site drains at a time. At some 500 bytes an order, and at
+/// most three orders a part (an isolation, a disabled port and a drain), the set takes at most 1.5
+/// megabytes.
 pub(crate) const MAX_PARTS: usize = 1024;
 
 /// A part of the fabric, present or not.
@@ -84,10 +85,14 @@ impl NodeOrCable {
     }
 }
 
-/// An operator's decision that routes shall avoid a part.
+/// The operator in the records of ports that rsm disables because of a hostile host. Requests of
+/// operators have other names, because theirs begin with the identity of the connection.
+pub const ISOLATION: &str = "health.hostile_hosts";
+
+/// An operator's order that routes shall avoid a part, or the isolation of a host's port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Drained {
-    /// Identity of the operator in the request.
+    /// Identity of the operator, or [`ISOLATION`].
     pub by: String,
     /// Time of the drain, in milliseconds since 1970.
     pub since_unix_ms: u64,
@@ -102,6 +107,82 @@ pub struct Drained {
     /// Whether the port of a cable is disabled as well, so that its link stays down until the port
     /// is enabled.
     pub disabled: bool,
+    /// Order of another operator about the same part, which stays in force when the port is
+    /// enabled if it is a drain; `None` for a part that is not disabled.
+    pub beside: Option<Box<Drained>>,
+}
+
+impl Drained {
+    /// This order, and the orders beside it.
+    pub fn orders(&self) -> impl Iterator<Item = &Drained> {
+        std::iter::successors(Some(self), |order| order.beside.as_deref())
+    }
+
+    /// The note, and after it the orders of others beside this one.
+    pub fn whole_note(&self) -> String {
+        let mut parts = vec![self.note.clone()];
+        parts.extend(self.orders().skip(1).map(|order| {
+            let done = if order.disabled {
+                "disabled"
+            } else {
+                "drained"
+            };
+            let note = match order.note.as_str() {
+                "" => String::new(),
+                note => format!(": {note}"),
+            };
+            format!(
+                "also {done} by {} at {}{note}",
+                order.by,
+                UnixMs(order.since_unix_ms)
+            )
+        }));
+        parts.retain(|part| !part.is_empty());
+        parts.join("; ")
+    }
+
+    /// The orders for a part with a `later` order: each operator's drain stands beside the order of
+    /// another operator that disables the port, and an operator's order beside an isolation.
+    /// Otherwise the first order stays, until its operator disables the port.
+    fn and(mut self, mut later: Drained) -> Drained {
+        let is_own = self.by == later.by;
+        match (self.disabled, later.disabled) {
+            (false, true) => {
+                later.peer = later.peer.or(self.peer);
+                later.beside = match is_own {
+                    true => None,
+                    false => Some(Box::new(self)),
+                };
+                later
+            }
+            (true, is_disabled) if !is_own && (!is_disabled || self.by == ISOLATION) => {
+                let beside = match self.beside.take() {
+                    None => later,
+                    Some(before) => before.and(later),
+                };
+                self.beside = Some(Box::new(beside));
+                self
+            }
+            _ => {
+                if is_own && !later.note.is_empty() {
+                    self.note = later.note;
+                }
+                self.forced |= later.forced;
+                self.peer = later.peer.or(self.peer);
+                self
+            }
+        }
+    }
+
+    /// The orders that `stays` accepts; `None` if it accepts none.
+    fn retain(mut self, stays: &impl Fn(&Drained) -> bool) -> Option<Drained> {
+        let beside = self.beside.take().and_then(|beside| beside.retain(stays));
+        if !stays(&self) {
+            return beside;
+        }
+        self.beside = beside.map(Box::new);
+        Some(self)
+    }
 }
 
 /// The reason why routes avoid a part.
@@ -167,7 +248,7 @@ impl Avoid {
 
     /// Adds all of `parts`, if their removal cuts no port of `fabric` off; otherwise adds none. A
     /// drained part stays drained if it also becomes unhealthy, and an unhealthy part becomes
-    /// drained. A part that is drained already keeps its record. Routes avoid the cables in
+    /// drained. No order replaces the order of another operator. Routes avoid the cables in
     /// `damped` (each given by either end) in any case.
     ///
     /// # Errors
@@ -197,26 +278,13 @@ impl Avoid {
             return Err(AvoidError::TooMany);
         }
         for (&part, reason) in parts {
-            let mut reason = reason.clone();
-            match (self.parts.get(&part), &mut reason) {
+            let reason = match (self.parts.get(&part), reason) {
                 (Some(Reason::Drained(_)), Reason::Unhealthy(_)) => continue,
-                // The record of the first drain stays until the port is disabled as well.
-                (Some(Reason::Drained(before)), Reason::Drained(drained))
-                    if before.disabled || !drained.disabled =>
-                {
-                    let note = match before.by == drained.by && !drained.note.is_empty() {
-                        true => drained.note.clone(),
-                        false => before.note.clone(),
-                    };
-                    *drained = Drained {
-                        forced: before.forced || drained.forced,
-                        peer: drained.peer.or(before.peer),
-                        note,
-                        ..before.clone()
-                    };
+                (Some(Reason::Drained(before)), Reason::Drained(later)) => {
+                    Reason::Drained(before.clone().and(later.clone()))
                 }
-                _ => {}
-            }
+                _ => reason.clone(),
+            };
             self.parts.insert(part, reason);
         }
         Ok(())
@@ -239,12 +307,37 @@ impl Avoid {
         *self != before
     }
 
-    /// Removes drained parts from the set. Returns how many were in it.
-    pub fn undrain(&mut self, parts: &BTreeSet<NodeOrCable>) -> usize {
-        let before = self.parts.len();
-        self.parts
-            .retain(|part, reason| matches!(reason, Reason::Unhealthy(_)) || !parts.contains(part));
-        before - self.parts.len()
+    /// Ends the drains of these parts. Ports that are disabled stay so.
+    pub fn undrain(&mut self, parts: &BTreeSet<NodeOrCable>) {
+        self.retain_orders(parts, &|order| order.disabled);
+    }
+
+    /// Ends all orders that keep a port disabled. Drains of its cable by others stay in force.
+    pub fn enable(&mut self, port: PortKey) {
+        let parts = BTreeSet::from([NodeOrCable::Port(port)]);
+        self.retain_orders(&parts, &|order| !order.disabled);
+    }
+
+    /// Ends the orders about these parts that `stays` does not accept.
+    fn retain_orders(&mut self, parts: &BTreeSet<NodeOrCable>, stays: &impl Fn(&Drained) -> bool) {
+        for part in parts {
+            if let Some(Reason::Drained(drained)) = self.parts.get(part) {
+                match drained.clone().retain(stays) {
+                    Some(left) => self.parts.insert(*part, Reason::Drained(left)),
+                    None => self.parts.remove(part),
+                };
+            }
+        }
+    }
+
+    /// The order by which another operator than `by` keeps a port disabled; `None` if there is
+    /// none. An isolation is no operator's order.
+    pub fn disabled_by_another(&self, port: PortKey, by: &str) -> Option<&Drained> {
+        let Some(Reason::Drained(drained)) = self.parts.get(&NodeOrCable::Port(port)) else {
+            return None;
+        };
+        let mut orders = drained.orders();
+        orders.find(|order| order.disabled && order.by != by && order.by != ISOLATION)
     }
 
     /// The drained part that `part` denotes; `None` if that part is not drained. A port denotes a

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_ids::{Guid, PortKey};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_model::fabric::Fabric;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::generate::generate;
 
-use super::{Avoid, AvoidError, Drained, NodeOrCable, Reason};
+use super::{Avoid, AvoidError, Drained, ISOLATION, NodeOrCable, Reason};
 use crate::policy::Policy;
 use crate::{Plan, PlanJob};
 
@@ -35,6 +35,7 @@ fn drained(since_unix_ms: u64) -> Reason {
         name: String::new(),
         peer: None,
         disabled: false,
+        beside: None,
     })
 }
 
@@ -465,4 +466,104 @@ fn second_drain_of_a_part_keeps_the_record_of_the_first_until_the_port_is_disabl
     avoid.add(&record(5, true)).unwrap();
     assert_eq!(since(&avoid), Some(3));
     assert!(avoid.drained().all(|(_, record)| record.disabled));
+}
+
+/// An order of `by` about port 1 of node 7, by the drain of a test.
+fn order(by: &str, disabled: bool) -> Drained {
+    let Reason::Drained(record) = drained(1) else {
+        unreachable!("the part is drained");
+    };
+    Drained {
+        by: by.to_owned(),
+        note: format!("note of {by}"),
+        disabled,
+        ..record
+    }
+}
+
+/// Operators of the orders in force, an order that disables the port in capitals.
+fn orders(avoid: &Avoid) -> Vec<String> {
+    let orders = avoid.drained().flat_map(|(_, drained)| drained.orders());
+    let shown = orders.map(|order| match order.disabled {
+        true => order.by.to_uppercase(),
+        false => order.by.clone(),
+    });
+    shown.collect()
+}
+
+#[test]
+fn order_of_another_operator_stands_beside_and_outlasts_the_isolation() {
+    const HOSTILE: &str = "HEALTH.HOSTILE_HOSTS";
+    let port = PortKey::new(Guid(7), PortNum(1));
+    let part = NodeOrCable::Port(port);
+    let parts = BTreeSet::from([part]);
+    let (bob, isolation) = (order("bob", false), order(ISOLATION, true));
+    let (carol, dan) = (order("carol", true), order("dan", false));
+    for (given, expected, enabled, undrained) in [
+        // The drain is there first, or comes second.
+        (
+            vec![&bob, &isolation],
+            vec![HOSTILE, "bob"],
+            vec!["bob"],
+            vec![HOSTILE],
+        ),
+        (
+            vec![&isolation, &bob],
+            vec![HOSTILE, "bob"],
+            vec!["bob"],
+            vec![HOSTILE],
+        ),
+        // An operator disables the port as well, and a third one drains the cable.
+        (
+            vec![&isolation, &carol],
+            vec![HOSTILE, "CAROL"],
+            vec![],
+            vec![HOSTILE, "CAROL"],
+        ),
+        (
+            vec![&bob, &isolation, &carol, &dan],
+            vec![HOSTILE, "CAROL", "bob"],
+            vec!["bob"],
+            vec![HOSTILE, "CAROL"],
+        ),
+        (
+            vec![&carol, &isolation],
+            vec!["CAROL"],
+            vec![],
+            vec!["CAROL"],
+        ),
+        (
+            vec![&bob, &carol],
+            vec!["CAROL", "bob"],
+            vec!["bob"],
+            vec!["CAROL"],
+        ),
+        (
+            vec![&bob, &order("bob", true)],
+            vec!["BOB"],
+            vec![],
+            vec!["BOB"],
+        ),
+    ] {
+        let mut avoid = Avoid::default();
+        for order in given {
+            let order = Reason::Drained(order.clone());
+            avoid.add(&BTreeMap::from([(part, order)])).unwrap();
+        }
+        assert_eq!(orders(&avoid), expected);
+        let mut after = avoid.clone();
+        after.enable(port);
+        assert_eq!(orders(&after), enabled, "{expected:?} enabled");
+        let mut after = avoid.clone();
+        after.undrain(&parts);
+        assert_eq!(orders(&after), undrained, "{expected:?} undrained");
+        // A port that only an isolation disables is no other operator's.
+        let disabled_by = expected.iter().find(|by| ["BOB", "CAROL"].contains(by));
+        for by in ["bob", "carol", "dan"] {
+            let of_another = avoid.disabled_by_another(port, by);
+            let found = of_another.map(|order| order.by.to_uppercase());
+            let another = disabled_by.filter(|one| **one != by.to_uppercase());
+            assert_eq!(found.as_deref(), another.copied(), "{expected:?} {by}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Stores drained parts, one row for each part.
+//! Stores drained parts, one row for each order about a part.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,9 @@ use rsm_store::{ChangeSet, Persisted};
 
 use super::table::{self, Rows};
 
-/// Table of drained parts. A key consists of a letter, a node GUID and a port.
+/// Table of drained parts. A key consists of a letter, a node GUID and a port; of an order beside
+/// others about the same part, also of its number. Earlier versions keep the rows of such orders
+/// and do not read them.
 const DRAINED: &str = "drained";
 
 /// Flag: the operator accepted that the drain cuts off ports.
@@ -40,8 +42,11 @@ pub(super) fn restored(persisted: &Persisted) -> Avoid {
 
 /// Adds the changes after which `persisted` holds these drained parts.
 pub(super) fn changes(persisted: &Persisted, avoid: &Avoid, changes: &mut ChangeSet) {
-    let row = |(part, drained): (NodeOrCable, &Drained)| (key(part), encode(drained));
-    let rows: Rows = avoid.drained().map(row).collect();
+    let orders = avoid.drained().flat_map(|(part, drained)| {
+        let orders = (0..).zip(drained.orders());
+        orders.map(move |(number, order)| (key(part, number), encode(order)))
+    });
+    let rows: Rows = orders.collect();
     let is_readable = |key: &[u8], value: &[u8]| decode(key, value).is_some();
     table::replace_readable(persisted, DRAINED, &rows, is_readable, changes);
 }
@@ -55,13 +60,14 @@ pub(super) fn unreadable(persisted: &Persisted) -> Vec<String> {
         .collect()
 }
 
-/// Key of the row of a part.
-fn key(part: NodeOrCable) -> Vec<u8> {
+/// Key of the row of an order about a part; the first order has the number 0.
+fn key(part: NodeOrCable, number: u8) -> Vec<u8> {
     let kind = match part {
         NodeOrCable::Node(_) => NODE,
         NodeOrCable::Port(_) => PORT,
     };
-    [&[kind][..], &port(part.key())].concat()
+    let number = Some(number).filter(|&number| number > 0);
+    [&[kind][..], &port(part.key()), number.as_slice()].concat()
 }
 
 /// Encodes a node GUID (8 bytes, big-endian) and a port number (1).
@@ -89,8 +95,9 @@ fn encode(drained: &Drained) -> Vec<u8> {
 
 /// Decodes a row; `None` if the row is invalid.
 fn decode(key: &[u8], value: &[u8]) -> Option<(NodeOrCable, Drained)> {
-    let (&kind, rest) = key.split_first()?;
-    let at = read_port(rest)?;
+    let (&kind, rest) = key.split_first().filter(|(_, rest)| rest.len() <= 10)?;
+    let (at, _number) = rest.split_first_chunk::<9>()?;
+    let at = read_port(at)?;
     let part = match kind {
         NODE => NodeOrCable::Node(at.node),
         PORT => NodeOrCable::Port(at),
@@ -110,6 +117,7 @@ fn decode(key: &[u8], value: &[u8]) -> Option<(NodeOrCable, Drained)> {
         disabled: flags & DISABLED != 0,
         name,
         peer: read_port(peer).filter(|_| has_peer != 0),
+        beside: None,
     };
     value.is_empty().then_some((part, drained))
 }
@@ -138,6 +146,7 @@ mod tests {
                 name: "leaf-03 port 7".to_owned(),
                 peer,
                 disabled: peer.is_some(),
+                beside: None,
             })
         };
         let here = PortKey::new(Guid(3), PortNum(7));
@@ -150,6 +159,16 @@ mod tests {
             ),
         ]);
         avoid.add(&parts).expect("there is room");
+        // Bob drains the cable as well: his order is beside the one of alice.
+        let Reason::Drained(alice) = drained(None) else {
+            unreachable!("the part is drained");
+        };
+        let by = "bob".to_owned();
+        let bob = Reason::Drained(Drained { by, ..alice });
+        let parts = BTreeMap::from([(NodeOrCable::Port(here), bob)]);
+        avoid.add(&parts).expect("there is room");
+        let orders = avoid.drained().flat_map(|(_, drained)| drained.orders());
+        assert_eq!(orders.count(), 3);
         let mut persisted = Persisted::default();
         let change = |persisted: &Persisted, avoid: &Avoid| {
             let mut set = ChangeSet::new();
@@ -163,7 +182,7 @@ mod tests {
         let mut broken = ChangeSet::new();
         broken.set_record(&namespace, b"x", b"").expect("room");
         broken
-            .set_record(&namespace, &key(NodeOrCable::Node(Guid(6))), &[0; 20])
+            .set_record(&namespace, &key(NodeOrCable::Node(Guid(6)), 0), &[0; 20])
             .expect("room");
         persisted.apply(&broken);
         assert_eq!(restored(&persisted), avoid);

@@ -386,6 +386,7 @@ fn as_drained(parts: &[NodeOrCable]) -> BTreeMap<NodeOrCable, Reason> {
             name: String::new(),
             peer: None,
             disabled: false,
+            beside: None,
         };
         (part, Reason::Drained(drained))
     };

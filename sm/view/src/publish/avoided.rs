@@ -199,6 +199,7 @@ mod tests {
             name: name.to_owned(),
             peer: None,
             disabled: false,
+            beside: None,
         })
     }
 

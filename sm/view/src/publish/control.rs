@@ -148,6 +148,15 @@ impl Controller {
         }
     }
 
+    /// Refuses the request of `ticket`, which would end this `order` of another operator. Tickets
+    /// of callers that have left are ignored.
+    pub fn of_another(&self, ticket: Ticket, order: &Drained) {
+        if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
+            let reason = port_command::disabled_by_another(order);
+            caller.reply(Err(ControlError::OfAnother { reason }));
+        }
+    }
+
     /// Records that the core has accepted the partition change of `ticket`, with this effect.
     pub fn partition_taken(&self, ticket: Ticket, effect: ChangeEffect) {
         let mut waiting = self.waiting.lock();
@@ -277,16 +286,14 @@ impl Controller {
                     return Err(ControlError::Refused { reason });
                 }
                 let drained = Drained {
-                    by: match request.by.as_str() {
-                        "" => "an operator".to_owned(),
-                        by => by.to_owned(),
-                    },
+                    by: port_command::operator(&request.by),
                     since_unix_ms,
                     note: request.note.clone(),
                     forced: request.force,
                     name,
                     peer,
                     disabled: false,
+                    beside: None,
                 };
                 parts.insert(part, Reason::Drained(drained));
             }
@@ -423,7 +430,6 @@ impl Control for Controller {
                 .map(|name| drained::drained_parts(&published, name));
             let parts: Vec<Vec<NodeOrCable>> = parts.collect::<Result<_, _>>()?;
             let parts: BTreeSet<NodeOrCable> = parts.into_iter().flatten().collect();
-            port_command::check_undrain(&published, &parts)?;
             let drained = published.snapshot.avoid.drained();
             let ended = drained.filter(|(part, _)| parts.contains(part));
             let names: Vec<String> = ended.map(|(_, drained)| drained.name.clone()).collect();
@@ -446,7 +452,6 @@ impl Control for Controller {
             let mut caller = match command.action {
                 PortAction::Disable => {
                     port_command::check(&published, &target, &command)?;
-                    port_command::check_operator(&published, &target, &command)?;
                     let drained = target.disabled(&command, self.view.unix_ms());
                     let parts =
                         BTreeMap::from([(NodeOrCable::Port(port), Reason::Drained(drained))]);
@@ -458,8 +463,12 @@ impl Control for Controller {
                 }
                 PortAction::Enable => {
                     port_command::check_enable(&published, &target)?;
-                    port_command::check_operator(&published, &target, &command)?;
-                    self.submit(concern, |ticket| Command::EnablePort { port, ticket })?
+                    self.submit(concern, |ticket| Command::EnablePort {
+                        port,
+                        by: port_command::operator(&command.by),
+                        accepts_other: command.accept_other_operator,
+                        ticket,
+                    })?
                 }
                 PortAction::Reset | PortAction::Unspecified => {
                     port_command::check_reset(&published, &target)?;
@@ -472,7 +481,12 @@ impl Control for Controller {
                 description: published.fabric().name(port.node),
                 named_port: Some(api_key(target.named).into()),
                 named_description: published.fabric().name(target.named.node),
-                convergence: Some(caller.answer().await?),
+                convergence: Some(caller.answer().await.map_err(|error| match error {
+                    ControlError::OfAnother { reason } => ControlError::OfAnother {
+                        reason: format!("{}: {reason}", target.asked),
+                    },
+                    error => error,
+                })?),
             })
         })
     }

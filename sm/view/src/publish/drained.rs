@@ -38,7 +38,7 @@ fn message(published: &Published, part: NodeOrCable, drained: &Drained) -> v1::D
         name: drained.name.clone(),
         by: drained.by.clone(),
         since_unix_ms: drained.since_unix_ms,
-        note: drained.note.clone(),
+        note: drained.whole_note(),
         forced: drained.forced,
         disabled: drained.disabled,
         ..v1::DrainedPart::default()

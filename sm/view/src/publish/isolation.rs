@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use rsm_api::ControlError;
 use rsm_api::model::{PortAction, PortCommand, Selector};
 use rsm_ids::PortKey;
-use rsm_plan::avoid::{Avoid, AvoidError, NodeOrCable, Reason};
+use rsm_plan::avoid::{Avoid, AvoidError, ISOLATION, NodeOrCable, Reason};
 
-use super::port_command::{self, ISOLATION, Target};
+use super::port_command::{self, Target};
 use super::published::Published;
 
 /// The port of the switch to disable for the port of a host, and its record; `None` if it is
@@ -33,6 +33,7 @@ pub(super) fn target(
         action: PortAction::Disable,
         accept_cut_off: true,
         accept_own_cut_off: false,
+        accept_other_operator: false,
         by: ISOLATION.to_owned(),
         reason: why.to_owned(),
     };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rsm_api::model::{PortAction, PortCommand, Selector};
+use rsm_api::model::{PortCommand, Selector};
 use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{ControlError, LookupError, timestamp};
 use rsm_ids::{PortKey, PortNum};
@@ -11,9 +11,6 @@ use rsm_plan::avoid::{Avoid, AvoidError, Drained, NodeOrCable, Reason};
 
 use super::api_view::api_key;
 use super::published::Published;
-
-/// The operator that records name for the port of an isolated host.
-pub(super) const ISOLATION: &str = "health.hostile_hosts";
 
 /// The port that a command sets: the end of the cable at a switch; of two switches, the one closer
 /// to the subnet manager, which can still reach it to enable it again.
@@ -27,27 +24,28 @@ pub(super) struct Target {
     pub(super) named: PortKey,
     /// The port that the operator named, with the other end of its cable: `leaf-03 port 7 (cable to
     /// spine-01 port 3)`.
-    asked: String,
+    pub(super) asked: String,
 }
 
 impl Target {
     /// The record of this port as a disabled port.
     pub(super) fn disabled(&self, command: &PortCommand, since_unix_ms: u64) -> Drained {
         Drained {
-            by: operator(command),
+            by: operator(&command.by),
             since_unix_ms,
             note: command.reason.clone(),
             forced: command.accept_cut_off,
             name: self.name.clone(),
             peer: self.peer,
             disabled: true,
+            beside: None,
         }
     }
 }
 
-/// The operator of a command, as records name it.
-fn operator(command: &PortCommand) -> String {
-    match command.by.as_str() {
+/// The operator of a command, as records name it; `by` is the name in the command.
+pub(super) fn operator(by: &str) -> String {
+    match by {
         "" => "an operator".to_owned(),
         by => by.to_owned(),
     }
@@ -249,41 +247,17 @@ pub(super) fn check_enable(published: &Published, target: &Target) -> Result<(),
     })
 }
 
-/// Checks that a command replaces no record of another operator: disabling a port takes over the
-/// drain of its cable, and enabling it ends both. A port that rsm has disabled by itself is no
-/// other operator's.
-///
-/// # Errors
-/// Another operator drained the cable or disabled the port, and the command does not accept that.
-pub(super) fn check_operator(
-    published: &Published,
-    target: &Target,
-    command: &PortCommand,
-) -> Result<(), ControlError> {
-    let part = NodeOrCable::Port(target.port);
-    let Some(Reason::Drained(drained)) = published.snapshot.avoid.reason(part) else {
-        return Ok(());
-    };
-    let (done, consequence) = match (command.action, drained.disabled) {
-        (PortAction::Disable, false) => ("drained", "enabling the port again would end that drain"),
-        (PortAction::Enable, true) => ("disabled", "enabling the port ends that"),
-        _ => return Ok(()),
-    };
-    let is_own = drained.by == operator(command) || drained.by == ISOLATION;
-    if is_own || command.accept_cut_off {
-        return Ok(());
-    }
-    let since = timestamp(drained.since_unix_ms);
-    let note = match drained.note.as_str() {
+/// The text of the refusal to enable a port that `order` of another operator keeps disabled.
+pub(super) fn disabled_by_another(order: &Drained) -> String {
+    let since = timestamp(order.since_unix_ms);
+    let note = match order.note.as_str() {
         "" => String::new(),
         note => format!(" ({note})"),
     };
-    Err(ControlError::OfAnother {
-        reason: format!(
-            "{} was {done} by {} at {since}{note}: refused, and everything stays as it was: {consequence}",
-            target.asked, drained.by
-        ),
-    })
+    format!(
+        "{} was disabled by {} at {since}{note}: refused, and everything stays as it was: enabling the port ends that",
+        order.name, order.by
+    )
 }
 
 /// Checks that a port has a link, which a reset takes down and up again.
@@ -300,24 +274,4 @@ pub(super) fn check_reset(published: &Published, target: &Target) -> Result<(), 
     Err(ControlError::Refused {
         reason: format!("{} has no link: there is nothing to reset", target.name),
     })
-}
-
-/// Checks that none of the parts is a disabled port, which must be enabled instead.
-///
-/// # Errors
-/// One of the parts is a disabled port.
-pub(super) fn check_undrain(
-    published: &Published,
-    parts: &BTreeSet<NodeOrCable>,
-) -> Result<(), ControlError> {
-    let mut disabled = published.snapshot.avoid.disabled();
-    match disabled.find(|&port| parts.contains(&NodeOrCable::Port(port))) {
-        None => Ok(()),
-        Some(port) => {
-            let name = published.fabric().port_name(port);
-            Err(ControlError::Refused {
-                reason: format!("{name} is disabled: enable the port first"),
-            })
-        }
-    }
 }

@@ -16,14 +16,15 @@ use crate::text::printable;
 /// The operator's answer before the question.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Confirmation {
-    /// Do it even if ports are cut off by it, or if another operator's order ends; without, rsmctl
-    /// names them first, and asks if it has a terminal
+    /// Do it even if ports are cut off by it; without, rsmctl names them first, and asks if it has
+    /// a terminal
     #[arg(long)]
     pub(crate) yes: bool,
 }
 
 /// Sends a request and waits for its answer. The argument of `send` says whether the request
-/// accepts that ports are cut off; at first, it is the answer on the command line. If the server
+/// accepts its consequence, such as that ports are cut off; at first, it is the answer on the
+/// command line. If the server
 /// refuses a request that it would carry out with the consequence accepted, the operator is asked,
 /// and after a yes, the request is sent again.
 pub(super) async fn send_confirmed<T>(

@@ -58,10 +58,12 @@ pub(crate) async fn run(arguments: DrainArguments, session: &mut Session) -> Res
     } else {
         let mut rows = Rows::plain(2);
         for part in &drained {
-            rows.add([
-                part.name.clone(),
-                verdict(part) + &earlier_drain(part, &request.by),
-            ]);
+            // The record of an earlier drain stays.
+            let by = match before.iter().any(|earlier| is_same(earlier, part)) {
+                true => drained_by(part),
+                false => String::new(),
+            };
+            rows.add([part.name.clone(), verdict(part) + &by]);
         }
         session.output.table(rows)?;
     }
@@ -86,29 +88,25 @@ pub(super) async fn drained_parts(session: &Session) -> Result<Vec<v1::DrainedPa
     .await
 }
 
-/// Operator, time and note of an earlier drain of a part; empty if `operator` made it.
-pub(super) fn earlier_drain(part: &v1::DrainedPart, operator: &str) -> String {
-    let named = |name: &str| match name {
-        "" => "an operator".to_owned(),
-        name => name.to_owned(),
-    };
-    let by = named(&part.by);
-    if by == named(operator) {
-        return String::new();
-    }
+/// Operator, time and note of the drain of a part.
+pub(super) fn drained_by(part: &v1::DrainedPart) -> String {
     let note = match part.note.as_str() {
         "" => String::new(),
         note => format!(": {note}"),
     };
     let since = timestamp(part.since_unix_ms);
-    format!("; drained by {by} since {since}{note}")
+    format!("; drained by {} since {since}{note}", part.by)
+}
+
+/// Whether two messages are about the same part.
+pub(super) fn is_same(one: &v1::DrainedPart, other: &v1::DrainedPart) -> bool {
+    (&one.node_guid, one.port) == (&other.node_guid, other.port)
 }
 
 /// A line about each part that was safe to unplug `before` and is not `now`.
 fn no_longer_safe(before: &[v1::DrainedPart], now: &[v1::DrainedPart]) -> Vec<String> {
     let was_safe = |part: &&v1::DrainedPart| {
-        let key = |part: &v1::DrainedPart| (part.node_guid.clone(), part.port);
-        let earlier = before.iter().find(|earlier| key(earlier) == key(part));
+        let earlier = before.iter().find(|earlier| is_same(earlier, part));
         earlier.is_some_and(|earlier| earlier.state() == v1::DrainState::Safe)
     };
     let is_unsafe = |part: &&v1::DrainedPart| {
@@ -122,7 +120,7 @@ fn no_longer_safe(before: &[v1::DrainedPart], now: &[v1::DrainedPart]) -> Vec<St
         format!(
             "{} is NO LONGER safe to unplug{}",
             part.name,
-            earlier_drain(part, "")
+            drained_by(part)
         )
     };
     lost.map(line).collect()

@@ -4,7 +4,7 @@ use rsm_proto::v1;
 use rsm_proto::v1::PortAction;
 
 use super::confirm::{self, Confirmation};
-use super::drain::operator;
+use super::drain::{drained_by, drained_parts, operator};
 use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::Session;
@@ -44,8 +44,10 @@ pub(crate) struct PortName {
 pub(crate) struct EnableArguments {
     #[command(flatten)]
     name: PortName,
-    #[command(flatten)]
-    confirmation: Confirmation,
+    /// Do it even if another operator disabled the port, whose order ends; without, rsmctl names
+    /// that operator first, and asks if it has a terminal
+    #[arg(long)]
+    yes: bool,
 }
 
 /// A port that goes down.
@@ -67,10 +69,10 @@ pub(crate) async fn run(command: PortSubcommand, session: &mut Session) -> Resul
     let (action, arguments) = match command {
         PortSubcommand::Disable(arguments) => (PortAction::Disable, arguments),
         PortSubcommand::Reset(arguments) => (PortAction::Reset, arguments),
-        PortSubcommand::Enable(EnableArguments { name, confirmation }) => {
+        PortSubcommand::Enable(EnableArguments { name, yes }) => {
             let arguments = PortArguments {
                 name,
-                confirmation,
+                confirmation: Confirmation { yes },
                 cut_off_this_manager: false,
                 reason: String::new(),
             };
@@ -84,17 +86,47 @@ pub(crate) async fn run(command: PortSubcommand, session: &mut Session) -> Resul
         accept_own_cut_off: arguments.cut_off_this_manager,
         by: operator(),
         reason: arguments.reason,
+        accept_other_operator: false,
     };
     let mut client = session.maintenance();
-    let answer = confirm::send_confirmed(session, arguments.confirmation, async |accept_cut_off| {
-        request.accept_cut_off = accept_cut_off;
+    let answer = confirm::send_confirmed(session, arguments.confirmation, async |accepts| {
+        match action {
+            PortAction::Enable => request.accept_other_operator = accepts,
+            _ => request.accept_cut_off = accepts,
+        }
         client.operate_port(request.clone()).await
     });
     let answer = answer.await?;
     if session.output.is_json() {
         return session.output.json(&answer);
     }
-    session.output.line(&outcome(action, &answer))
+    session.output.line(&outcome(action, &answer))?;
+    match action {
+        PortAction::Enable => note_drain(session, &answer).await,
+        _ => Ok(()),
+    }
+}
+
+/// Notes the drain of another operator, which outlasts that the port was disabled.
+async fn note_drain(
+    session: &mut Session,
+    answer: &v1::OperatePortResponse,
+) -> Result<(), Failure> {
+    let Some(port) = &answer.port else {
+        return Ok(());
+    };
+    let drained = drained_parts(session).await?;
+    let is_that = |part: &&v1::DrainedPart| {
+        part.node_guid == port.node_guid && part.port == Some(port.number)
+    };
+    match drained.iter().find(is_that) {
+        Some(part) => {
+            let by = drained_by(part);
+            let note = format!("{} stays drained until `rsmctl undrain`{by}", part.name);
+            Ok(session.output.note(&note)?)
+        }
+        None => Ok(()),
+    }
 }
 
 /// The outcome in a sentence, which begins with the port that the operator named.

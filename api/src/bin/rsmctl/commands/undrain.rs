@@ -1,7 +1,7 @@
 use clap::Args;
 use rsm_proto::v1;
 
-use super::drain::{drained_parts, earlier_drain, operator};
+use super::drain::{drained_by, drained_parts, is_same};
 use super::waiting;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
@@ -29,10 +29,8 @@ pub(crate) async fn run(arguments: UndrainArguments, session: &mut Session) -> R
         .await
         .unwrap_or_else(|_| before.clone());
     for part in ended_drains(&before, &now) {
-        let by = earlier_drain(part, &operator());
-        if !by.is_empty() {
-            session.output.note(&format!("{}{by}", part.name))?;
-        }
+        let by = drained_by(part);
+        session.output.note(&format!("{}{by}", part.name))?;
     }
     if session.output.is_json() {
         return session.output.json(&answer);
@@ -47,8 +45,7 @@ fn ended_drains<'a>(
     before: &'a [v1::DrainedPart],
     now: &[v1::DrainedPart],
 ) -> impl Iterator<Item = &'a v1::DrainedPart> {
-    let key = |part: &v1::DrainedPart| (part.node_guid.clone(), part.port);
     before
         .iter()
-        .filter(move |part| !now.iter().any(|still| key(still) == key(part)))
+        .filter(move |part| !now.iter().any(|still| is_same(still, part)))
 }

@@ -35,6 +35,7 @@ fn drain_as(world: &mut World, part: NodeOrCable, forced: bool) {
         name: "spine-a".to_owned(),
         peer: None,
         disabled: false,
+        beside: None,
     };
     world.handle(Event::Command(Command::Drain {
         parts: BTreeMap::from([(part, Reason::Drained(drained))]),

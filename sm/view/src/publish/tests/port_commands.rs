@@ -21,6 +21,7 @@ fn command(action: PortAction, port: &str) -> PortCommand {
         action,
         accept_cut_off: false,
         accept_own_cut_off: false,
+        accept_other_operator: false,
         by: "alice".to_owned(),
         reason: "ticket 7".to_owned(),
     }
@@ -121,14 +122,15 @@ fn drain(world: &mut World, port: PortKey) {
         by: "bob".to_owned(),
         since_unix_ms: 7,
         note: String::new(),
-        forced: false,
+        forced: true,
         name: "a cable".to_owned(),
         peer: None,
         disabled: false,
+        beside: None,
     };
     world.handle(Event::Command(Command::Drain {
         parts: BTreeMap::from([(NodeOrCable::Port(port), Reason::Drained(drained))]),
-        forced: false,
+        forced: true,
         ticket: 1,
     }));
     world.run(WAIT);
@@ -146,43 +148,63 @@ async fn near_end_is_disabled_where_the_far_end_is_drained() {
 }
 
 /// A command of another operator than [`command`]'s.
-fn by_carol(action: PortAction, accept_cut_off: bool) -> PortCommand {
+fn by_carol(action: PortAction, accept_other_operator: bool) -> PortCommand {
     PortCommand {
         by: "carol".to_owned(),
-        accept_cut_off,
+        accept_other_operator,
         ..command(action, "leaf-2:3")
     }
 }
 
+/// Operator and note of each drained part, as lists show them.
+fn drained(world: &World) -> Vec<(String, String)> {
+    let drained = world.view.drained(None, 9).items.into_iter();
+    drained
+        .map(|one| (one.message.by, one.message.note))
+        .collect()
+}
+
 #[tokio::test]
-async fn record_of_another_operator_is_replaced_or_ended_only_if_that_is_accepted() {
+async fn drain_of_another_operator_outlasts_a_disabled_port_and_an_isolation() {
     let mut world = World::up();
     drain(&mut world, PortKey::new(SPINE_A, PortNum(2)));
-    let by = |world: &World| {
-        let drained = world.view.drained(None, 9).items.into_iter();
-        drained.map(|one| one.message.by).collect::<Vec<_>>()
-    };
-    for (action, accepted, refusal, left) in [
-        // Bob drained the cable.
-        (
-            PortAction::Disable,
-            false,
-            "was drained by bob at 1970",
-            &["bob"][..],
-        ),
-        (PortAction::Disable, true, "", &["carol"]),
-        (PortAction::Enable, false, "", &[]),
-    ] {
-        let given = send_command(&mut world, by_carol(action, accepted)).await;
-        let refused = given.map(drop).map_err(|error| error.to_string());
-        match (refusal, refused) {
-            ("", given) => assert_eq!(given, Ok(())),
-            (refusal, Err(error)) => assert!(error.contains(refusal), "{error}"),
-            (refusal, Ok(())) => panic!("expected {refusal}"),
-        }
+    drain(&mut world, PortKey::new(LEAF_1, PortNum(2)));
+    let bobs = ("bob".to_owned(), String::new());
+    let also = "also drained by bob at 1970-01-01T00:00:00.007Z";
+    let disabled = send_command(&mut world, by_carol(PortAction::Disable, false)).await;
+    disabled.unwrap();
+    let host = PortKey::new(HOSTS[1], PortNum(1));
+    assert!(isolate(&mut world, host).await.unwrap());
+    let isolation = format!("forges notices and traps; {also}");
+    let carols = format!("ticket 7; {also}");
+    let mut expected = vec![
+        ("carol".to_owned(), carols),
+        ("health.hostile_hosts".to_owned(), isolation),
+    ];
+    let mut shown = drained(&world);
+    shown.sort();
+    assert_eq!(shown, expected);
+    // The findings name both as well.
+    let findings = world.view.snapshot().findings.clone();
+    let named = findings.iter().filter(|one| one.text.contains(also));
+    assert_eq!(named.count(), 2, "{findings:?}");
+    for port in ["leaf-2:3", "leaf-1:2"] {
+        let enable = PortCommand {
+            by: "carol".to_owned(),
+            ..command(PortAction::Enable, port)
+        };
+        send_command(&mut world, enable).await.unwrap();
         world.run(WAIT);
-        assert_eq!(by(&world), left, "{action:?}");
     }
+    expected = vec![bobs.clone(), bobs];
+    assert_eq!(drained(&world), expected);
+    assert_eq!(state(&world, SPINE_A, 2).0, PortState::Active);
+    assert_eq!(state(&world, LEAF_1, 2).0, PortState::Active);
+}
+
+#[tokio::test]
+async fn order_of_another_operator_ends_only_if_that_is_accepted() {
+    let mut world = World::up();
     // Alice disables the port; carol enables it.
     let alice = command(PortAction::Disable, "leaf-2:3");
     send_command(&mut world, alice).await.unwrap();
@@ -192,18 +214,25 @@ async fn record_of_another_operator_is_replaced_or_ended_only_if_that_is_accepte
         panic!("{refused:?}");
     };
     for part in [
-        "leaf-2 port 3 (cable to spine-a port 2) was disabled by alice at 1970",
+        "leaf-2 port 3 (cable to spine-a port 2): spine-a port 2 was disabled by alice at 1970",
         "(ticket 7): refused",
     ] {
         assert!(reason.contains(part), "{reason}");
     }
+    // That ports may be cut off is another consequence.
+    let cut_off = PortCommand {
+        accept_cut_off: true,
+        ..by_carol(PortAction::Enable, false)
+    };
+    let refused = send_command(&mut world, cut_off).await;
+    assert!(matches!(refused, Err(ControlError::OfAnother { .. })));
     assert_eq!(state(&world, SPINE_A, 2).1, PortPhysicalState::Disabled);
     send_command(&mut world, by_carol(PortAction::Enable, true))
         .await
         .unwrap();
     world.run(WAIT);
     assert_eq!(state(&world, SPINE_A, 2).0, PortState::Active);
-    assert_eq!(by(&world), [""; 0]);
+    assert!(drained(&world).is_empty());
 }
 
 #[tokio::test]
@@ -269,6 +298,7 @@ fn disable_command_ends_when_the_port_reports_that_its_link_is_down() {
         name: "spine-a port 2".to_owned(),
         peer: None,
         disabled: true,
+        beside: None,
     };
     world.handle(Event::Command(Command::Drain {
         parts: BTreeMap::from([(NodeOrCable::Port(port), Reason::Drained(drained))]),

@@ -97,6 +97,7 @@ async fn port_whose_switch_is_silent_is_not_disabled() {
         port: named("leaf-2:2"),
         action: PortAction::Disable,
         accept_cut_off: true,
+        accept_other_operator: false,
         accept_own_cut_off: false,
         by: "alice".to_owned(),
         reason: String::new(),

@@ -14,6 +14,7 @@ use rsm_core::{Core, CoreConfig, Effect, Event, SavedCoreState};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::{Inbound, PortEvent};
+use rsm_plan::avoid::Drained;
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
 use rsm_sim::{AttachId, Sim, SimConfig};
 use rsm_state::{ChangeEffect, Convergence, Snapshot, Ticket};
@@ -99,6 +100,8 @@ pub(super) struct World {
     /// Tickets that the core answered.
     pub(super) done: Vec<(Ticket, Arc<Convergence>)>,
     pub(super) declined: Vec<(Ticket, String)>,
+    /// Requests that would end an order of another operator, with that order.
+    pub(super) of_another: Vec<(Ticket, Box<Drained>)>,
     /// Partition changes that the core accepted.
     pub(super) taken: Vec<(Ticket, ChangeEffect)>,
     client: AttachId,
@@ -135,6 +138,7 @@ impl World {
             )),
             done: Vec::new(),
             declined: Vec::new(),
+            of_another: Vec::new(),
             taken: Vec::new(),
             client,
             clock,
@@ -205,6 +209,7 @@ impl World {
                 } => self.done.push((ticket, convergence)),
                 Effect::Declined { ticket, reason } => self.declined.push((ticket, reason)),
                 Effect::CutOff { ticket, reason, .. } => self.declined.push((ticket, reason)),
+                Effect::OfAnother { ticket, order } => self.of_another.push((ticket, order)),
                 Effect::PartitionRefused { ticket, error } => {
                     self.declined.push((ticket, error.to_string()));
                 }
@@ -262,6 +267,9 @@ pub(super) async fn carry_out<T: Send + 'static, F: Future<Output = T> + Send + 
         }
         for (ticket, reason) in std::mem::take(&mut world.declined) {
             controller.request_declined(ticket, reason);
+        }
+        for (ticket, order) in std::mem::take(&mut world.of_another) {
+            controller.of_another(ticket, &order);
         }
     }
     asked.await.unwrap()
