@@ -36,7 +36,7 @@ pub use journal::{EventJournal, is_operator_action};
 pub use refusal::{Reason, refusal};
 pub use rsm_proto::{AGGREGATION_NODE, Label, plain_names, thousands, v1, with_causes};
 pub use server::{
-    ActionRecorder, Backend, Listen, OpenAction, Reader, ServeError, Server, SocketError,
+    ActionRecorder, Backend, Listen, OpenAction, Outcome, Reader, ServeError, Server, SocketError,
     gpu_status, serve,
 };
 pub use traits::{

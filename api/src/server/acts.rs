@@ -1,5 +1,6 @@
 //! Records the requests of operators, each with its origin and outcome.
 
+use std::fmt;
 use std::sync::Arc;
 
 use rsm_proto::v1;
@@ -7,6 +8,9 @@ use tonic::{Extensions, Status};
 
 use crate::access::{Caller, Peer};
 use crate::traits::ActionLog;
+
+/// The reason in the record of a refusal that states none: an empty one would mean success.
+const NO_REASON: &str = "no reason was given";
 
 /// Records the requests that change the subnet or the manager.
 #[derive(Clone)]
@@ -48,6 +52,34 @@ impl ActionRecorder {
     }
 }
 
+/// The outcome of a request that changes something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The request was carried out.
+    Done,
+    /// The request was refused or failed, for this reason.
+    Refused(String),
+}
+
+impl Outcome {
+    /// The outcome of a request with this result.
+    pub fn of<T, E: fmt::Display>(result: &Result<T, E>) -> Outcome {
+        match result {
+            Ok(_) => Outcome::Done,
+            Err(error) => Outcome::Refused(error.to_string()),
+        }
+    }
+
+    /// The reason for a record; empty only if the request was carried out.
+    pub fn refusal(self) -> String {
+        match self {
+            Outcome::Done => String::new(),
+            Outcome::Refused(reason) if reason.trim().is_empty() => NO_REASON.to_owned(),
+            Outcome::Refused(reason) => reason,
+        }
+    }
+}
+
 /// The record of a request under way, which is written to the log when the value is dropped.
 pub struct OpenAction {
     log: Option<Arc<dyn ActionLog>>,
@@ -72,14 +104,14 @@ impl OpenAction {
 
     /// Ends the record with the outcome of the request, and returns the outcome unchanged.
     pub(super) fn end<T>(self, outcome: Result<T, Status>) -> Result<T, Status> {
-        self.close(outcome.as_ref().err().map_or("", Status::message));
+        let refusal = outcome.as_ref().map_err(Status::message);
+        self.close(Outcome::of(&refusal));
         outcome
     }
 
-    /// Ends the record with the reason of the refusal. An empty reason means that the request was
-    /// carried out.
-    pub fn close(mut self, refusal: &str) {
-        refusal.clone_into(&mut self.record.refusal);
+    /// Ends the record with the outcome of the request.
+    pub fn close(mut self, outcome: Outcome) {
+        self.record.refusal = outcome.refusal();
     }
 }
 
@@ -114,9 +146,34 @@ fn origin(extensions: &Extensions) -> String {
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::Mutex;
+
     use super::*;
     use crate::access::{Proof, Role};
     use crate::role::Grant;
+
+    #[derive(Default)]
+    struct Acts(Mutex<Vec<v1::OperatorActed>>);
+
+    impl ActionLog for Acts {
+        fn acted(&self, act: v1::OperatorActed) {
+            self.0.lock().push(act);
+        }
+    }
+
+    #[test]
+    fn refusal_without_a_message_is_recorded_as_a_refusal() {
+        let acts = Arc::new(Acts::default());
+        let recorder = ActionRecorder::new(Some(acts.clone()));
+        let begin = || recorder.begin(&Extensions::new(), "drain", "leaf-1".to_owned());
+        let refused: Result<(), Status> = Err(Status::failed_precondition(""));
+        assert!(begin().end(refused).is_err());
+        assert!(begin().end(Ok(())).is_ok());
+        begin().close(Outcome::Refused(" ".to_owned()));
+        let acts = std::mem::take(&mut *acts.0.lock());
+        let refusals: Vec<String> = acts.into_iter().map(|act| act.refusal).collect();
+        assert_eq!(refusals, [NO_REASON, "", NO_REASON]);
+    }
 
     #[test]
     fn operator_is_the_identity_and_the_name_of_the_client_stands_behind_it() {

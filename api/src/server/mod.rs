@@ -66,7 +66,7 @@ use crate::traits::{
     ActionLog, Control, CountersQueries, History, Judge, Reports, RoutingQueries, SaQueries,
     Simulation, Subnet,
 };
-pub use acts::{ActionRecorder, OpenAction};
+pub use acts::{ActionRecorder, OpenAction, Outcome};
 use incoming::{Connections, Listener, incoming};
 use socket::Socket;
 

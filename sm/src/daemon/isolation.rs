@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_api::{ActionLog as _, ControlError, v1};
+use rsm_api::{ActionLog as _, ControlError, Outcome, v1};
 use rsm_core::Hostility;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
+use rsm_plan::avoid::ISOLATION;
 use rsm_view::publish::{Controller, View};
 use tokio::sync::mpsc;
 
@@ -114,7 +115,12 @@ impl Isolation {
                     Err(_) => end == End::Refused && !was_refused.contains(&port),
                 };
                 if is_reported {
-                    view.acted(act(&view, port, ports_to_isolate[&port], ended.err()));
+                    view.acted(act(
+                        &view,
+                        port,
+                        ports_to_isolate[&port],
+                        Outcome::of(&ended),
+                    ));
                 }
                 // A closed channel means that the daemon is ending.
                 let _ = ends.send((port, end)).await;
@@ -160,18 +166,13 @@ impl Isolation {
 }
 
 /// Record of an isolation for the audit log, in the form of an operator's command.
-fn act(
-    view: &View,
-    port: PortKey,
-    what: Hostility,
-    refusal: Option<ControlError>,
-) -> v1::OperatorActed {
+fn act(view: &View, port: PortKey, what: Hostility, outcome: Outcome) -> v1::OperatorActed {
     let name = view.snapshot().fabric.port_name(port);
     v1::OperatorActed {
         action: "isolate".to_owned(),
         detail: format!("{name}, which {}", what.in_words()),
-        operator: "health.hostile_hosts".to_owned(),
-        refusal: refusal.map_or_else(String::new, |error| error.to_string()),
+        operator: ISOLATION.to_owned(),
+        refusal: outcome.refusal(),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use rsm_api::{ActionLog as _, v1};
+use rsm_api::{ActionLog as _, Outcome, v1};
 use rsm_config::{Applies, ChangedKey, Config, ConfigError, Partitions};
 use rsm_core::{CoreConfig, Event};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
@@ -22,7 +22,7 @@ impl Shell {
                 let changed = self.report_changes(config);
                 let cut_off = self.report_cut_off(&core_config.policy.partitions);
                 self.view
-                    .acted(reload_act(changed + &cut_off, String::new()));
+                    .acted(reload_act(changed + &cut_off, Outcome::Done));
                 self.partitions = core_config.policy.partitions.clone();
                 self.checksums.clone_from(&core_config.mastership.checksums);
                 Event::Reload(Box::new(core_config))
@@ -31,7 +31,8 @@ impl Shell {
                 let findings = settings::refusal(&error);
                 let reason = findings.first().map(|finding| finding.text.clone());
                 let reason = reason.unwrap_or_else(|| error.to_string());
-                self.view.acted(reload_act(String::new(), reason));
+                self.view
+                    .acted(reload_act(String::new(), Outcome::Refused(reason)));
                 for finding in &findings {
                     tracing::error!("{}", finding.text);
                 }
@@ -128,12 +129,12 @@ impl Shell {
 
 /// Event about a reading of the configuration: the changed keys that are in effect, or the reason
 /// of a refusal. A signal does not reveal its sender.
-fn reload_act(detail: String, refusal: String) -> v1::OperatorActed {
+fn reload_act(detail: String, outcome: Outcome) -> v1::OperatorActed {
     v1::OperatorActed {
         action: "reload".to_owned(),
         detail,
         operator: "SIGHUP".to_owned(),
-        refusal,
+        refusal: outcome.refusal(),
     }
 }
 

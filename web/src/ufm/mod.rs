@@ -22,7 +22,7 @@ use rsm_api::model::{
     EmptyPartition, ExistingPartition, MemberName, PartitionAction, PartitionChange, WhenCutOff,
 };
 use rsm_api::{
-    ActionRecorder, Control, ControlError, PartitionRefusal, Reason, Subnet, blocking, v1,
+    ActionRecorder, Control, ControlError, Outcome, PartitionRefusal, Reason, Subnet, blocking, v1,
 };
 use tokio::sync::Semaphore;
 use tonic::{Code, Status};
@@ -260,7 +260,7 @@ impl Ufm {
         let ended = ended.map_err(|(_, text)| text.as_str());
         followed.ended(ended);
         action.add(ended.unwrap_or_default());
-        action.close(ended.err().unwrap_or_default());
+        action.close(Outcome::of(&ended));
         outcome
     }
 
