@@ -1,6 +1,6 @@
 //! LIDs: merged fabrics, reassigned LIDs, and fewer LIDs than ports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rsm_core::{CoreConfig, MastershipPolicy};
@@ -52,6 +52,31 @@ fn lids(sim: &Sim) -> BTreeMap<(Guid, PortNum), u16> {
     sim.end_ports()
         .map(|(guid, port)| ((guid, port), sim.port_info(guid, port).unwrap().lid().0))
         .collect()
+}
+
+/// LinearFDBTop of each switch, as the devices hold it.
+fn tops(world: &World) -> BTreeSet<u16> {
+    let switches = world.nodes(NodeKind::Switch).into_iter();
+    switches
+        .map(|switch| world.sim.switch_info(switch).unwrap().linear_fdb_top().0)
+        .collect()
+}
+
+/// The push that removes the entries above the planned top also lowers LinearFDBTop.
+#[test]
+fn linear_fdb_top_falls_once_the_entries_above_it_are_removed() {
+    let mut world = World::brought_up("pgft:2;4,4;1,2;1,1", Settings::default());
+    let plan_top = |world: &World| world.manager().core().plan().unwrap().top().0;
+    let before = plan_top(&world);
+    assert_eq!(tops(&world), BTreeSet::from([before]));
+    let own = world.manager().local(&world.sim).expect("it has a port").0;
+    let hosts = world.nodes(NodeKind::Ca);
+    for host in hosts.into_iter().filter(|&host| host != own) {
+        world.sim.power_off(host).unwrap();
+    }
+    world.settle(LIMIT);
+    assert!(plan_top(&world) < before);
+    assert_eq!(tops(&world), BTreeSet::from([plan_top(&world)]));
 }
 
 /// A cable connects two subnets that have a manager each and equal LIDs.

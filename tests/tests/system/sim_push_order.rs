@@ -184,7 +184,7 @@ fn text_of(need: Need) -> &'static str {
         Need::GroupsLeft => "groups that are to go out of force have, on all switches",
         Need::AdaptiveStep => "the switch holds the Sets of adaptive routing before",
         Need::ResetShows => "SwitchInfo is acknowledged, or if it goes last, PortInfo of port 0",
-        Need::TablesBelowTop => "if it raises LinearFDBTop, the switch holds its tables",
+        Need::TablesBelowTop => "if it is sent last, the switch holds its tables",
         Need::KeyChange => "the switch has answered another M_Key, if port 0 gets one",
         Need::SwitchInfo => "the switch holds its SwitchInfo",
         Need::Programmed => "the switches hold their SwitchInfo and all tables",

@@ -297,11 +297,11 @@ impl Comparison<'_> {
         let mut change = SwitchChange::default();
         // A lower LinearFDBTop would leave the entries above it in the switch, and a later plan that
         // raises LinearFDBTop would put them in force again before they are overwritten, beside
-        // tables of another order: LinearFDBTop falls only after the entries are removed.
+        // tables of another order: the blocks above are written as well, and the push lowers
+        // LinearFDBTop only after the switch holds them.
         let in_force = record.lft.highest_in_force(record.info.linear_fdb_top());
-        let top = plan.top().max(in_force);
-        let block_count = top.index() / LFT_BLOCK + 1;
-        let wanted = ports::desired_switch_info(&record.info, top, &plan.policy.ports);
+        let block_count = plan.top().max(in_force).index() / LFT_BLOCK + 1;
+        let wanted = ports::desired_switch_info(&record.info, plan.top(), &plan.policy.ports);
         if needs_switch_info(&record.info, &wanted) {
             change.info = Some(wanted);
         }

@@ -29,10 +29,10 @@ pub enum Need {
     AdaptiveStep,
     /// A Set is acknowledged whose content would show a later reset of the switch: SwitchInfo with
     /// LinearFDBTop, or, if SwitchInfo is sent last because it raises LinearFDBTop, PortInfo of
-    /// port 0 with the LID.
+    /// port 0 with the LID. A LinearFDBTop that is lowered last shows a reset before.
     ResetShows,
-    /// The switch holds all of its tables, if SwitchInfo raises LinearFDBTop: no entry above the
-    /// old top may take effect before the whole table is written.
+    /// The switch holds all of its tables, if SwitchInfo is sent last: no entry above the old top
+    /// may take effect before the whole table is written, and none above a lower top may be left.
     TablesBelowTop,
     /// The switch has answered the PortInfo of port 0 that changes its M_Key. The Set is sent with
     /// the key that the switch holds after that.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! Adaptive    groups of adaptive routing go out of force where tables change
-//! Interim(0)  the first interim tables; SwitchInfo, unless it raises LinearFDBTop;
+//! Interim(0)  the first interim tables; SwitchInfo, unless it is sent last;
 //!             multicast tables lose ports
 //! SlToVl      SLtoVLMappingTables
 //! Links       no tables: links that later tables lead to become Active

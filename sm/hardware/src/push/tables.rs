@@ -13,12 +13,14 @@ use crate::diff::{SlToVlRow, SwitchChange};
 /// SwitchInfo is sent first, and all other Sets wait until it is acknowledged: from then on,
 /// LinearFDBTop shows a reset of the switch. A SwitchInfo that raises LinearFDBTop is sent last
 /// instead, so that no entry above the old top takes effect before it is written. The LID of port 0
-/// is then sent first, and shows a reset. For a switch that refuses blocks above LinearFDBTop,
-/// SwitchInfo is always sent first.
+/// is then sent first, and shows a reset. To a switch that refuses blocks above LinearFDBTop,
+/// SwitchInfo is sent first all the same. A SwitchInfo that lowers LinearFDBTop is sent last if
+/// entries above the new top must be removed: they would come into force again once a later plan
+/// raises LinearFDBTop. The old top shows a reset meanwhile.
 #[derive(Debug)]
 pub(super) struct SwitchPush {
     change: SwitchChange,
-    /// Whether SwitchInfo is sent last, because it raises LinearFDBTop.
+    /// Whether SwitchInfo is sent last, because of its LinearFDBTop.
     sends_info_last: bool,
     /// Whether SwitchInfo was sent.
     is_info_sent: bool,
@@ -55,13 +57,14 @@ impl SwitchPush {
         top_first: bool,
     ) -> SwitchPush {
         let top = held.map_or(Lid::NONE, SwitchInfo::linear_fdb_top);
-        let raises_top = change
-            .info
-            .as_ref()
-            .is_some_and(|info| info.linear_fdb_top() > top)
-            && !top_first;
+        let planned = change.info.as_ref().map_or(top, SwitchInfo::linear_fdb_top);
+        let raises_top = planned > top && !top_first;
+        let last_block = (planned.index() / LFT_BLOCK) as u16;
+        let is_above = |blocks: &Vec<u16>| blocks.iter().any(|&block| block >= last_block);
+        let removes_entries =
+            planned < top && (is_above(&change.blocks) || change.interim.iter().any(is_above));
         SwitchPush {
-            sends_info_last: raises_top,
+            sends_info_last: raises_top || removes_entries,
             waits_for_lid: raises_top && sets_lid,
             holds_info: change.info.is_none(),
             ar_info_done: change.ar_info.is_none(),
