@@ -43,6 +43,7 @@ impl Moments {
     /// Begins at `state`, without any change.
     pub fn after(state: State) -> Moments {
         Moments {
+            training: state.training.clone(),
             state,
             ..Moments::default()
         }
@@ -93,6 +94,7 @@ impl Moments {
         let mut now = State::default();
         now.apply(base);
         let then = std::mem::take(&mut self.state);
+        self.training.extend(&now.training);
         for (&guid, _) in differing(&then.nodes, &now.nodes) {
             self.nodes.insert(guid, at_unix_ms);
         }
@@ -110,24 +112,35 @@ impl Moments {
         self.state = now;
     }
 
+    /// Records an event of before the beginning: only which links train counts.
+    pub fn earlier_event(&mut self, event: &v1::Event) {
+        self.follow_training(event);
+    }
+
     /// Records an event: a link that trains again without having vanished has been down, too. Other
     /// changes of a link that trains, such as the mark of a drain, are no loss.
     pub fn event(&mut self, event: &v1::Event) {
+        if let Some(end) = self.follow_training(event) {
+            self.record_link_down(event.at_unix_ms, end);
+        }
+    }
+
+    /// Records which links train after an event. Returns the lower end of a link that trains again
+    /// without having vanished.
+    fn follow_training(&mut self, event: &v1::Event) -> Option<End> {
         let (link, was_there, is_there) = match &event.change {
             Some(Change::LinkAppeared(link)) => (link, false, true),
             Some(Change::LinkChanged(link)) => (link, true, true),
             Some(Change::LinkVanished(link)) => (link, true, false),
-            _ => return,
+            _ => return None,
         };
-        let Some((lower, _)) = link_ends(link) else {
-            return;
-        };
+        let (lower, _) = link_ends(link)?;
         let end = (lower.node.0, u32::from(lower.port.0));
         if !is_there || link.state() != v1::PortState::Init {
             self.training.remove(&end);
-        } else if self.training.insert(end) && was_there {
-            self.record_link_down(event.at_unix_ms, end);
+            return None;
         }
+        (self.training.insert(end) && was_there).then_some(end)
     }
 
     fn record_link_down(&mut self, at_unix_ms: u64, end: End) {
@@ -186,6 +199,7 @@ mod tests {
             b_node: 2,
             b_port: 3,
             rate: "4x ndr".to_owned(),
+            training: false,
         }
     }
 
@@ -275,6 +289,39 @@ mod tests {
             assert_eq!(downs(&moments), expected, "at {at}");
         }
         assert_eq!(moments.links[&CABLE], 90);
+    }
+
+    #[test]
+    fn first_mark_of_a_link_that_trained_at_the_beginning_is_no_loss() {
+        use v1::PortState::Init;
+        let marked = || {
+            Change::LinkChanged(v1::Link {
+                damped: true,
+                ..link(Init)
+            })
+        };
+        let mut trained = whole();
+        trained.links[0].training = true;
+        let mut state = State::default();
+        state.apply(trained.clone());
+        assert_eq!(state.base().links, trained.links);
+        // The state of the history has it, or an event before the beginning.
+        let mut moments = Moments::after(state);
+        moments.event(&event(10, marked()));
+        assert!(moments.downs.is_empty(), "{moments:?}");
+        let (_, mut moments) = begun();
+        moments.earlier_event(&event(5, Change::LinkAppeared(link(Init))));
+        moments.event(&event(10, marked()));
+        assert!(moments.downs.is_empty(), "{moments:?}");
+        // The manager starts again while the link trains.
+        let nothing = StateChange {
+            nodes_gone: vec![1, 2],
+            ..StateChange::default()
+        };
+        moments.change(20, nothing);
+        moments.change(30, trained);
+        moments.event(&event(40, marked()));
+        assert!(moments.downs.is_empty(), "{moments:?}");
     }
 
     #[test]

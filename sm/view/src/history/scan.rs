@@ -323,16 +323,29 @@ impl Segments {
     pub fn moments_after(&self, at_unix_ms: u64, then: &State) -> Result<Moments, StoreError> {
         let mut moments = Moments::after(then.clone());
         let segments = self.list.lock().clone();
-        for segment in &segments {
-            if segment.span.is_some_and(|(_, to)| to <= at_unix_ms) {
+        // The segment of that time shows which links trained then.
+        let has_begun = |segment: &Segment| {
+            segment
+                .began_unix_ms
+                .is_some_and(|began| began <= at_unix_ms)
+        };
+        let of_that_time = segments.iter().rposition(has_begun).unwrap_or(0);
+        for (index, segment) in segments.iter().enumerate() {
+            let is_earlier = segment.span.is_some_and(|(_, to)| to <= at_unix_ms);
+            if is_earlier && index != of_that_time {
                 continue;
             }
             let Some(bytes) = self.bytes_of(segment)? else {
                 continue;
             };
-            for frame in Frames::of(&bytes).filter(|frame| frame.at_unix_ms > at_unix_ms) {
+            for frame in Frames::of(&bytes) {
                 let at = frame.at_unix_ms;
                 match frame.kind {
+                    Some(Kind::Event) if at <= at_unix_ms => {
+                        let event = v1::Event::decode(frame.payload);
+                        event.iter().for_each(|event| moments.earlier_event(event));
+                    }
+                    _ if at <= at_unix_ms => {}
                     Some(Kind::Base) => {
                         let base = StateChange::decode(frame.payload);
                         base.into_iter().for_each(|base| moments.base(at, base));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::{Guid, PortKey, PortNum};
-use rsm_mad::wire::attr::{NodeType, PortInfo};
+use rsm_mad::wire::attr::{NodeType, PortInfo, PortState};
 use rsm_model::fabric::{Fabric, Node};
 use rsm_state::{Role, Snapshot};
 
@@ -46,6 +46,9 @@ pub struct LinkState {
     /// Active width and speed in words, such as `4x ndr`; empty if they are unknown.
     #[prost(string, tag = "5")]
     pub rate: String,
+    /// Whether the link was training: an end was in the state Init.
+    #[prost(bool, tag = "6")]
+    pub(crate) training: bool,
 }
 
 /// A finding in the history.
@@ -131,6 +134,9 @@ pub struct State {
     pub(super) nodes: BTreeMap<u64, NodeRow>,
     /// Cables by their lower end, as node GUID and port number.
     pub(super) links: BTreeMap<(u64, u32), LinkRow>,
+    /// Cables whose links train, by their lower end. A change of only this is no record of the
+    /// history: events have it.
+    pub(super) training: BTreeSet<(u64, u32)>,
     /// Texts of findings.
     pub(super) findings: BTreeMap<FindingKey, Box<str>>,
 }
@@ -154,13 +160,16 @@ impl State {
         }
         for link in change.links_gone {
             self.links.remove(&(link.a_node, link.a_port));
+            self.training.remove(&(link.a_node, link.a_port));
         }
         for link in change.links {
             let row = LinkRow {
                 peer: (link.b_node, link.b_port),
                 rate: link.rate.into(),
             };
-            self.links.insert((link.a_node, link.a_port), row);
+            let end = (link.a_node, link.a_port);
+            self.links.insert(end, row);
+            set_member(&mut self.training, end, link.training);
         }
         for finding in change.findings_gone {
             self.findings.remove(&key(&finding));
@@ -174,7 +183,10 @@ impl State {
     /// The whole state, as one change of an empty state.
     pub fn base(&self) -> StateChange {
         let nodes = self.nodes.iter().map(|(&guid, row)| node_state(guid, row));
-        let links = self.links.iter().map(|(&end, row)| link_state(end, row));
+        let links = self.links.iter().map(|(&end, row)| LinkState {
+            training: self.training.contains(&end),
+            ..link_state(end, row)
+        });
         let findings = self.findings.iter();
         StateChange {
             nodes: nodes.collect(),
@@ -257,17 +269,22 @@ impl State {
                 peer: end(b),
                 rate: rate(fabric, a, b).into(),
             };
+            set_member(&mut self.training, end(a), is_training(fabric, a, b));
             rows.insert(end(a), row);
         }
         let own = (guid.0, 0)..=(guid.0, u32::MAX);
         let gone: Vec<_> = self.links.range(own).map(|(&end, _)| end).collect();
         for end in gone.into_iter().filter(|end| !rows.contains_key(end)) {
             self.links.remove(&end);
+            self.training.remove(&end);
             change.links_gone.push(lower_end(end));
         }
         for (end, row) in rows {
             if self.links.get(&end) != Some(&row) {
-                change.links.push(link_state(end, &row));
+                change.links.push(LinkState {
+                    training: self.training.contains(&end),
+                    ..link_state(end, &row)
+                });
                 self.links.insert(end, row);
             }
         }
@@ -352,6 +369,25 @@ fn node_row(node: &Node) -> NodeRow {
             .map(|(number, port)| u32::from(number.0) << 16 | u32::from(port.lid().0))
             .collect(),
     }
+}
+
+/// Adds an end to a set, or removes it.
+fn set_member(set: &mut BTreeSet<(u64, u32)>, end: (u64, u32), is_member: bool) {
+    match is_member {
+        true => set.insert(end),
+        false => set.remove(&end),
+    };
+}
+
+/// Whether the link of a cable trains.
+fn is_training(fabric: &Fabric, a: PortKey, b: PortKey) -> bool {
+    [a, b].into_iter().any(|key| {
+        let port = fabric.find_port(key).map(|at| fabric.port(at));
+        let info = port
+            .filter(|port| port.up)
+            .and_then(|port| port.info.as_ref());
+        info.is_some_and(|info| info.port_state() == PortState::Init)
+    })
 }
 
 /// Width and speed of a cable in words, such as `4x ndr`; empty if they are unknown.
