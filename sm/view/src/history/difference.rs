@@ -134,18 +134,22 @@ impl Pair<'_> {
         }
     }
 
-    /// The other ends of the cables of each vanished node, by its GUID.
+    /// The other ends of the cables of each vanished node, by its GUID, in the order of its ports.
     fn places(&self) -> BTreeMap<u64, Vec<End>> {
         let is_gone = |node: u64| !self.now.nodes.contains_key(&node);
-        let mut places: BTreeMap<u64, Vec<End>> = BTreeMap::new();
+        let mut places: BTreeMap<End, End> = BTreeMap::new();
         for (&end, link) in &self.then.links {
             for (here, there) in [(end, link.peer), (link.peer, end)] {
                 if is_gone(here.0) {
-                    places.entry(here.0).or_default().push(there);
+                    places.insert(here, there);
                 }
             }
         }
-        places
+        let mut by_node: BTreeMap<u64, Vec<End>> = BTreeMap::new();
+        for ((node, _), there) in places {
+            by_node.entry(node).or_default().push(there);
+        }
+        by_node
     }
 
     /// Describes the kind of a vanished node and its former place: `CA at leaf-03:7`.

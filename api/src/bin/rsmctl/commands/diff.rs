@@ -192,8 +192,8 @@ fn folded(differences: &[v1::Difference]) -> Vec<Row> {
         .collect();
     let mut folded_parts: HashMap<(Kind, &str), FoldedParts> = HashMap::new();
     let (flap_rows, flap_indices) = flapped_together(differences);
-    let mut flap_rows = flap_rows.into_iter().map(|row| (row, 1));
-    let mut rows: Vec<(Row, u64)> = Vec::new();
+    let mut flap_rows = flap_rows.into_iter().map(|row| (row, Vec::new()));
+    let mut rows: Vec<(Row, Vec<&v1::Difference>)> = Vec::new();
     let mut row_indices: HashMap<(Kind, String), usize> = HashMap::new();
     for (index, difference) in differences.iter().enumerate() {
         if flap_indices.contains(&index) {
@@ -224,43 +224,52 @@ fn folded(differences: &[v1::Difference]) -> Vec<Row> {
             Kind::NodeAppeared | Kind::NodeVanished => host_name(&difference.subject),
             Kind::FindingRaised | Kind::FindingCleared => &difference.subject,
             _ => {
-                rows.push((Row::of(difference), 1));
+                rows.push((Row::of(difference), vec![difference]));
                 continue;
             }
         };
         match row_indices.get(&(kind, part.to_owned())) {
             Some(&row) => {
-                rows[row].1 += 1;
+                rows[row].1.push(difference);
                 rows[row].0.extend_span(difference.at_unix_ms);
             }
             None => {
                 row_indices.insert((kind, part.to_owned()), rows.len());
-                rows.push((Row::of(difference), 1));
+                rows.push((Row::of(difference), vec![difference]));
             }
         }
     }
     with_folded_parts(rows, &folded_parts)
 }
 
-/// Completes the text of each row: the parts that are folded into the row, and the number of
-/// differences that it represents.
+/// Completes the text of each row: the parts that are folded into the row, and the differences that
+/// it represents.
 fn with_folded_parts(
-    mut rows: Vec<(Row, u64)>,
+    mut rows: Vec<(Row, Vec<&v1::Difference>)>,
     folded_parts: &HashMap<(Kind, &str), FoldedParts>,
 ) -> Vec<Row> {
-    for (row, number) in &mut rows {
+    for (row, differences) in &mut rows {
         let link = APPEARED_OR_VANISHED
             .iter()
             .find(|(node, _)| *node == row.kind);
-        let folded_parts = link.and_then(|&(_, link)| folded_parts.get(&(link, row.part.as_str())));
-        // A single cable is not stated: the row of a host already names the switch port.
-        let folded_parts =
-            folded_parts.filter(|folded_parts| folded_parts.cables + folded_parts.adapters > 1);
-        if let Some(text) = folded_parts.map(folded_parts_text) {
-            *row.node_cell() += &text;
+        let mut parts = FoldedParts::default();
+        if let Some(&(_, link)) = link {
+            // Nodes of one name share their parts.
+            let subjects: HashSet<&str> = differences.iter().map(|it| &*it.subject).collect();
+            let of_nodes = subjects
+                .iter()
+                .filter_map(|node| folded_parts.get(&(link, *node)));
+            for of_node in of_nodes {
+                parts.cables += of_node.cables;
+                parts.adapters += of_node.adapters;
+            }
         }
-        if *number > 1 {
-            fold(row, *number);
+        if differences.len() > 1 {
+            fold(row, differences);
+        }
+        // A cable for each adapter is not stated: the row of a host already names the switch ports.
+        if parts.cables + parts.adapters > differences.len() as u64 {
+            *row.node_cell() += &folded_parts_text(&parts);
         }
     }
     rows.into_iter().map(|(row, _)| row).collect()
@@ -303,9 +312,9 @@ fn flapped_together(differences: &[v1::Difference]) -> (Vec<Row>, HashSet<usize>
     (rows, folded_indices)
 }
 
-/// Makes the row of a difference represent `number` differences, of which it is the first.
-fn fold(row: &mut Row, number: u64) {
-    let more = format!(" and {} more", number - 1);
+/// Makes the row of a difference represent all `differences`, of which it is the first.
+fn fold(row: &mut Row, differences: &[&v1::Difference]) {
+    let number = differences.len();
     match row.kind {
         Kind::FindingRaised | Kind::FindingCleared => {
             row.part += &format!(" ×{number}");
@@ -313,13 +322,41 @@ fn fold(row: &mut Row, number: u64) {
                 Kind::FindingRaised => &mut row.now,
                 _ => &mut row.before,
             };
-            *text = first_clause(text) + &more;
+            *text = first_clause(text) + &format!(" and {} more", number - 1);
         }
         _ => {
             row.part = format!("{} ({number} adapters)", host_name(&row.part));
-            *row.node_cell() += &more;
+            // An adapter of two ports has two cables: the row counts the ends of all.
+            let ends: u64 = differences.iter().map(|it| places(&it.before).1).sum();
+            let more = match row.kind {
+                Kind::NodeVanished if ends > 0 => {
+                    let shown = places(&row.before).0;
+                    let (number, shown) = (shown.len() as u64, shown.join(", "));
+                    row.before = shown;
+                    ends - number
+                }
+                _ => number as u64 - 1,
+            };
+            if more > 0 {
+                *row.node_cell() += &format!(" and {more} more");
+            }
         }
     }
+}
+
+/// The places in the cell of a vanished node, `CA at leaf-1:7, leaf-2:7 and 2 more`: the shown
+/// ones, the first with the kind of the node, and the number of all; none if the cell names none.
+fn places(cell: &str) -> (Vec<&str>, u64) {
+    if !cell.contains(" at ") {
+        return (Vec::new(), 0);
+    }
+    let more = cell
+        .rsplit_once(" and ")
+        .and_then(|(shown, more)| Some((shown, more.strip_suffix(" more")?.parse::<u64>().ok()?)));
+    let (shown, more) = more.unwrap_or((cell, 0));
+    let shown: Vec<&str> = shown.split(", ").collect();
+    let all = shown.len() as u64 + more;
+    (shown, all)
 }
 
 /// The first clause of a finding's text, which names the part that the finding is about.
@@ -416,6 +453,48 @@ mod tests {
             ("leaf-2:9 - spine-1:2", "4x ndr"),
         ];
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn each_cable_of_the_dual_port_adapters_of_a_host_counts() {
+        let gone =
+            |subject: &str, before: &str| difference(Kind::NodeVanished, subject, before, "");
+        let cable = |subject: &str| difference(Kind::LinkVanished, subject, "4x ndr", "");
+        let adapters = [
+            gone("host-1 mlx5_0", "CA at leaf-1:1, leaf-2:1"),
+            gone("host-1 mlx5_1", "CA at leaf-1:2, leaf-2:2"),
+        ];
+        let cables = [
+            cable("host-1 mlx5_0:1 - leaf-1:1"),
+            cable("host-1 mlx5_0:2 - leaf-2:1"),
+            cable("host-1 mlx5_1:1 - leaf-1:2"),
+            cable("host-1 mlx5_1:2 - leaf-2:2"),
+        ];
+        let cell = |differences: &[v1::Difference]| {
+            let rows = folded(differences);
+            let shown: Vec<_> = rows
+                .iter()
+                .map(|row| (row.part.clone(), row.before.clone()))
+                .collect();
+            shown
+        };
+        let row = |part: &str, before: &str| vec![(part.to_owned(), before.to_owned())];
+        let all = [&adapters[..], &cables[..]].concat();
+        assert_eq!(
+            cell(&all),
+            row(
+                "host-1 (2 adapters)",
+                "CA at leaf-1:1, leaf-2:1 and 2 more (with 4 cables)"
+            )
+        );
+        let one = [&adapters[..1], &cables[..2]].concat();
+        assert_eq!(
+            cell(&one),
+            row("host-1 mlx5_0", "CA at leaf-1:1, leaf-2:1 (with 2 cables)")
+        );
+        let places_of = |cell: &str| places(cell).1;
+        assert_eq!(places_of("CA at leaf-1:1, leaf-2:1 and 3 more"), 5);
+        assert_eq!(places_of("switch"), 0);
     }
 
     #[test]
