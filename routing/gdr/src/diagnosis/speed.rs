@@ -63,6 +63,8 @@ struct SlowLeaf {
     leaf: SwitchIdx,
     /// The rate of the fastest port at the leaf in Gb/s.
     gbps: u32,
+    /// Whether other ports at the leaf are slower than that.
+    is_mixed: bool,
     /// The rate at most leaves of the unit in Gb/s.
     usual_gbps: u32,
     /// The compute ports at the leaf, as pairs of the indices of host and port.
@@ -93,6 +95,7 @@ fn slow_leaves_of(analysis: &Analysis, unit: &Unit, fabric: &GpuFabric) -> Vec<S
         Some(SlowLeaf {
             leaf,
             gbps,
+            is_mixed: ports.iter().filter_map(rate).any(|rate| rate < gbps),
             usual_gbps,
             ports,
         })
@@ -104,10 +107,11 @@ impl SlowLeaf {
     /// The finding about this leaf, which names all hosts and ports at it.
     fn finding(&self, analysis: &Analysis, fabric: &GpuFabric) -> GpuFinding {
         let evidence = format!(
-            "all {} compute ports at {} run at {} Gb/s, where most leaves of the unit have {}",
+            "all {} compute ports at {} run at {} Gb/s{}, where most leaves of the unit have {}",
             self.ports.len(),
             fabric.switch_name(self.leaf),
             self.gbps,
+            if self.is_mixed { " or less" } else { "" },
             self.usual_gbps
         );
         let name = |&(host, _): &(usize, usize)| analysis.hosts[host].name.clone();
@@ -145,22 +149,12 @@ fn usual_gbps_by_unit(analysis: &Analysis, fabric: &GpuFabric) -> BTreeMap<u32, 
 /// The finding about the slow ports of a host; `None` without slow ports. `slow` holds each slow
 /// port with its rate and the usual rate in Gb/s; `all` is the number of compute ports.
 fn finding(host: &Host, slow: &[(usize, u32, u32)], all: usize) -> Option<GpuFinding> {
-    let &(first_port, gbps, usual_gbps) = slow.first()?;
-    let is_whole_host = slow.len() == all && all > 1;
-    let (kind, evidence) = match is_whole_host {
-        true => (
-            GpuFindingKind::HostSlow,
-            format!("all {all} compute ports at {gbps} Gb/s: {usual_gbps} Gb/s in hosts like it"),
-        ),
-        false => (
-            GpuFindingKind::PortSlow,
-            format!(
-                "{} of {all} compute ports slower than usual: {} at {gbps} Gb/s, not {usual_gbps}",
-                slow.len(),
-                host.inventory.hca_ports[first_port].label()
-            ),
-        ),
-    };
+    slow.first()?;
+    let label = |port: usize| host.inventory.hca_ports[port].label();
+    let rates = slow
+        .iter()
+        .map(|&(port, gbps, usual)| (label(port), gbps, usual));
+    let (kind, evidence) = evidence(&rates.collect::<Vec<_>>(), all);
     let mut finding = GpuFinding::new(kind, &host.name, evidence);
     finding.ports = slow
         .iter()
@@ -170,4 +164,86 @@ fn finding(host: &Host, slow: &[(usize, u32, u32)], all: usize) -> Option<GpuFin
         })
         .collect();
     Some(finding)
+}
+
+/// The kind and the text of the finding about slow ports of one host: each pair of a rate and the
+/// usual rate with the number of its ports or its first port. `slow` and `all` are those of
+/// [`finding`], with the labels of the ports.
+fn evidence(slow: &[(String, u32, u32)], all: usize) -> (GpuFindingKind, String) {
+    let mut groups: Vec<(&str, u32, u32, usize)> = Vec::new();
+    for (label, gbps, usual_gbps) in slow {
+        let of_rates =
+            |group: &&mut (&str, u32, u32, usize)| (group.1, group.2) == (*gbps, *usual_gbps);
+        match groups.iter_mut().find(of_rates) {
+            Some(group) => group.3 += 1,
+            None => groups.push((label.as_str(), *gbps, *usual_gbps, 1)),
+        }
+    }
+    let is_whole_host = slow.len() == all && all > 1;
+    if let ([(_, gbps, usual_gbps, _)], true) = (&groups[..], is_whole_host) {
+        let text =
+            format!("all {all} compute ports at {gbps} Gb/s: {usual_gbps} Gb/s in hosts like it");
+        return (GpuFindingKind::HostSlow, text);
+    }
+    let rates = groups.iter().map(|(label, gbps, usual_gbps, ports)| {
+        let ports = match is_whole_host {
+            true => ports.to_string(),
+            false => (*label).to_owned(),
+        };
+        format!("{ports} at {gbps} Gb/s, not {usual_gbps}")
+    });
+    let rates = rates.collect::<Vec<String>>().join("; ");
+    match is_whole_host {
+        true => (
+            GpuFindingKind::HostSlow,
+            format!("all {all} compute ports slower than in hosts like it: {rates}"),
+        ),
+        false => (
+            GpuFindingKind::PortSlow,
+            format!(
+                "{} of {all} compute ports slower than usual: {rates}",
+                slow.len()
+            ),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_of_several_rates_are_each_compared_with_their_own_usual_rate() {
+        let slow = |ports: &[(&str, u32, u32)]| -> Vec<(String, u32, u32)> {
+            let ports = ports.iter();
+            ports
+                .map(|&(label, gbps, usual)| (label.to_owned(), gbps, usual))
+                .collect()
+        };
+        let mixed = slow(&[
+            ("mlx5_0", 200, 400),
+            ("mlx5_1", 200, 400),
+            ("mlx5_2", 100, 200),
+        ]);
+        assert_eq!(
+            evidence(&mixed, 8),
+            (
+                GpuFindingKind::PortSlow,
+                "3 of 8 compute ports slower than usual: mlx5_0 at 200 Gb/s, not 400; mlx5_2 at 100 Gb/s, not 200"
+                    .to_owned()
+            )
+        );
+        assert_eq!(
+            evidence(&mixed, 3),
+            (
+                GpuFindingKind::HostSlow,
+                "all 3 compute ports slower than in hosts like it: 2 at 200 Gb/s, not 400; 1 at 100 Gb/s, not 200"
+                    .to_owned()
+            )
+        );
+        assert_eq!(
+            evidence(&mixed[..2], 2).1,
+            "all 2 compute ports at 200 Gb/s: 400 Gb/s in hosts like it"
+        );
+    }
 }
