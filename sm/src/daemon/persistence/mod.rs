@@ -23,6 +23,7 @@ mod m_keys;
 mod overlay;
 mod positions;
 mod pushing;
+mod requests;
 mod services;
 mod shared;
 mod shared_history;
@@ -61,7 +62,8 @@ use self::damage::Damage;
 pub(super) use self::gpus::GpuRows;
 pub(super) use self::gpus::{StoredGpus, TEXT_MAX, set_machine_type, stored_bytes};
 pub use self::import::{ImportError, Imported, import, unix_seconds};
-use self::shared::{Handles, Shared, StoreRequest};
+use self::requests::StoreRequest;
+use self::shared::{Handles, Shared};
 pub(super) use self::shared::{HistorySink, SharedSetup, SharedView};
 use self::shared_history::Outgoing;
 pub(super) use self::shared_history::is_shared;
@@ -94,7 +96,7 @@ struct PendingStates {
     history: Outgoing,
     /// Whether the SA has replaced its registrations; `sa` is then later than the replacement.
     is_restored: bool,
-    /// Requests to the shared store, and answers to them.
+    /// Requests to the shared store, and answers to them; see [`requests::queue`].
     requests: Vec<StoreRequest>,
     /// Whether the daemon is ending.
     is_closing: bool,

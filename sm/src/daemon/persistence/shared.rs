@@ -32,6 +32,7 @@ use rsm_view::history::Recorder;
 use rsm_view::publish::{SharedStoreSource, UnixClock};
 use tokio::sync::mpsc;
 
+use super::requests::{StoreRequest, queue};
 use super::shared_history::{self, SharedHistory};
 use super::{
     Mailbox, StoreThread, acknowledged, cabling, footprints, guids, m_keys, pushing, restored,
@@ -58,16 +59,6 @@ pub(in crate::daemon) struct SharedSetup {
 
 /// Passes events to the managers that share the store.
 pub(in crate::daemon) type HistorySink = Box<dyn Fn(Vec<Arc<v1::Event>>) + Send>;
-
-/// Request to the store's thread, or an answer.
-pub(super) enum StoreRequest {
-    /// Claim of the epoch.
-    Claim(EpochRequest),
-    /// Release of the epoch.
-    Release,
-    /// Report of the shared store that the store's thread applies before the core receives it.
-    Reported(ReplicaEvent),
-}
 
 /// Shared store, as this machine's store thread uses it.
 pub(super) struct Shared {
@@ -285,7 +276,9 @@ fn replica_listener(listener: ReplicaListener) -> Box<dyn Fn(ReplicaEvent) + Sen
                     listener.show_epoch(Some(epoch), true);
                 }
                 let request = StoreRequest::Reported(event);
-                return listener.mailbox.put(|latest| latest.requests.push(request));
+                return listener
+                    .mailbox
+                    .put(|latest| queue(&mut latest.requests, request));
             }
             ReplicaEvent::Health(health) => {
                 let is_silent = matches!(health, Health::Failing(_));
@@ -436,7 +429,8 @@ impl super::StoreHandle {
                 return;
             }
         };
-        self.mailbox.put(|latest| latest.requests.push(request));
+        self.mailbox
+            .put(|latest| queue(&mut latest.requests, request));
     }
 }
 

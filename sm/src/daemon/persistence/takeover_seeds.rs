@@ -33,7 +33,8 @@ use super::fault_seeds::{
     Faults, KEYS, Random, Rows, TEARS, copy, memory_folder, rows, seed_count, table,
 };
 use super::gpus::GpuRows;
-use super::shared::{self, BackEnd, StoreRequest};
+use super::requests::StoreRequest;
+use super::shared::{self, BackEnd};
 use super::tests::until;
 use super::{COMMIT_RETRY_PAUSES, Mailbox, PendingStates, StoreThread, acknowledged};
 use crate::daemon::clock::Clock;
