@@ -379,8 +379,8 @@ impl Builder<'_, '_> {
             "from" | "to" if value.text != "*" => {
                 self.ranges(
                     value,
-                    127,
-                    "expected `*`, or numbers or ranges of ports up to 127",
+                    254,
+                    "expected `*`, or numbers or ranges of ports up to 254",
                 );
                 true
             }

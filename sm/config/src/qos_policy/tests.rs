@@ -317,7 +317,10 @@ fn tables_of_qos_setup_are_checked_although_they_have_no_effect() {
     };
     let good = "from: *\nto: 1-3,7\nsl2vl-table: 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7";
     assert_eq!(read(&setup(good)).1.len(), 1);
-    for entry in ["sl2vl-table: 0,1", "to: x", "to: 128", "sl2vl: 1"] {
+    // A node has at most 254 ports.
+    let many_ports = "from: 128-254\nto: *\nsl2vl-table: 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7";
+    assert_eq!(read(&setup(many_ports)).1.len(), 1);
+    for entry in ["sl2vl-table: 0,1", "to: x", "to: 255", "sl2vl: 1"] {
         let findings = refused(&setup(entry));
         let is_there = |finding: &String| finding.starts_with("q:8:");
         assert!(findings.iter().any(is_there), "{entry}: {findings:?}");
