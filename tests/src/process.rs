@@ -9,7 +9,8 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::clock::Stopwatch;
 use crate::error::Error;
@@ -117,15 +118,11 @@ impl Invocation {
             command: command_line.clone(),
             source,
         })?;
-        let pidfd = i32::try_from(child.id())
-            .ok()
-            .and_then(rustix::process::Pid::from_raw)
-            .ok_or(rustix::io::Errno::SRCH)
-            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
-            .map_err(|errno| Error::Watch {
-                command: command_line.clone(),
-                source: errno.into(),
-            })?;
+        let watched = watched(child, |pid| pidfd_open(pid, PidfdFlags::empty()));
+        let (child, pidfd) = watched.map_err(|errno| Error::Watch {
+            command: command_line.clone(),
+            source: errno.into(),
+        })?;
         Ok(Running {
             command: command_line,
             child,
@@ -388,6 +385,24 @@ impl Finished {
     }
 }
 
+/// A child with a descriptor of it, which `open` opens. Kills a child that has none: nothing else
+/// would end it.
+fn watched(
+    mut child: Child,
+    open: impl FnOnce(Pid) -> Result<OwnedFd, Errno>,
+) -> Result<(Child, OwnedFd), Errno> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    match pid.ok_or(Errno::SRCH).and_then(open) {
+        Ok(pidfd) => Ok((child, pidfd)),
+        Err(errno) => {
+            // The child may have ended already.
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(errno)
+        }
+    }
+}
+
 /// The processor time of the thread whose folder in `/proc` is `task`.
 fn processor_time_of(task: &Path) -> Duration {
     // The first number is the time on a processor in nanoseconds.
@@ -418,9 +433,22 @@ fn read_lossy(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::process::Command;
     use std::time::Duration;
 
-    use super::Invocation;
+    use rustix::io::Errno;
+
+    use super::{Invocation, watched};
+
+    #[test]
+    fn child_that_cannot_be_watched_is_killed() {
+        let child = Command::new("sleep").arg("600").spawn().unwrap();
+        let process = format!("/proc/{}", child.id());
+        let refused = watched(child, |_| Err(Errno::MFILE));
+        assert_eq!(refused.unwrap_err(), Errno::MFILE);
+        assert!(!Path::new(&process).exists());
+    }
 
     #[test]
     fn hung_child_is_killed_and_marked_as_timed_out() {

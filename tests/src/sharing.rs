@@ -199,6 +199,12 @@ impl Site {
     }
 }
 
+/// Whether `findings` has one of the kind `kind` or, if `holds` is false, has none. Findings that
+/// could not be read are neither.
+fn is_as_expected(findings: Option<&serde_json::Value>, kind: &str, holds: bool) -> bool {
+    findings.is_some_and(|findings| findings.to_string().contains(kind) == holds)
+}
+
 /// A configuration with a store at `endpoints`, followed by the text `more`.
 fn config_at(endpoints: &str, more: &str) -> String {
     format!("[store]\nbackend = \"etcd\"\nendpoints = \"{endpoints}\"\n{more}")
@@ -254,9 +260,14 @@ impl Manager {
     }
 
     /// The findings of rsm, as text.
+    ///
+    /// # Panics
+    ///
+    /// The command fails.
     #[must_use]
     pub fn findings(&self) -> String {
-        self.ask(&["findings"]).unwrap_or_default().to_string()
+        let findings = self.ask(&["findings"]);
+        findings.expect("rsmctl findings fails").to_string()
     }
 
     /// Waits until rsm has a finding of the kind `kind` or, if `holds` is false, until rsm has no
@@ -267,13 +278,14 @@ impl Manager {
     /// The finding does not appear, or disappear, within the limit.
     pub fn wait_finding(&self, kind: &str, holds: bool) {
         let reached = wait_for_every(POLL_INTERVAL, LIMIT, || {
-            (self.findings().contains(kind) == holds).then_some(())
+            let findings = self.ask(&["findings"]);
+            is_as_expected(findings.as_ref(), kind, holds).then_some(())
         });
         let log = self.process.stderr_so_far();
         assert!(
             reached.is_some(),
-            "{kind} {holds}: {}\n{log}",
-            self.findings()
+            "{kind} {holds}: {:?}\n{log}",
+            self.ask(&["findings"])
         );
     }
 
@@ -402,4 +414,23 @@ pub fn take_alias(fabric: &Managed, host: &mut Host, host_index: usize) -> Guid 
 #[must_use]
 pub fn gids(members: &[McMemberRecord]) -> BTreeSet<Gid> {
     members.iter().map(|record| record.port_gid()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_as_expected;
+
+    #[test]
+    fn findings_that_cannot_be_read_lack_no_kind() {
+        let findings = serde_json::json!([{ "kind": "drained" }]);
+        for (kind, holds, expected) in [
+            ("drained", true, true),
+            ("drained", false, false),
+            ("storage", true, false),
+            ("storage", false, true),
+        ] {
+            assert_eq!(is_as_expected(Some(&findings), kind, holds), expected);
+            assert!(!is_as_expected(None, kind, holds));
+        }
+    }
 }
