@@ -116,7 +116,7 @@ pub struct AbsentNode {
     pub name: String,
     /// First line of the design with the name.
     pub line: usize,
-    /// Number of designed cables that end at the node.
+    /// Number of compared cables that end at the node.
     pub cables: usize,
 }
 

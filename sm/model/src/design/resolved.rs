@@ -61,9 +61,12 @@ impl Resolved {
                     .or_insert_with(|| resolved.look_up(name, cable.line, &directory))
                     .clone()
             });
-            if let Err(reason) = resolved.add(cable, &ends, &directory) {
-                let line = cable.line;
-                resolved.unclear.push(UnclearCable { line, reason });
+            match resolved.add(cable, &ends, &directory) {
+                Ok(()) => resolved.count_at_absent(&ends),
+                Err(reason) => {
+                    let line = cable.line;
+                    resolved.unclear.push(UnclearCable { line, reason });
+                }
             }
         }
         resolved
@@ -90,6 +93,18 @@ impl Resolved {
         }
     }
 
+    /// Counts a compared cable at each absent node at its ends, once for a cable between two ports
+    /// of one node.
+    fn count_at_absent(&mut self, ends: &[NameMatch; 2]) {
+        let absent = ends.iter().filter_map(|end| match *end {
+            NameMatch::One(Place::Absent(index)) => Some(index),
+            _ => None,
+        });
+        for index in absent.collect::<BTreeSet<usize>>() {
+            self.absent[index].cables += 1;
+        }
+    }
+
     /// Adds a cable; `node_matches` are the nodes at which each end may be.
     ///
     /// # Errors
@@ -112,11 +127,6 @@ impl Resolved {
                     ));
                 }
                 spots[index] = Some(spot);
-            }
-        }
-        for node_match in node_matches {
-            if let &NameMatch::One(Place::Absent(index)) = node_match {
-                self.absent[index].cables += 1;
             }
         }
         match spots {

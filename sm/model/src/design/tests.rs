@@ -660,6 +660,19 @@ fn lines_that_cannot_be_compared_have_a_reason() {
 }
 
 #[test]
+fn absent_node_has_only_its_compared_cables_and_each_once() {
+    let design = rows(&[
+        [("host-new", Some(1)), ("host-new", Some(2))],
+        [("host-new", Some(3)), ("host-new", Some(3))],
+        [("leaf-01", Some(1)), ("host-new", Some(4))],
+    ]);
+    let comparison = compare(&design, &small());
+    assert_eq!(comparison.unclear.len(), 1, "{comparison:?}");
+    assert_eq!(comparison.absent.len(), 1, "{comparison:?}");
+    assert_eq!(comparison.absent[0].cables, 2, "{comparison:?}");
+}
+
+#[test]
 fn each_cable_of_an_absent_node_gets_its_own_port_there() {
     let right = small();
     // The lines with a port come after those without one.
