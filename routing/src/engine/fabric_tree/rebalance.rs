@@ -11,7 +11,7 @@
 use rsm_ids::Lid;
 
 use super::super::{Options, Ranking, Routing};
-use super::even::{Budget, MaxLoadReducer, ReducerInput, Target};
+use super::even::{Budget, MaxLoadReducer, ReducerInput, Target, in_64ths};
 use super::known::KnownFabric;
 use super::replan::State;
 use crate::tables::{Lft, Tables};
@@ -340,7 +340,8 @@ impl<'a> LinkLoads<'a> {
     /// Whether entries should move off the fullest links: the maximum link load exceeds
     /// [`RELIEF_64THS`] of its lower bound, or rebalancing has already begun.
     fn needs_relief(&self, state: &State) -> bool {
-        state.relieved > 0 || self.reducer.max_load() > self.max_load_bound / 64 * RELIEF_64THS
+        let limit = in_64ths(self.max_load_bound, RELIEF_64THS);
+        state.relieved > 0 || self.reducer.max_load() > limit
     }
 }
 

@@ -22,7 +22,9 @@ use rayon::prelude::*;
 use rsm_ids::Lid;
 
 use self::max_load_reducer::SkippedMoves;
-pub(super) use self::max_load_reducer::{Budget, MAX_READS, MaxLoadReducer, ReducerInput, Target};
+pub(super) use self::max_load_reducer::{
+    Budget, MAX_READS, MaxLoadReducer, ReducerInput, Target, in_64ths,
+};
 use super::super::paths::Tile;
 use super::detours::Detours;
 use super::live::Live;

@@ -37,7 +37,15 @@ pub(in super::super::super) struct SkippedMoves {
 
 /// The load above which a link counts as full, for this lower bound of the maximum link load.
 pub(super) fn full_above(max_load_bound: u64) -> u64 {
-    max_load_bound / 64 * FULL_64THS
+    in_64ths(max_load_bound, FULL_64THS)
+}
+
+/// The load of `share` 64ths of a link load, rounded down.
+pub(in super::super::super) fn in_64ths(load: u64, share: u64) -> u64 {
+    // The product of a whole load may exceed 64 bits.
+    (load / 64)
+        .saturating_mul(share)
+        .saturating_add(load % 64 * share / 64)
 }
 
 impl MaxLoadReducer<'_> {
@@ -178,6 +186,26 @@ impl MaxLoadReducer<'_> {
             let weighed = u128::from(*time) * bound / fair.max(1);
             *time = u64::try_from(weighed).unwrap_or(u64::MAX);
             *load = packets * *time;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn shares_of_small_and_large_loads_are_rounded_down_only_once(
+            load in prop_oneof![0..1000_u64, any::<u64>()],
+            share in 64..=128_u64,
+        ) {
+            let exact = u128::from(load) * u128::from(share) / 64;
+            let expected = u64::try_from(exact).unwrap_or(u64::MAX);
+            prop_assert_eq!(in_64ths(load, share), expected);
+            prop_assert!(full_above(load) >= load);
         }
     }
 }

@@ -15,8 +15,8 @@ use rsm_ids::Lid;
 
 pub(in super::super) use self::budget::Budget;
 use self::clashes::{Clashes, Near};
-pub(in super::super) use self::level::MAX_READS;
 pub(super) use self::level::SkippedMoves;
+pub(in super::super) use self::level::{MAX_READS, in_64ths};
 use super::super::super::paths::{TILE, Tile, UNREACHED, nearer};
 use super::super::super::slots;
 use super::super::detours::Detours;
