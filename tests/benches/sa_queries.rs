@@ -9,6 +9,8 @@
 //! alike. `cpu_us` is the manager's own processor time for an answer, routing included.
 //! `inside_p99_us` is rsm's own measurement, from reading a request at the device until its answer
 //! goes to the kernel. It excludes the processes on the path, and the request's wait at the device.
+//! `advertised_us` is the response time in the SA's ClassPortInfo. `p99_of_advertised` is p99 as a
+//! share of that time: above 1, hosts repeat requests.
 
 mod options;
 
@@ -20,7 +22,7 @@ use std::time::Duration;
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::header::{Method, Status};
-use rsm_mad::wire::sa::{ComponentMask, NodeRecord, Record};
+use rsm_mad::wire::sa::{ClassPortInfo, ComponentMask, NodeRecord, Record};
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_tests::answering::Host;
 use rsm_tests::binaries;
@@ -256,6 +258,7 @@ impl Contender {
         };
         let processor_time = self.processor_time().saturating_sub(processor_time);
         let inside = inside.zip(self.latencies()?);
+        let advertised_us = self.advertised()?.as_secs_f64() * 1e6;
         let blocks_during = self.fabric.blocks_written()? - blocks;
         if scenario.is_routing {
             self.fabric.wait_quiet(QUIET, LIMIT)?;
@@ -267,6 +270,8 @@ impl Contender {
         figures.add("p50_us", micros(0.5));
         figures.add("p99_us", micros(0.99));
         figures.add("max_us", micros(1.0));
+        figures.add("advertised_us", advertised_us);
+        figures.add("p99_of_advertised", micros(0.99) / advertised_us);
         if let Some((before, after)) = inside {
             figures.add("inside_p99_us", p99_us(&before, &after));
         }
@@ -320,6 +325,19 @@ impl Contender {
             is_running.store(false, Ordering::Relaxed);
             Ok(outcome?)
         })
+    }
+
+    /// The response time that the SA states in ClassPortInfo (IBA 13.4.8.1).
+    fn advertised(&self) -> Result<Duration, Failure> {
+        let place = self.clients(1)[0];
+        let mut host = Host::at(&self.fabric.sim, (place.node, place.port), self.server);
+        let answer = host.ask(Method::GET, ComponentMask::NONE, &ClassPortInfo::default());
+        if answer.status() != Status::OK {
+            return Err(format!("{}: {} for ClassPortInfo", self.name, answer.status()).into());
+        }
+        let info: ClassPortInfo = answer.record();
+        // 4.096 µs × 2^RespTimeValue.
+        Ok(Duration::from_nanos(4096 << info.resp_time_value()))
     }
 
     /// Queries all nodes, whose table has many segments.
