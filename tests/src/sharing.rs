@@ -162,7 +162,12 @@ impl Site {
     }
 
     /// Starts a prepared rsm, whose state folder is `directory`.
-    fn start_rsm((rsm, directory): (Invocation, PathBuf)) -> Manager {
+    ///
+    /// # Panics
+    ///
+    /// rsm cannot be started.
+    #[must_use]
+    pub fn start_rsm((rsm, directory): (Invocation, PathBuf)) -> Manager {
         Manager {
             process: rsm.spawn().unwrap(),
             server: format!("unix:{}", directory.join("rsm.sock").display()),

@@ -20,6 +20,7 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ("chromium", "chromium"),
     ("chromedriver", "chromium-driver"),
     ("promtool", "prometheus"),
+    ("prometheus", "prometheus"),
     ("slurmctld", "slurmctld"),
     ("nginx", "nginx"),
     ("strace", "strace"),

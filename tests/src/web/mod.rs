@@ -194,7 +194,9 @@ impl Site {
 /// the page.
 fn bring_up(rsm: &Invocation, limit: Duration) -> (Running, String) {
     let running = rsm.spawn().expect("rsm can be started");
-    let address = wait_for_every(POLL_INTERVAL, limit, || address(&running.stderr_so_far()));
+    let address = wait_for_every(POLL_INTERVAL, limit, || {
+        page_address(&running.stderr_so_far())
+    });
     let Some(address) = address else {
         panic!(
             "no address of the page in the log:\n{}",
@@ -210,7 +212,8 @@ fn bring_up(rsm: &Invocation, limit: Duration) -> (Running, String) {
 }
 
 /// The address of the page in the log; `None` if the log does not contain it yet.
-fn address(log: &str) -> Option<String> {
+#[must_use]
+pub fn page_address(log: &str) -> Option<String> {
     let (_, rest) = log.split_once("metrics at http://")?;
     let end =
         rest.find(|character: char| !(character.is_ascii_digit() || ".:".contains(character)))?;

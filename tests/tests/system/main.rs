@@ -59,6 +59,7 @@ mod peers_osmtest;
 mod peers_osmtest_whole;
 mod peers_partitions;
 mod peers_preload;
+mod peers_prometheus;
 mod peers_qos;
 mod peers_real_fabrics;
 mod peers_restart;

@@ -15,7 +15,7 @@ const COUNTERS: &str =
 
 /// The port counters in `collectors/switch.go` and `collectors/hca.go` of version 0.10.0, with the
 /// labels `guid` and `port`: `infiniband_switch_port_…` and `infiniband_hca_port_…`.
-const PORT_COUNTERS: [&str; 28] = [
+pub(crate) const PORT_COUNTERS: [&str; 28] = [
     "transmit_data_bytes_total",
     "receive_data_bytes_total",
     "transmit_packets_total",
@@ -99,7 +99,7 @@ const METRICS_OF_FORK: [(&str, &[&str]); 5] = [
 ];
 
 /// The name of `dli_mapping_errors_total` in the fork.
-const NAME_IN_FORK: &str = "dlid_mapping_errors_total";
+pub(crate) const NAME_IN_FORK: &str = "dlid_mapping_errors_total";
 
 const UPLINK_OF_SWITCH: [&str; 8] = [
     "guid",
