@@ -20,6 +20,8 @@ pub enum DropReason {
     BadPath,
     /// A directed-route SMP with a LID-routed part, which this fabric does not model.
     MixedRoute,
+    /// A LID-routed SMP arrived at a node where such routes are not valid.
+    InvalidRoute,
     /// The DLID is above LinearFDBTop, or its entry drops packets.
     NoRoute,
     /// The packet arrived at an end port that does not hold its DLID.
@@ -58,13 +60,14 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason for a loss.
-    pub const ALL: [DropReason; 22] = [
+    pub const ALL: [DropReason; 23] = [
         DropReason::Loss,
         DropReason::LinkDown,
         DropReason::NoSuchPort,
         DropReason::PortState,
         DropReason::BadPath,
         DropReason::MixedRoute,
+        DropReason::InvalidRoute,
         DropReason::NoRoute,
         DropReason::WrongPort,
         DropReason::Loop,
@@ -93,6 +96,7 @@ impl fmt::Display for DropReason {
             DropReason::PortState => "port state",
             DropReason::BadPath => "bad path",
             DropReason::MixedRoute => "mixed route",
+            DropReason::InvalidRoute => "invalid route",
             DropReason::NoRoute => "no route",
             DropReason::WrongPort => "wrong port",
             DropReason::Loop => "loop",

@@ -292,6 +292,10 @@ impl Sim {
         if packet.is_of_general_agent() {
             return self.at_general_agent(index);
         }
+        if self.is_invalid_route(index) {
+            return self.lose(index, DropReason::InvalidRoute);
+        }
+        let packet = self.packets.get_mut(index);
         if header.method() == Method::TRAP_REPRESS {
             let (smp, entry, slid) = (*packet.smp(), packet.at, packet.slid);
             let is_allowed = Request::at(&mut self.fabric, &self.config, &mut self.effects, entry)
@@ -311,8 +315,7 @@ impl Sim {
         self.counters
             .count_request(header.attribute(), header.method());
         let node = self.fabric.node_mut(node_index);
-        let drops_route = node.personality.has(Habit::DirectedOnly) && !packet.is_directed();
-        if drops_route || node.silence == Silence::Answers || node.personality.has(Habit::Silent) {
+        if node.silence == Silence::Answers || node.personality.has(Habit::Silent) {
             return self.lose(index, DropReason::Silent);
         }
         let outcome = if node.busy_answers > 0 {
@@ -337,6 +340,15 @@ impl Sim {
             }
         }
         self.execute_effects();
+    }
+
+    /// Whether the packet is an SMP that came by LID to a node without such routes. An SMP that
+    /// never left its node has no route.
+    fn is_invalid_route(&self, index: u32) -> bool {
+        let packet = self.packets.get(index);
+        let node = self.fabric.node_of(packet.at);
+        let is_by_lid = packet.is_smp() && !packet.is_directed() && !packet.answers_local_request;
+        is_by_lid && node.personality.has(Habit::DirectedOnly)
     }
 
     /// Handles a request of performance management, congestion control or the vendor class, which
@@ -451,6 +463,9 @@ impl Sim {
         let client = self.fabric.port(port).client;
         if !self.fabric.node_of(port).powered {
             return self.lose(index, DropReason::NodeOff);
+        }
+        if self.is_invalid_route(index) {
+            return self.lose(index, DropReason::InvalidRoute);
         }
         if client == NONE {
             return self.refuse(index, port);

@@ -113,10 +113,12 @@ impl Sim {
         }
     }
 
-    /// Ends the trap that a TrapRepress names. Returns whether the node sends such a trap; if not,
-    /// the packet is for a client of the port.
+    /// Ends the trap that a TrapRepress names, unless the node is [deaf](Habit::DeafToRepress).
+    /// Returns whether the node sends such a trap; if not, the packet is for a client of the port.
     pub(crate) fn repress(&mut self, node_index: u32, smp: &Smp) -> bool {
-        let traps = &mut self.fabric.node_mut(node_index).traps;
+        let node = self.fabric.node_mut(node_index);
+        let is_deaf = node.personality.has(Habit::DeafToRepress);
+        let traps = &mut node.traps;
         let notice = Notice::from_data(smp.data());
         let Some(index) = traps
             .iter()
@@ -124,6 +126,9 @@ impl Sim {
         else {
             return false;
         };
+        if is_deaf {
+            return true;
+        }
         let trap = traps.remove(index);
         if trap.is_raised_again {
             self.raise(trap.port, trap.notice);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use rsm_ids::{Lid, PortKey};
 use rsm_mad::Time;
 use rsm_mad::allowance::{Allowance, Rate};
+use rsm_mad::ids::Tid;
 use rsm_mad::wire::attr::{Notice, TrapDetails};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
@@ -20,6 +21,14 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 const SHARE: Rate = Rate {
     burst: 250,
     pause: Duration::from_millis(200),
+};
+
+/// The share of one trap of a source in the answers and the work of rsm if TrapRepress does not
+/// end the trap. On planar fabrics TrapRepress may not arrive, and each agent then repeats its
+/// traps without end.
+const REPETITIONS: Rate = Rate {
+    burst: 4,
+    pause: Duration::from_secs(5),
 };
 
 /// Total weight of a port's forged traps that makes a finding, if no [`FORGED_PAUSE`] separates
@@ -62,6 +71,9 @@ impl Forged {
 pub(super) struct TrapSources {
     /// The part of its [`SHARE`] that each port has used.
     shares: BTreeMap<PortKey, Allowance>,
+    /// The part of [`REPETITIONS`] that each trap has used, by the port and the transaction that
+    /// the trap and its repetitions share; for at most [`SOURCES`] traps.
+    repetitions: BTreeMap<(PortKey, Tid), Allowance>,
     /// Forged traps, by the port that sent them.
     forged: BTreeMap<PortKey, Forged>,
 }
@@ -78,6 +90,25 @@ impl TrapSources {
         }
         let share = self.shares.entry(port).or_insert(Allowance::whole(now));
         share.take(SHARE, now)
+    }
+
+    /// Counts a trap of `port` by its transaction. The trap counts as the first of its kind if
+    /// further traps are not remembered.
+    pub(super) fn count_repetition(&mut self, port: PortKey, tid: Tid, now: Time) -> Repetition {
+        let key = (port, tid);
+        if self.repetitions.len() >= SOURCES && !self.repetitions.contains_key(&key) {
+            self.repetitions.retain(|_, used| !used.is_whole(now));
+            if self.repetitions.len() >= SOURCES {
+                return Repetition::First;
+            }
+        }
+        let used = self.repetitions.entry(key).or_insert(Allowance::whole(now));
+        let is_first = used.is_whole(now);
+        match used.take(REPETITIONS, now) {
+            true if is_first => Repetition::First,
+            true => Repetition::Within,
+            false => Repetition::Beyond,
+        }
     }
 
     /// Records a trap that `port` may not issue. Returns whether a finding about the port begins.
@@ -148,6 +179,17 @@ impl TrapSources {
         });
         forged.collect()
     }
+}
+
+/// How often a source has sent the same trap lately.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Repetition {
+    /// The trap is new.
+    First,
+    /// The trap is repeated, and within its share [`REPETITIONS`].
+    Within,
+    /// The trap is repeated more often than its share.
+    Beyond,
 }
 
 /// The sender of a trap.
@@ -350,6 +392,22 @@ mod tests {
         assert!(!is_never_honest(&change, sender(true)));
         assert!(is_never_honest(&gone, sender(true)));
         assert!(!is_never_honest(&own, sender(false)));
+    }
+
+    #[test]
+    fn trap_repeated_without_end_counts_once_in_five_seconds() {
+        let mut sources = TrapSources::default();
+        let mut count = |tid, times: u64, from: u64| {
+            let at = |n| Time::ZERO + Duration::from_millis(from + 200 * n);
+            let all = (0..times).map(|n| sources.count_repetition(port(1), Tid(tid), at(n)));
+            let all: Vec<Repetition> = all.collect();
+            let of = |kind| all.iter().filter(|&&one| one == kind).count();
+            [Repetition::First, Repetition::Within].map(of)
+        };
+        assert_eq!(count(1, 4, 0), [1, 3]);
+        assert_eq!(count(1, 250, 800), [0, 11]);
+        assert_eq!(count(2, 1, 800), [1, 0], "a new trap is not repeated");
+        assert_eq!(count(1, 1, 200_000), [1, 0], "the trap has ended");
     }
 
     #[test]

@@ -8,10 +8,11 @@ use std::time::Duration;
 use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::{Guid, Lid, PortKey};
 use rsm_mad::Time;
-use rsm_mad::transport::Datagram;
+use rsm_mad::ids::Tid;
+use rsm_mad::transport::{Datagram, RemoteAddress};
 use rsm_mad::wire::attr::{Attribute, BadMKey, Notice, PortThreshold, TrapDetails};
 use rsm_mad::wire::header::Method;
-use rsm_mad::wire::smp::Smp;
+use rsm_mad::wire::smp::{Smp, SmpRequest};
 use rsm_model::fabric::Delta;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_monitor::health::{Babbling, HeardTrap};
@@ -20,7 +21,7 @@ use rsm_plan::Plan;
 use super::hostile::Hostility;
 use super::settings::CoreConfig;
 use super::trap_pauses::TrapPauses;
-use super::trap_sources::{TrapSender, TrapSources, is_credible, is_never_honest};
+use super::trap_sources::{Repetition, TrapSender, TrapSources, is_credible, is_never_honest};
 
 /// Maximum number of ports whose key violations are counted. Violations of further ports only add
 /// to the counts of traps.
@@ -88,6 +89,22 @@ impl Violations {
     }
 }
 
+/// The routes of a TrapRepress.
+#[derive(Clone, Copy, Debug)]
+struct RepressRoutes {
+    is_by_lid: bool,
+    /// The port to which a TrapRepress takes a directed route; `None` if none does.
+    directed: Option<PortKey>,
+}
+
+impl RepressRoutes {
+    /// TrapRepress goes by LID only.
+    const LID: RepressRoutes = RepressRoutes {
+        is_by_lid: true,
+        directed: None,
+    };
+}
+
 /// The state of the core at a trap.
 pub(super) struct TrapContext<'a> {
     pub(super) inventory: &'a mut Inventory,
@@ -103,6 +120,16 @@ impl TrapContext<'_> {
     /// plan yet.
     fn holder(&self, lid: Lid) -> Option<PortKey> {
         Plan::holder(self.plan.map(Arc::as_ref), &self.inventory.hardware, lid)
+    }
+
+    /// Whether SMPs to this end port may go by LID: none was lost to its node, nor to the switch at
+    /// the other end of its cable. Those to the own port never leave the node.
+    fn takes_smps_by_lid(&self, port: PortKey) -> bool {
+        let hardware = &self.inventory.hardware;
+        let peer = hardware.port(port).and_then(|port| port.peer);
+        hardware.local == Some(port)
+            || hardware.takes_smps_by_lid(port.node)
+                && peer.is_none_or(|peer| hardware.takes_smps_by_lid(peer.node))
     }
 }
 
@@ -310,7 +337,8 @@ impl TrapHandler {
 
     /// Handles a trap; [`TrapHandler::poll`] returns the resulting work. A trap is only counted if
     /// no port has its source LID, if it exceeds the share of its source, or if it is not about its
-    /// sender. A report of a link change still makes the core read the switch.
+    /// sender. A report of a link change still makes the core read the switch. A trap that no
+    /// TrapRepress ends, because its sender takes no SMPs by LID, is only counted beyond its share.
     pub(super) fn handle(&mut self, datagram: &Datagram, context: &mut TrapContext<'_>, now: Time) {
         let smp = Smp::from_bytes(&datagram.mad);
         let mut notice = *Notice::from_data(smp.data());
@@ -331,7 +359,8 @@ impl TrapHandler {
         let Some(sender) = sender else {
             // Before the first plan, ports may have no LIDs, so senders cannot be identified.
             if context.plan.is_none() {
-                self.accept(datagram, &notice, source, context, now);
+                let routes = RepressRoutes::LID;
+                self.accept(datagram, &notice, source, routes, context, now);
             }
             return;
         };
@@ -342,12 +371,15 @@ impl TrapHandler {
             is_caused_by_others: is_caused_by_others(&notice),
         };
         self.count_for_babbling(&notice, heard, sender, context, now);
+        let Some(routes) = self.repress_routes(smp.header().tid(), sender, context, now) else {
+            return;
+        };
         let is_switch = context.inventory.hardware.is_switch(sender.node);
         let trap_sender = TrapSender { source, is_switch };
         let is_of_node = |lid| context.holder(lid).is_some_and(|at| at.node == sender.node);
         if !is_credible(&notice, trap_sender, is_of_node) {
             if is_within_share {
-                self.repress(datagram, source, context);
+                self.repress(datagram, source, routes, context);
                 self.read_sender(source, is_switch, context, now);
             }
             // While LIDs change, the planned holder of the source LID may not be the sender.
@@ -363,7 +395,7 @@ impl TrapHandler {
                 self.work.push_back(TrapWork::Publish);
             }
         } else if is_within_share {
-            self.accept(datagram, &notice, source, context, now);
+            self.accept(datagram, &notice, source, routes, context, now);
         } else if let TrapDetails::LinkStateChange(change) = notice.details() {
             // `TrapPauses` limits the readings of a switch, so the report may cause one.
             self.on_link_state_change(change.lid(), context, now);
@@ -386,17 +418,45 @@ impl TrapHandler {
         datagram: &Datagram,
         notice: &Notice,
         source: Lid,
+        routes: RepressRoutes,
         context: &mut TrapContext<'_>,
         now: Time,
     ) {
-        self.repress(datagram, source, context);
+        self.repress(datagram, source, routes, context);
         self.on_notice(notice, source, context, now);
         self.work.push_back(TrapWork::Notify(Box::new(*notice)));
     }
 
+    /// The routes of the TrapRepress to a trap of `sender` with this transaction: by LID, and by a
+    /// directed route as well if the trap is repeated; by a directed route alone to a port that
+    /// takes no SMPs by LID. `None` if such a port repeats the trap beyond its share.
+    fn repress_routes(
+        &mut self,
+        tid: Tid,
+        sender: PortKey,
+        context: &TrapContext<'_>,
+        now: Time,
+    ) -> Option<RepressRoutes> {
+        let is_by_lid = context.takes_smps_by_lid(sender);
+        let repetition = self.sources.count_repetition(sender, tid, now);
+        let is_directed = !is_by_lid || repetition != Repetition::First;
+        (is_by_lid || repetition != Repetition::Beyond).then_some(RepressRoutes {
+            is_by_lid,
+            directed: Some(sender).filter(|_| is_directed),
+        })
+    }
+
     /// Answers a trap so that it is not repeated (IBA 13.4.9). Agents may check the M_Key as for a
-    /// Set (IBA 14.2.4.1).
-    fn repress(&mut self, trap: &Datagram, source: Lid, context: &TrapContext<'_>) {
+    /// Set (IBA 14.2.4.1). They take a TrapRepress of either class: the kernel's driver of ConnectX
+    /// passes both to the firmware. Without a known path for a directed route, the answer goes by
+    /// LID.
+    fn repress(
+        &mut self,
+        trap: &Datagram,
+        source: Lid,
+        routes: RepressRoutes,
+        context: &TrapContext<'_>,
+    ) {
         if source == Lid::NONE {
             // There is no LID to answer to yet. The agent repeats the trap; by then, the own port
             // has its LID.
@@ -411,12 +471,32 @@ impl TrapHandler {
             Some(port) => context.inventory.m_keys_to(port).first(),
             None => policy.one,
         };
-        let mut reply = *trap;
-        reply.remote.lid = source;
-        let smp = Smp::from_bytes_mut(&mut reply.mad);
-        smp.header_mut().set_method(Method::TRAP_REPRESS);
-        smp.set_m_key(m_key);
-        self.work.push_back(TrapWork::Repress(Box::new(reply)));
+        let hardware = &context.inventory.hardware;
+        let directed = routes.directed.and_then(|port| hardware.paths_to(port));
+        if let Some((path, _)) = directed {
+            let smp = Smp::from_bytes(&trap.mad);
+            let request = SmpRequest {
+                method: Method::TRAP_REPRESS,
+                attribute: smp.header().attribute(),
+                modifier: smp.header().modifier(),
+                tid: smp.header().tid(),
+                m_key,
+                data: *smp.data(),
+            };
+            let reply = Datagram {
+                mad: *Smp::directed(&path, &request).as_bytes(),
+                remote: RemoteAddress::directed(),
+            };
+            self.work.push_back(TrapWork::Repress(Box::new(reply)));
+        }
+        if routes.is_by_lid || directed.is_none() {
+            let mut reply = *trap;
+            reply.remote.lid = source;
+            let smp = Smp::from_bytes_mut(&mut reply.mad);
+            smp.header_mut().set_method(Method::TRAP_REPRESS);
+            smp.set_m_key(m_key);
+            self.work.push_back(TrapWork::Repress(Box::new(reply)));
+        }
     }
 
     /// Queues the work that a trap from the LID `source` requires.
@@ -489,7 +569,8 @@ impl TrapHandler {
     }
 
     /// Counts the trap, to detect ports that send traps without an end. A trap about a threshold
-    /// counts for the port that it names, any other trap for the sending port.
+    /// counts for the port that it names, any other trap for the sending port. No trap within the
+    /// share of a port that takes no SMPs by LID counts: TrapRepress may not end it.
     fn count_for_babbling(
         &mut self,
         notice: &Notice,
@@ -498,6 +579,9 @@ impl TrapHandler {
         context: &TrapContext<'_>,
         now: Time,
     ) {
+        if heard.is_within_share && !context.takes_smps_by_lid(sender) {
+            return;
+        }
         let port = match notice.details() {
             TrapDetails::PortThreshold(threshold) => {
                 PortKey::new(sender.node, threshold.port_num())

@@ -149,19 +149,23 @@ impl Mastership {
             Question::Manager(key) => (Some(key), SmInfo::ID, 0),
             Question::Lid(_) => (None, SmInfo::ID, 0),
         };
-        let (target, routes) = match (question, key) {
-            (Question::Lid(lid), _) => (u64::from(lid.0), lid.into()),
-            (_, Some(key)) => {
-                let Some((path, alternate)) = inventory.hardware.paths_to(key) else {
-                    return;
-                };
-                (key.node.0, Routes::to_agent(None, path, alternate))
-            }
-            (_, None) => return,
-        };
         let holder = match question {
             Question::Lid(lid) => inventory.hardware.by_lid(lid),
             _ => key,
+        };
+        let paths = holder.and_then(|holder| inventory.hardware.paths_to(holder));
+        let (target, routes) = match (question, key, paths) {
+            // The port may hold another LID by now, so the LID comes first. On planar fabrics only
+            // the directed routes arrive.
+            (Question::Lid(lid), _, Some((path, alternate))) => {
+                let routes = Routes::to_agent(Some(lid), path, alternate);
+                (u64::from(lid.0), routes)
+            }
+            (Question::Lid(lid), _, None) => (u64::from(lid.0), lid.into()),
+            (_, Some(key), Some((path, alternate))) => {
+                (key.node.0, Routes::to_agent(None, path, alternate))
+            }
+            (_, _, _) => return,
         };
         let m_keys = match holder {
             Some(holder) => inventory.m_keys_to_manager(holder, 0),

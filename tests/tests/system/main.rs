@@ -120,6 +120,7 @@ mod sim_oddities;
 mod sim_order;
 mod sim_overlay;
 mod sim_partitions;
+mod sim_planar;
 mod sim_port_settings;
 mod sim_power;
 mod sim_push_order;

@@ -58,7 +58,7 @@ fn port_that_refuses_extended_speeds_becomes_active_and_is_remembered() {
 
 #[test]
 fn switch_that_drops_lid_routed_smps_gets_directed_route_smps_after_one_loss() {
-    let lost = |world: &World| world.sim.counters().dropped_for(DropReason::Silent);
+    let lost = |world: &World| world.sim.counters().dropped_for(DropReason::InvalidRoute);
     let mut world = World::generated(TREE, settings("directed-only"));
     world.settle(LIMIT);
     expect::assert_up(&world);

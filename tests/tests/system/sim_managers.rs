@@ -9,8 +9,11 @@ use rsm_mad::wire::attr::{Attribute, SmInfo, SmState};
 use rsm_mad::wire::header::Method;
 use rsm_plan::avoid::{Drained, NodeOrCable, Reason};
 use rsm_routing::netlist::NodeKind;
+use rsm_sim::Devices;
 use rsm_state::{Activity, Command, Identity, Role};
-use rsm_tests::virtual_time::{ForeignManager, Settings, World, expect};
+use rsm_tests::virtual_time::{ForeignManager, Memory, Settings, World, expect};
+
+use crate::sim_seeds::planar;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const TREE: &str = "fat-tree:k=4,levels=2";
@@ -254,14 +257,44 @@ fn a_standby_that_was_paused_does_not_take_over_from_a_master_that_answers() {
     }
 }
 
+/// Settings with these devices, and the priority of the first manager.
+fn settings(devices: Devices, priority: u8) -> Settings {
+    let mut settings = Settings {
+        core: config(priority),
+        ..Settings::default()
+    };
+    settings.sim.devices = devices;
+    settings
+}
+
+#[test]
+fn managers_hand_over_and_take_over_where_no_smp_by_lid_arrives() {
+    let mut world = World::brought_up(TREE, settings(planar(), 5));
+    let guid = last_host(&world);
+    world.add_manager_with(guid, PortNum(1), config(7));
+    world.run_for(LIMIT);
+    assert_eq!(masters(&world), [1], "the subnet was handed over");
+    world.kill(1);
+    world.run_for(LIMIT);
+    assert!(is_master(&world, 0), "the standby took over");
+    world.start(1, Memory::Kept);
+    world.run_for(LIMIT);
+    assert_eq!(masters(&world), [1], "the subnet was handed over again");
+    world.pause_for(1, PAUSE);
+    world.run_for(PAUSE - Duration::from_nanos(1));
+    run_watched(&mut world, 1, LIMIT);
+    assert_eq!(masters(&world), [1], "and back after a pause");
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    world.watched().assert_harmless();
+}
+
 #[test]
 fn a_paused_master_sets_nothing_beside_a_successor_that_started_during_the_pause() {
-    for priorities in [[7, 5], [5, 7]] {
-        let settings = Settings {
-            core: config(priorities[0]),
-            ..Settings::default()
-        };
-        let mut world = World::brought_up(TREE, settings);
+    let devices = [Devices::default(), planar()];
+    let both = devices.map(|devices| [[7, 5], [5, 7]].map(|priorities| (devices, priorities)));
+    for (devices, priorities) in both.into_iter().flatten() {
+        let mut world = World::brought_up(TREE, settings(devices, priorities[0]));
         let guid = last_host(&world);
         world.pause_for(0, PAUSE);
         world.schedule(PAUSE / 2, move |world| {

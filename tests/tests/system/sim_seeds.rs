@@ -11,13 +11,13 @@ use rsm_monitor::health::PortErrors;
 use rsm_plan::avoid::{Drained, NodeOrCable, Reason};
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
-use rsm_sim::{Devices, Personality, Silence};
+use rsm_sim::{Devices, Habit, Personality, Silence};
 use rsm_state::Command;
 use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, partitions, seeds};
 
 /// The environment variable with the number of seeds of the soak test, and of the tests with mass
 /// faults or habits.
-const SEEDS: &str = "RSM_SEEDS";
+pub(crate) const SEEDS: &str = "RSM_SEEDS";
 
 /// The environment variable with the devices of the soak test, in the form of a fabric's
 /// `devices=`; by default they have no habits.
@@ -312,7 +312,7 @@ fn schedule_mass_fault(
 
 /// Whether operators drain parts while faults happen, and ports become unhealthy.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Maintenance {
+pub(crate) enum Maintenance {
     None,
     Drains,
 }
@@ -418,27 +418,42 @@ fn between_switches(world: &World, key: PortKey) -> bool {
 
 /// Whether many parts fail at one instant, besides faults of single parts.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum MassFaults {
+pub(crate) enum MassFaults {
     None,
     Some,
 }
 
 /// The settings that a family of seeds shares.
 #[derive(Clone, Copy)]
-struct Family {
-    devices: Devices,
-    engine: EngineKind,
-    maintenance: Maintenance,
-    mass_faults: MassFaults,
+pub(crate) struct Family {
+    pub(crate) devices: Devices,
+    /// The personality of the manager's host, if it is another one.
+    pub(crate) own_host: Option<Personality>,
+    pub(crate) engine: EngineKind,
+    pub(crate) maintenance: Maintenance,
+    pub(crate) mass_faults: MassFaults,
 }
 
 /// The family with polite devices, and faults of single parts.
-const SINGLE_FAULTS: Family = Family {
+pub(crate) const SINGLE_FAULTS: Family = Family {
     devices: Devices::Alike(Personality::POLITE),
+    own_host: None,
     engine: EngineKind::Auto,
     maintenance: Maintenance::None,
     mass_faults: MassFaults::None,
 };
+
+/// Devices that take no SMP by LID.
+pub(crate) fn planar() -> Devices {
+    Devices::Alike(Habit::DirectedOnly.into())
+}
+
+/// Replaces the personality of the manager's host.
+pub(crate) fn change_own_host(world: &mut World, personality: Personality) {
+    let (host, _) = world.manager().local(&world.sim).expect("it is attached");
+    let replaced = world.sim.set_personality(host, personality);
+    replaced.expect("the host is there");
+}
 
 /// Runs a schedule on devices without habits.
 fn run(seed: u64, mass_faults: MassFaults) {
@@ -476,9 +491,10 @@ fn run_on_devices(seed: u64, mass_faults: MassFaults) {
 
 /// Runs a schedule of up to four episodes of faults on a random fabric, and asserts that the subnet
 /// converges within the bound, without harm and without untrue findings.
-fn run_with(seed: u64, family: Family) {
+pub(crate) fn run_with(seed: u64, family: Family) {
     let Family {
         devices,
+        own_host,
         engine,
         maintenance,
         mass_faults,
@@ -508,6 +524,9 @@ fn run_with(seed: u64, family: Family) {
     }
     Arc::make_mut(&mut settings.core.policy).engine = engine;
     let mut world = World::generated(dice.pick(&FABRICS), settings);
+    if let Some(personality) = own_host {
+        change_own_host(&mut world, personality);
+    }
     world.watch();
     let hardware = Hardware::of(&world);
 
@@ -536,8 +555,9 @@ fn run_with(seed: u64, family: Family) {
     }
     world.run_for(last_end + boots);
     let polite = devices == Devices::default();
-    // Devices with habits are queried again at their own pace.
-    world.settle(if polite { CONVERGENCE_LIMIT } else { LIMIT });
+    // Devices with other habits are queried again at their own pace.
+    let is_prompt = polite || devices == planar();
+    world.settle(if is_prompt { CONVERGENCE_LIMIT } else { LIMIT });
     world.run_for(QUIET_TIME);
     world.settle(LIMIT);
     if world.watched().was_overtaken() {
@@ -674,18 +694,6 @@ fn a_node_of_which_only_node_info_was_answered_is_read_by_the_next_light_sweep()
 }
 
 #[test]
-fn random_faults_where_no_smp_by_lid_arrives_converge() {
-    let test = "--test system sim_seeds::random_faults_where_no_smp_by_lid_arrives_converge";
-    seeds::run(test, seeds::number(SEEDS).unwrap_or(500), |seed| {
-        let family = Family {
-            devices: Devices::parse("directed-only").expect("these are devices"),
-            ..SINGLE_FAULTS
-        };
-        run_with(seed, family);
-    });
-}
-
-#[test]
 fn seeds_that_failed_before_converge() {
     for seed in FAILED_BEFORE {
         run_with(seed, SINGLE_FAULTS);
@@ -776,6 +784,7 @@ fn soak_of_random_faults() {
             engine,
             maintenance,
             mass_faults: MassFaults::Some,
+            ..SINGLE_FAULTS
         };
         run_with(seed, family);
     });

@@ -124,8 +124,11 @@ habits! {
         "has RespTimeValue 20: an answer may take 4.3 s.",
         "ibdiagnet database of an NDR fabric: up to 19 on Quantum-2";
     DirectedOnly: "directed-only", All, 0,
-        "drops Gets and Sets that come by LID.",
+        "drops SMPs that come by LID: Gets, Sets and TrapRepress, and traps to a manager behind its port.",
         "planar fabrics, where LID-routed SMPs are not valid (rdma-core pull request 1398)";
+    DeafToRepress: "deaf-to-repress", All, 0,
+        "repeats each trap to its last repetition, whatever TrapRepress arrives.",
+        "OpenSM ignores a notice that came ten times in five seconds in spite of TrapRepress";
     NoVlArbitration: "no-vl-arbitration", All, 0,
         "refuses VLArbitrationTable (status 0x0c).",
         "IBA 7.6.9: optional for ports with one data VL, whose VLCap some agents overstate";
