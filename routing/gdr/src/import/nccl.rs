@@ -288,9 +288,10 @@ fn net(elements: &[Element], at: usize) -> Result<Option<HcaPort>, ImportError> 
     }
     port.gdr = element.get("gdr").map(|gdr| gdr == "1");
     if let Some(text) = element.get("guid") {
-        let guid = match text.strip_prefix("0x") {
-            Some(hex) => u64::from_str_radix(hex, 16).ok(),
-            None => text.parse().ok(),
+        let guid = match text.starts_with("0x") {
+            true => text.parse::<Guid>().ok().map(|guid| guid.0),
+            // `parse` alone would also accept a sign.
+            false => text.parse().ok().filter(|_| !text.starts_with('+')),
         };
         let raw = guid.ok_or_else(|| element.value_error(text, "a GUID"))?;
         // Plugins put their device number here; a GUID has the vendor's number in its low bytes.

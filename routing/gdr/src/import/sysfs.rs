@@ -18,6 +18,7 @@ use rsm_ids::Guid;
 use super::error::{ImportError, ImportReason, shown};
 use super::pcie::{FoundDevices, Path, Switches};
 use super::pcie_settings::{self, settings};
+use super::text::{guid, guid_of_gid};
 use crate::inventory::is_name;
 use crate::inventory::{
     Gpu, HcaPort, HostInventory, InventorySource, LinkLayer, NvLinkDomain, PciAddress, PcieLink,
@@ -46,7 +47,6 @@ pub(super) fn is_snapshot(text: &str) -> bool {
 /// A channel adapter, from its files below `/sys/class/infiniband`.
 #[derive(Default)]
 struct Adapter<'a> {
-    line: u32,
     node_guid: Option<Guid>,
     system_image_guid: Option<Guid>,
     firmware: Option<&'a str>,
@@ -204,6 +204,11 @@ fn last_address(path: &str) -> Option<PciAddress> {
     path.rsplit('/').next().unwrap_or(path).parse().ok()
 }
 
+/// The parts of a path from the host bridge (`pci0000:15`) on; none if the path has no host bridge.
+fn host_bridge_on(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').skip_while(|part| !part.starts_with("pci"))
+}
+
 /// Parses the NVLink domain `<cluster UUID>.<clique>`.
 fn nvlink_domain(text: &str) -> Option<NvLinkDomain> {
     let (cluster, clique) = text.rsplit_once('.')?;
@@ -230,7 +235,7 @@ impl<'a> Snapshot<'a> {
                 .parse()
                 .map_err(|_| invalid_value("the attribute of a port by its number"))?;
             if let Some(attribute) = port_attribute(below) {
-                let ports = &mut self.adapter(adapter, line).ports;
+                let ports = &mut self.adapter(adapter).ports;
                 let attributes = ports.entry(number).or_default();
                 attributes.insert(attribute, (line, value));
             }
@@ -257,24 +262,24 @@ impl<'a> Snapshot<'a> {
         match name {
             "node_guid" if is_adapter_attribute => {
                 let guid = guid(value).ok_or_else(|| invalid_value("a GUID"))?;
-                self.adapter(owner, line).node_guid = guid;
+                self.adapter(owner).node_guid = guid;
             }
             "sys_image_guid" if is_adapter_attribute => {
                 let guid = guid(value).ok_or_else(|| invalid_value("a GUID"))?;
-                self.adapter(owner, line).system_image_guid = guid;
+                self.adapter(owner).system_image_guid = guid;
             }
             "fw_ver" if is_adapter_attribute => {
                 // Versions of unusual characters must not reach rendered files.
                 let firmware = Some(value).filter(|value| is_name(value));
-                self.adapter(owner, line).firmware = firmware;
+                self.adapter(owner).firmware = firmware;
             }
             "device" if is_adapter_attribute => {
                 let address = last_address(value);
                 let address = address.ok_or_else(|| invalid_value("the path of a PCI function"))?;
-                self.adapter(owner, line).pci = Some((address, value));
+                self.adapter(owner).pci = Some((address, value));
             }
             "data_direct" if is_adapter_attribute => {
-                self.adapter(owner, line).data_direct = Some(value);
+                self.adapter(owner).data_direct = Some(value);
             }
             "product_name" => self.machine = Some(value),
             "nvidia_fabric" => {
@@ -286,11 +291,30 @@ impl<'a> Snapshot<'a> {
         Ok(())
     }
 
-    /// The adapter of this name, with `line` as the last line about it.
-    fn adapter(&mut self, name: &'a str, line: u32) -> &mut Adapter<'a> {
-        let adapter = self.adapters.entry(Natural::new(name)).or_default();
-        adapter.line = line;
-        adapter
+    /// The adapter of this name.
+    fn adapter(&mut self, name: &'a str) -> &mut Adapter<'a> {
+        self.adapters.entry(Natural::new(name)).or_default()
+    }
+
+    /// The path of the function to which a link of an adapter leads, with each bridge; empty if it
+    /// is unknown. A link such as `../../../0000:1a:00.0` does not show the bridges; the function's
+    /// own link does.
+    fn place(&self, link_target: &'a str) -> &'a str {
+        if host_bridge_on(link_target).next().is_some() {
+            return link_target;
+        }
+        let function = last_address(link_target).and_then(|address| self.functions.get(&address));
+        function
+            .and_then(|function| function.link_target)
+            .unwrap_or_default()
+    }
+
+    /// The path of the function through which an adapter reaches memory: the Data Direct function,
+    /// if the adapter has one.
+    fn place_of(&self, adapter: &Adapter<'a>) -> &'a str {
+        let own = adapter.pci.map(|(_, link_target)| link_target);
+        let link_target = adapter.data_direct.or(own);
+        link_target.map_or("", |link_target| self.place(link_target))
     }
 
     /// The PCIe settings of the GPUs, of the adapters that may be InfiniBand, and of the bridges
@@ -316,12 +340,8 @@ impl<'a> Snapshot<'a> {
         };
         let adapters = self.adapters.values().filter(may_be_infiniband);
         let adapters = adapters.filter_map(|adapter| {
-            let (address, link_target) = adapter.pci?;
-            Some(function(
-                address,
-                adapter.data_direct.unwrap_or(link_target),
-                false,
-            ))
+            let (address, _) = adapter.pci?;
+            Some(function(address, self.place_of(adapter), false))
         });
         let functions: Vec<_> = gpus.chain(adapters).collect();
         let redirects = |bridge| {
@@ -365,18 +385,7 @@ impl<'a> Snapshot<'a> {
                 .pci
                 .and_then(|(address, _)| self.functions.get(&address));
             let numa = function.and_then(|function| function.numa);
-            let link_target =
-                adapter
-                    .pci
-                    .map_or("", |(_, link_target)| match link_target.starts_with('/') {
-                        true => link_target,
-                        // A relative link, `../../../0000:1a:00.0`, does not show the bridges; the
-                        // function's own link does.
-                        false => function
-                            .and_then(|function| function.link_target)
-                            .unwrap_or_default(),
-                    });
-            let path = bridge_numbers.path(adapter.data_direct.unwrap_or(link_target), numa);
+            let path = bridge_numbers.path(self.place_of(adapter), numa);
             for (&number, attributes) in &adapter.ports {
                 let mut port = port(attributes)?;
                 port.device = Some((*device).to_owned());
@@ -423,10 +432,7 @@ impl<'a> BridgeNumbers<'a> {
             numa,
             ..Path::default()
         };
-        let mut parts = link_target
-            .split('/')
-            .skip_while(|part| !part.starts_with("pci"))
-            .peekable();
+        let mut parts = host_bridge_on(link_target).peekable();
         path.root = parts.next().map(|root| self.number(root));
         while let Some(part) = parts.next() {
             if parts.peek().is_some() {
@@ -435,13 +441,6 @@ impl<'a> BridgeNumbers<'a> {
         }
         path
     }
-}
-
-/// Parses a GUID with or without colons. The outer `None` means that `text` is not a number, the
-/// inner `None` that it is 0, which is not a GUID.
-fn guid(text: &str) -> Option<Option<Guid>> {
-    let value = u64::from_str_radix(&text.replace(':', ""), 16).ok()?;
-    Some((value != 0).then_some(Guid(value)))
 }
 
 /// Reads a port from its attributes; unknown attributes are ignored.
@@ -473,9 +472,7 @@ fn port(attributes: &Attributes<'_>) -> Result<HcaPort, ImportError> {
                 );
             }
             "gid" => {
-                let digits = value.replace(':', "");
-                let interface_id = digits.get(16..).unwrap_or_default();
-                port.port_guid = guid(interface_id).ok_or_else(|| invalid_value("a GID"))?;
+                port.port_guid = guid_of_gid(value).ok_or_else(|| invalid_value("a GID"))?;
             }
             _ => {}
         }

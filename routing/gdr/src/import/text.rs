@@ -1,6 +1,9 @@
-//! Decodes the bytes of a file: UTF-8, or UTF-16 with a byte order mark, which PowerShell writes.
+//! Decodes the bytes of a file (UTF-8, or UTF-16 with a byte order mark, which PowerShell writes),
+//! and parses GUIDs as the kernel writes them.
 
 use std::borrow::Cow;
+
+use rsm_ids::Guid;
 
 use super::breaks;
 use super::error::{ImportError, ImportReason};
@@ -43,4 +46,17 @@ fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<Cow<'_, str>, ImportE
         return Err(ImportError::new(line, ImportReason::NotUtf16));
     }
     Ok(Cow::Owned(text))
+}
+
+/// Parses a GUID of up to 16 hexadecimal digits, with or without colons between them. The outer
+/// `None` means that `text` is not such a number, the inner `None` that it is 0, which is not a
+/// GUID.
+pub(super) fn guid(text: &str) -> Option<Option<Guid>> {
+    let guid: Guid = text.replace(':', "").parse().ok()?;
+    Some((!guid.is_zero()).then_some(guid))
+}
+
+/// Parses the GUID in the lower half of a GID, as [`guid`] does.
+pub(super) fn guid_of_gid(text: &str) -> Option<Option<Guid>> {
+    guid(text.replace(':', "").get(16..)?)
 }

@@ -8,10 +8,9 @@ mod nvlink;
 
 use std::collections::BTreeMap;
 
-use rsm_ids::Guid;
-
 use super::error::ImportError;
 use super::pcie::{FoundDevices, Path, Switches};
+use super::text;
 use super::xml::{self, Element};
 use crate::inventory::{Gpu, HcaPort, HostInventory, InventorySource, LinkLayer, PciAddress};
 
@@ -203,10 +202,7 @@ fn ports(elements: &[Element], at: usize) -> Result<Vec<HcaPort>, ImportError> {
         let Some(text) = info(name) else {
             return Ok(None);
         };
-        let hex = text.replace(':', "");
-        let guid =
-            u64::from_str_radix(&hex, 16).map_err(|_| element.value_error(text, "a GUID"))?;
-        Ok((guid != 0).then_some(Guid(guid)))
+        text::guid(text).ok_or_else(|| element.value_error(text, "a GUID"))
     };
     first.node_guid = guid("NodeGUID", element)?;
     first.system_image_guid = guid("SysImageGUID", element)?;
@@ -224,10 +220,8 @@ fn ports(elements: &[Element], at: usize) -> Result<Vec<HcaPort>, ImportError> {
             .map_err(|_| entry.value_error(number, "a port number"))?;
         port.active = entry.get("value").map(|state| state == "4");
         if let Some(gid) = info(&format!("Port{number}GID0")) {
-            let low: String = gid.replace(':', "").chars().skip(16).collect();
-            let guid =
-                u64::from_str_radix(&low, 16).map_err(|_| entry.value_error(gid, "a GID"))?;
-            port.port_guid = (guid != 0).then_some(Guid(guid));
+            let guid = text::guid_of_gid(gid);
+            port.port_guid = guid.ok_or_else(|| entry.value_error(gid, "a GID"))?;
         }
         // The address of an Ethernet port is not a LID.
         let lid = info(&format!("Port{number}LID"));

@@ -159,6 +159,14 @@ fn a_bad_topology_is_refused_with_its_line() {
             "`zz` as a GUID",
         ),
         (
+            &TOPOLOGY.replace("guid=\"0x48b9170003a1420c\"", "guid=\"0x+1\""),
+            "`0x+1` as a GUID",
+        ),
+        (
+            &TOPOLOGY.replace("guid=\"0x48b9170003a1420c\"", "guid=\"+1\""),
+            "`+1` as a GUID",
+        ),
+        (
             &TOPOLOGY.replace("dev=\"1\"", "dev=\"0\""),
             "GPU0 is there twice",
         ),

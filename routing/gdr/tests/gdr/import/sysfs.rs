@@ -141,6 +141,8 @@ fn a_snapshot_gives_the_link_that_both_ends_can_have() {
 fn a_bad_snapshot_is_refused_with_its_line() {
     for (from, to, line) in [
         ("58a2:e103:001b:2576", "58a2:e103:001b:257x", 13),
+        // The parser of numbers would take a sign.
+        ("58a2:e103:001b:2576", "+1", 13),
         ("400 Gb/sec", "fast", 17),
         ("../../../0000:18:00.0", "../nowhere", 15),
         ("# a snapshot", "a snapshot", 1),
@@ -150,4 +152,36 @@ fn a_bad_snapshot_is_refused_with_its_line() {
         let error = refused(InventoryFormat::Sysfs, &SYSFS.replacen(from, to, 1));
         assert_eq!(error.line, line, "{error}");
     }
+}
+
+#[test]
+fn bridges_of_an_adapter_whose_link_is_relative_are_those_of_its_function() {
+    let more = "\
+/sys/bus/pci/devices/0000:17:00.0/acs_redirect\t1
+/sys/bus/pci/devices/0000:17:04.0/acs_redirect\t1
+/sys/bus/pci/devices/0000:15:01.0/acs_redirect\t1
+";
+    let relative = format!("{SYSFS}{more}");
+    let function = "/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:04.0/0000:18:00.0";
+    let absolute = relative.replace("../../../0000:18:00.0", function);
+    let below_sys = relative.replace(
+        "../../../0000:18:00.0",
+        &function.replace("/sys", "../../.."),
+    );
+    // Bridges above the switch do not separate the GPU from the adapter.
+    for text in [&relative, &absolute, &below_sys] {
+        let host = read(InventoryFormat::Sysfs, text);
+        let bridges: Vec<String> = host
+            .pcie_settings
+            .acs_redirect
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(bridges, ["0000:17:00.0", "0000:17:04.0"], "{text}");
+        assert_eq!(host.tier(0, 2), Some(Tier::Pix), "{text}");
+    }
+    // The link to a Data Direct function is resolved in the same way.
+    let direct = "/sys/class/infiniband/mlx5_2/data_direct\t../../../0000:18:00.0\n";
+    let host = read(InventoryFormat::Sysfs, &format!("{SYSFS}{direct}"));
+    assert_eq!(host.tier(0, 0), Some(Tier::Pix));
 }
