@@ -1,6 +1,6 @@
 //! The fabric as the subnet manager sees it, limited to what hints need.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -61,11 +61,18 @@ pub struct FormerPlace {
     pub place: String,
     /// The time when the host was last present, as text that follows `until`.
     pub until: String,
+    /// The host's name in the device's description; `None` if it is the name of the host's
+    /// inventory, with or without the domain.
+    pub other_name: Option<String>,
 }
 
 impl fmt::Display for FormerPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} until {}", self.place, self.until)
+        write!(f, "{} until {}", self.place, self.until)?;
+        match &self.other_name {
+            Some(name) => write!(f, " (there called {name})"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -76,6 +83,8 @@ pub struct AbsentHost {
     pub devices: BTreeMap<String, FormerPlace>,
     /// The former place of the first absent device.
     pub first: FormerPlace,
+    /// The other hosts whose inventories have node GUIDs of the absent devices.
+    pub claimants: BTreeSet<String>,
 }
 
 /// The fabric that inventories are joined with.

@@ -111,9 +111,13 @@ fn check_names_hosts_without_power_as_one_error_with_their_former_places() {
     let line = text.lines().find(|line| line.contains("host-absent"));
     let line = line.unwrap_or_else(|| panic!("{text}"));
     assert!(line.starts_with("error"), "{line}");
-    for (name, _, port) in OFF {
+    for (name, in_fabric, port) in OFF {
         let (_, place) = line.split_once(&format!(" {name} at ")).expect(line);
-        assert_place(place.split(',').next().unwrap_or_default(), port);
+        let place = place.split(',').next().unwrap_or_default();
+        assert_place(place, port);
+        // The reader learns that the host is known by its GUIDs alone.
+        let other_name = format!(" (there called {in_fabric})");
+        assert_eq!(place.contains(&other_name), name != in_fabric, "{line}");
     }
     // The ports of these hosts are no findings of their own.
     assert!(!text.contains("unjoined"), "{text}");

@@ -1,6 +1,6 @@
 //! Tests of joins and findings on small fabrics.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_gdr::fabric::{AbsentHost, FormerPlace, GpuFabric};
@@ -626,11 +626,13 @@ fn host_without_any_adapter_in_the_fabric_is_reported_with_its_former_place() {
     let former = FormerPlace {
         place: "leaf-1 port 3".to_owned(),
         until: "2026-11-29 10:00:00 UTC".to_owned(),
+        other_name: None,
     };
     let devices = (0..8).map(|device| (format!("mlx5_{device}"), former.clone()));
     let absent = AbsentHost {
         devices: devices.collect(),
         first: former.clone(),
+        claimants: BTreeSet::new(),
     };
     fabric.absent.insert(name.clone(), absent);
     let mut of_type = GpuInventory::new();
@@ -653,4 +655,18 @@ fn host_without_any_adapter_in_the_fabric_is_reported_with_its_former_place() {
             (&name, evidence)
         );
     }
+    // A host with GUIDs of the absent one is named, and does not take its place.
+    let claimant = fleet.inventory.hosts().keys().nth(1).expect("32 hosts");
+    let absent = fabric.absent.get_mut(&name).expect("it was added");
+    absent.claimants.insert(claimant.clone());
+    let config = AnalysisConfig::default();
+    let analysis = Analysis::new(&fleet.inventory, Some(fabric), config);
+    let expected = [GpuFindingKind::HostAbsent, GpuFindingKind::PortClaimedTwice];
+    assert_eq!(kinds(&analysis), expected, "{:#?}", analysis.findings);
+    let finding = &analysis.findings[1];
+    let evidence = format!(
+        "GUIDs of its inventory are those of {name}, which keeps its place: it was at leaf-1 port 3 until \
+         2026-11-29 10:00:00 UTC"
+    );
+    assert_eq!((&finding.host, &finding.evidence), (claimant, &evidence));
 }

@@ -1,6 +1,6 @@
 //! Tests of the explanations why a host, or a device of a host, is missing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_gdr::fabric::{AbsentHost, FormerPlace, GpuFabric};
@@ -47,6 +47,7 @@ fn former() -> FormerPlace {
     FormerPlace {
         place: "leaf-01 port 7".to_owned(),
         until: "an hour ago".to_owned(),
+        other_name: None,
     }
 }
 
@@ -73,6 +74,7 @@ fn adapter_that_left_the_fabric_is_described_with_its_former_place() {
     let absent = AbsentHost {
         devices: BTreeMap::from([(device.clone(), former())]),
         first: former(),
+        claimants: BTreeSet::new(),
     };
     let fabric = analysis.fabric.as_mut().expect("a fabric");
     fabric.absent.insert(host.clone(), absent);
@@ -97,6 +99,7 @@ fn explanations_distinguish_hosts_without_inventory_absent_and_unknown_hosts() {
     let absent = AbsentHost {
         devices: BTreeMap::new(),
         first: former(),
+        claimants: BTreeSet::new(),
     };
     let fabric = analysis.fabric.as_mut().expect("a fabric");
     fabric.absent.insert("host-900".to_owned(), absent);

@@ -5,6 +5,7 @@
 //! changes causes no new inventory, no plan and no analysis, and the store writes only changed
 //! inventories. A thread passes all inventories that arrive within one second to the core together.
 
+mod absent;
 mod adoption;
 mod publisher;
 
@@ -14,7 +15,6 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rsm_api::limits::MAX_STATUS_NAMES;
 use rsm_api::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
-use rsm_gdr::fabric::{AbsentHost, FormerPlace, host_and_device};
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::HostInventory;
 use rsm_gdr::{Analysis, AnalysisConfig};
@@ -22,9 +22,10 @@ use rsm_ids::Guid;
 use rsm_plan::gpu;
 use rsm_plan::order::roles;
 use rsm_state::Snapshot;
-use rsm_view::publish::{GoneNode, View};
+use rsm_view::publish::View;
 use tokio::sync::watch;
 
+use self::absent::absent;
 pub(super) use self::publisher::{InventorySink, publish};
 use super::persistence::{StoredGpus, TEXT_MAX, set_machine_type, stored_bytes};
 
@@ -297,39 +298,6 @@ fn adaptive_levels(snapshot: &Snapshot) -> u16 {
     in_force.map_or(0, |adaptive| adaptive.sls)
 }
 
-/// Hosts whose nodes are missing, each with the former places of its devices. A host has the name of
-/// the inventory that has the node's GUID, else the name in the node's description.
-fn absent(gone: Vec<GoneNode>, inventory: &GpuInventory) -> BTreeMap<String, AbsentHost> {
-    let mut hosts: BTreeMap<String, AbsentHost> = BTreeMap::new();
-    if gone.is_empty() {
-        return hosts;
-    }
-    let known = inventory.hosts().iter().flat_map(|(host, record)| {
-        let ports = record.inventory.hca_ports.iter();
-        ports.filter_map(move |port| {
-            let device = port.device.as_deref()?;
-            Some((port.node_guid?, (host.as_str(), device)))
-        })
-    });
-    let known: BTreeMap<Guid, (&str, &str)> = known.collect();
-    for node in gone {
-        let described = || host_and_device(&node.description);
-        let Some((host, device)) = known.get(&node.guid).copied().or_else(described) else {
-            continue;
-        };
-        let former = FormerPlace {
-            place: node.place.clone(),
-            until: node.until.clone(),
-        };
-        let of_host = hosts.entry(host.to_owned()).or_insert_with(|| AbsentHost {
-            devices: BTreeMap::new(),
-            first: former.clone(),
-        });
-        of_host.devices.insert(device.to_owned(), former);
-    }
-    hosts
-}
-
 impl Gpus for GpuHosts {
     fn analysis(&self) -> Arc<Analysis> {
         let mut last_analysis = self.last_analysis.lock();
@@ -350,7 +318,8 @@ impl Gpus for GpuHosts {
             let mut fabric =
                 gpu::fabric(&snapshot.fabric, &plan.topology, Some(tables), generation);
             fabric.positions = plan.order.positions.clone();
-            fabric.absent = absent(self.view.gone_nodes(&snapshot), &inventory);
+            let gone = self.view.gone_nodes(&snapshot);
+            fabric.absent = absent(&gone, &inventory, &fabric);
             fabric
         });
         let config = AnalysisConfig {
