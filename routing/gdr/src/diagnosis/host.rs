@@ -113,7 +113,7 @@ fn tiers(
     let compute = host.compute_ports();
     let needed = gpus_to_allow(analysis, place, NcclVersion::RAILS);
     let is_down = |hint: &GpuHint| hint.reason == HintReason::NearerIsDown || hint.port().is_none();
-    let (mut without, mut worst) = (Vec::new(), None);
+    let mut without: Vec<(u16, Tier)> = Vec::new();
     for hint in &analysis.hints[place] {
         let index = host.inventory.gpus[hint.gpu].index;
         let best = compute
@@ -129,8 +129,7 @@ fn tiers(
         }
         match best {
             Some(best) if !best.is_local() && !works => {
-                without.push(index);
-                worst = worst.max(Some(best));
+                without.push((index, best));
             }
             Some(best) if best.is_local() && !hint.gdr.is_expected() && is_down(hint) => {
                 let tier = hint.tier.map_or("none".to_owned(), |tier| tier.to_string());
@@ -152,18 +151,27 @@ fn tiers(
             _ => {}
         }
     }
-    if let Some(worst) = worst {
-        let mut finding = new(
-            GpuFindingKind::GpuWithoutLocalHca,
-            format!(
-                "{} of {} GPUs have no compute port nearer than {worst}",
-                without.len(),
-                host.inventory.gpus.len()
-            ),
-        );
-        finding.gpus = without;
+    if !without.is_empty() {
+        let evidence = without_near_port(&without, host.inventory.gpus.len());
+        let mut finding = new(GpuFindingKind::GpuWithoutLocalHca, evidence);
+        finding.gpus = without.into_iter().map(|(gpu, _)| gpu).collect();
         findings.push(finding);
     }
+}
+
+/// The text about GPUs without a near compute port, each with its nearest tier, among `all` GPUs of
+/// the host.
+fn without_near_port(gpus: &[(u16, Tier)], all: usize) -> String {
+    let tiers: BTreeSet<Tier> = gpus.iter().map(|&(_, tier)| tier).collect();
+    let of_tier = |(place, least): (usize, &Tier)| {
+        let count = gpus.iter().filter(|(_, tier)| tier >= least).count();
+        match place {
+            0 => format!("{count} of {all} GPUs have no compute port nearer than {least}"),
+            _ => format!("{count} of them none nearer than {least}"),
+        }
+    };
+    let texts: Vec<String> = tiers.iter().enumerate().map(of_tier).collect();
+    texts.join(", ")
 }
 
 /// The GPUs, by position, that reach every compute port only across the interconnect of processors,

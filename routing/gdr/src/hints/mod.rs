@@ -62,7 +62,7 @@ pub enum HintReason {
     TieByShare,
     /// A nearer port is down or not in the fabric.
     NearerIsDown,
-    /// The source shows no tiers, or equal tiers for all ports.
+    /// The source does not state the tier of the port.
     NoTier,
     /// No compute port works.
     NoPort,
@@ -219,7 +219,6 @@ fn reason(
     let is_on_rail = |port: usize| misfit(gpu, port) == 0;
     match as_near.len() {
         0 | 1 => HintReason::Nearest,
-        count if count == live.len() && mine == Tier::Sys => HintReason::NoTier,
         _ if is_on_rail(port) && !as_near.iter().all(|&port| is_on_rail(port)) => {
             HintReason::TieByRail
         }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use rsm_gdr::fabric::{AbsentHost, FormerPlace, GpuFabric};
 use rsm_gdr::generate::FleetFaults;
+use rsm_gdr::hosts::GpuInventory;
+use rsm_gdr::import::{InventoryFormat, import};
 use rsm_gdr::render::{describe, why_unknown};
 use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_routing::netlist::{Netlist, Node};
@@ -113,4 +115,35 @@ fn explanations_distinguish_hosts_without_inventory_absent_and_unknown_hosts() {
         text.contains("`nobody\\n`") && text.contains("modprobe mlx5_ib"),
         "{text}"
     );
+}
+
+/// The description of the only host, which has four GPUs, one adapter, and no fabric.
+fn described(tiers: [&str; 4]) -> String {
+    let mut matrix = "\tGPU0\tGPU1\tGPU2\tGPU3\tNIC0\n".to_owned();
+    for (gpu, tier) in tiers.into_iter().enumerate() {
+        let gpus = (0..4).map(|other| if other == gpu { " X " } else { "NODE" });
+        let cells: Vec<&str> = gpus.chain([tier]).collect();
+        matrix += &format!("GPU{gpu}\t{}\n", cells.join("\t"));
+    }
+    matrix += "NIC Legend:\n  NIC0: mlx5_0\n";
+    let host = import(InventoryFormat::NvidiaSmi, matrix.as_bytes()).expect("a matrix");
+    let mut inventory = GpuInventory::new();
+    inventory.insert("host", host, 0).expect("a plain name");
+    let analysis = Analysis::new(&inventory, None, AnalysisConfig::default());
+    describe(&analysis, "host").expect("a known host")
+}
+
+#[test]
+fn gpus_without_a_near_port_are_counted_by_the_tier_that_each_has() {
+    let text = described(["SYS", "SYS", "NODE", "PHB"]);
+    let evidence = "4 of 4 GPUs have no compute port nearer than PHB, 3 of them none nearer than NODE, \
+                    2 of them none nearer than SYS";
+    assert!(text.contains(evidence), "{text}");
+    let text = described(["SYS"; 4]);
+    assert!(
+        text.contains("4 of 4 GPUs have no compute port nearer than SYS ["),
+        "{text}"
+    );
+    // All ports are equally far, which is a known tier.
+    assert!(!text.contains("no tier known"), "{text}");
 }
