@@ -1,4 +1,4 @@
-//! Finds adapters whose PCIe place and whose leaf imply different roles.
+//! Finds adapters whose PCIe place, number or rate implies another role than their leaf.
 
 use super::inventories::port_name;
 use crate::Analysis;
@@ -35,6 +35,7 @@ pub(super) fn find(analysis: &Analysis) -> Vec<GpuFinding> {
         for conflict in role_conflicts(host, |port| foreign(host, port)) {
             findings.push(finding(host, &conflict));
         }
+        findings.extend(left_out(host, |port| foreign(host, port)));
     }
     findings
 }
@@ -87,6 +88,32 @@ fn role_conflicts(host: &Host, foreign: impl Fn(usize) -> Option<u32>) -> Vec<Ro
         }
     }
     role_conflicts
+}
+
+/// The finding about ports near GPUs that are taken for storage, because their GPUs have other
+/// ports, although their leaves serve only GPU hosts; `None` if the host has no such port.
+/// `foreign` is the share of nodes without GPUs at a port's leaf, in thousandths.
+fn left_out(host: &Host, foreign: impl Fn(usize) -> Option<u32>) -> Option<GpuFinding> {
+    let is_left_out = |port: &usize| {
+        let (role, reason) = host.roles[*port];
+        role != TrafficRole::Compute
+            && matches!(reason, RoleReason::Excess | RoleReason::Slower)
+            && foreign(*port) == Some(0)
+    };
+    let ports: Vec<usize> = (0..host.roles.len()).filter(is_left_out).collect();
+    let describe = |&port: &usize| {
+        let (role, reason) = host.roles[port];
+        let label = host.inventory.hca_ports[port].label();
+        format!("{label} ({}: {})", role.name(), reason.text())
+    };
+    let described: Vec<String> = ports.iter().map(describe).collect();
+    let evidence = format!(
+        "near GPUs and at a leaf that serves only GPU hosts, and yet not taken for computing: {}",
+        described.join(", ")
+    );
+    let mut finding = GpuFinding::new(GpuFindingKind::RoleUnclear, &host.name, evidence);
+    finding.ports = ports.iter().map(|&port| port_name(host, port)).collect();
+    (!ports.is_empty()).then_some(finding)
 }
 
 /// The finding about a disagreement.

@@ -11,7 +11,7 @@ pub enum GpuFindingKind {
     RailCableMisplaced,
     /// The cable of a storage port ends at the leaf of a rail.
     StorageOnComputeLeaf,
-    /// PCIe and leaves disagree on which of two ports is the compute port.
+    /// PCIe and leaves disagree on which ports are compute ports.
     RoleUnclear,
     /// GPUs are numbered in an order that differs from the rails; the cables are right.
     RailOrderGpus,
@@ -130,8 +130,8 @@ const ROWS: &[KindRow] = &[
         kind: Kind::RoleUnclear,
         name: "role-unclear",
         severity: Severity::Warning,
-        effect: "if the leaves are right, hints send collectives over the storage network",
-        advice: "give both ports the category that they are for in routing.categories_file (`rsm gpu --categories` offline)",
+        effect: "if the leaves are right, hints send collectives over the storage network, or leave an adapter for them unused",
+        advice: "give the ports the category that they are for in routing.categories_file (`rsm gpu --categories` offline)",
     },
     KindRow {
         kind: Kind::RailOrderGpus,

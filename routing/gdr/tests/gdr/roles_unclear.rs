@@ -6,6 +6,8 @@ use std::sync::Arc;
 use rsm_gdr::fabric::GpuFabric;
 use rsm_gdr::findings::GpuFindingKind;
 use rsm_gdr::generate::{Fleet, FleetFaults, Storage, fleet};
+use rsm_gdr::hosts::GpuInventory;
+use rsm_gdr::import::{InventoryFormat, import};
 use rsm_gdr::inventory::Tier;
 use rsm_gdr::roles::TrafficRole;
 use rsm_gdr::{Analysis, AnalysisConfig};
@@ -115,4 +117,49 @@ fn roles_are_clear_if_storage_is_far_from_gpus() {
         unclear(&analyse(&unit(), BTreeMap::new())),
         Vec::<String>::new()
     );
+}
+
+/// The findings about a unit whose hosts all have six GPUs, two at each PCIe switch, and four
+/// adapters: two at the first switch, and one at each of the others.
+fn with_two_adapters_at_one_switch(roles: BTreeMap<Guid, TrafficRole>) -> Analysis {
+    let switch_of = [0, 0, 1, 2];
+    let mut matrix = "\tGPU0\tGPU1\tGPU2\tGPU3\tGPU4\tGPU5\tNIC0\tNIC1\tNIC2\tNIC3\n".to_owned();
+    for gpu in 0..6 {
+        let gpus = (0..6).map(|other| if other == gpu { " X " } else { "NV18" });
+        let tier = |switch: usize| if switch == gpu / 2 { "PXB" } else { "SYS" };
+        let cells: Vec<&str> = gpus.chain(switch_of.map(tier)).collect();
+        matrix += &format!("GPU{gpu}\t{}\n", cells.join("\t"));
+    }
+    matrix += "NIC Legend:\n  NIC0: mlx5_0\n  NIC1: mlx5_1\n  NIC2: mlx5_2\n  NIC3: mlx5_3\n";
+    let host = import(InventoryFormat::NvidiaSmi, matrix.as_bytes()).expect("a matrix");
+    let mut fleet = unit();
+    fleet.inventory = GpuInventory::new();
+    let added = fleet.inventory.insert_machine_type("six", &host);
+    added.expect("a valid host");
+    fleet
+        .inventory
+        .set_default(Some("six"))
+        .expect("it is there");
+    analyse(&fleet, roles)
+}
+
+#[test]
+fn near_adapter_that_is_taken_for_storage_on_a_leaf_of_gpu_hosts_is_one_question() {
+    let analysis = with_two_adapters_at_one_switch(BTreeMap::new());
+    let role = analysis.hosts[0].roles[1].0;
+    assert_eq!(role, TrafficRole::Storage);
+    let found = unclear(&analysis);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("32 hosts, []: "), "{found:?}");
+    assert!(found[0].ends_with(" mlx5_1"), "{found:?}");
+    // The operator's answer ends the question, whichever it is.
+    let fabric = analysis.fabric.as_ref().expect("a fabric");
+    for role in [TrafficRole::Storage, TrafficRole::Compute] {
+        let ports = fabric.ports().iter();
+        let of_question = ports.filter(|port| port.description.ends_with(" mlx5_1"));
+        let roles = of_question.map(|port| (port.guid, role)).collect();
+        let analysis = with_two_adapters_at_one_switch(roles);
+        assert_eq!(analysis.hosts[0].roles[1].0, role);
+        assert_eq!(unclear(&analysis), Vec::<String>::new(), "{role:?}");
+    }
 }
