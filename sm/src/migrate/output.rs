@@ -92,7 +92,7 @@ pub enum WriteError {
 }
 
 impl Migration {
-    /// Writes the store, then the configuration. Returns the size of the store.
+    /// Writes the store, then the configuration. Returns what the store lacks.
     ///
     /// # Errors
     /// A file of OpenSM has errors, a configuration or a store exists already, or the disk fails.

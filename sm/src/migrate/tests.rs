@@ -9,10 +9,12 @@ use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::{Destination, EndpointKind, Topology};
+use rsm_sa::SavedSaState;
 use rsm_store::{SledStore, Store as _, StoreFabric};
 use tempfile::TempDir;
 
 use super::*;
+use crate::daemon::import;
 
 /// Files of a host below a separate folder.
 struct Host {
@@ -124,12 +126,18 @@ fn store_has_the_claims_and_is_marked_until_a_daemon_uses_it() {
     let host = Host::new(&[("var/cache/opensm/guid2lid", GUID2LID)]);
     let migration = host.read();
     let imported = migration.write(&host.outputs()).unwrap();
-    assert_eq!((imported.records, imported.left_out), (3, 0));
+    assert_eq!(imported.left_out, 0);
     let mut store = SledStore::open(&host.outputs().state_dir, StoreFabric::Hardware).unwrap();
     let (persisted, _) = store.load().unwrap();
     let claim = persisted.claims[&Guid(0x12)];
     assert_eq!((claim.lid, claim.lmc), (Lid(4), Lmc::new(1).unwrap()));
     assert_eq!(persisted.records.len(), 1);
+    drop(store);
+    // The mark does not count as a record that a second import would replace.
+    let (dir, claims) = (host.outputs().state_dir, &migration.claims);
+    let again = import(&dir, claims, SavedSaState::default());
+    let refused = again.unwrap_err().to_string();
+    assert_eq!(refused, "the store has 2 records already");
 }
 
 #[test]

@@ -43,8 +43,6 @@ pub enum ImportError {
 /// The result of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Imported {
-    /// Number of records in the store.
-    pub records: usize,
     /// Number of omitted registrations: they contradict other registrations, or exceed the SA's
     /// limits.
     pub left_out: usize,
@@ -62,8 +60,9 @@ pub fn import(
 ) -> Result<Imported, ImportError> {
     let mut store = SledStore::open(dir, StoreFabric::Hardware)?;
     let (persisted, _) = store.load()?;
-    if !persisted.is_empty() {
-        let records = persisted.len();
+    // The mark of an earlier import is no record that this import would replace.
+    let records = persisted.len() - usize::from(is_fresh(&persisted));
+    if records > 0 {
         return Err(ImportError::NotEmpty { records });
     }
     let mut changes = ChangeSet::new();
@@ -73,10 +72,8 @@ pub fn import(
     let left_out = add_registrations(&persisted, registrations, &mut changes);
     table::put(&persisted, IMPORTED, FRESH, Some(b""), &mut changes);
     store.commit(&changes)?;
-    let (persisted, _) = store.load()?;
     store.close()?;
-    let records = persisted.len();
-    Ok(Imported { records, left_out })
+    Ok(Imported { left_out })
 }
 
 /// Adds to `changes` the registrations that the SA would restore at a start. Returns the number of
