@@ -39,7 +39,8 @@ pub struct Graph {
     /// left and upper edge, width, height, pitch, and the distance of two lines.
     pub groups: Vec<[f64; 9]>,
     /// The links between switches, five numbers each: the indices of both ends, the number of links
-    /// between the two switches, the number of links not in order, and the worst [`LinkKind`].
+    /// between the two switches, the number of links that are not [`LinkKind::Good`], and the worst
+    /// [`LinkKind`].
     pub links: Vec<u32>,
     /// The ends of expected cables that are missing between two present switches: the index of the
     /// switch, and the port.
@@ -71,7 +72,7 @@ pub struct Switches {
     pub y: Vec<f64>,
     /// The number of links to hosts.
     pub hosts: Vec<u32>,
-    /// The number of links to hosts that are not in order.
+    /// The number of links to hosts that are not [`LinkKind::Good`].
     pub hosts_bad: Vec<u32>,
     /// The sum of 1 if the switch does not answer, 2 if it is drained, 4 if it is unhealthy and
     /// routes avoid it, and 8 if it has gone.

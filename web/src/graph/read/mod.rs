@@ -58,13 +58,20 @@ struct SwitchLink {
     kind: LinkKind,
 }
 
+impl SwitchLink {
+    /// Whether the page counts the link among those that need a look.
+    fn is_bad(&self) -> bool {
+        self.kind != LinkKind::Good
+    }
+}
+
 /// The links between the same two switches.
 #[derive(Clone, Copy)]
 struct Bundle {
     /// The two switches, the lower index first.
     ends: (u32, u32),
     count: u32,
-    /// The number of links that are not [`LinkKind::Good`].
+    /// The number of bad links.
     bad: u32,
     worst: LinkKind,
 }
@@ -107,7 +114,7 @@ impl Graph {
         let drawing = lay_out(&parts.switches, &has_hosts, &switch_links);
         let mut hosts_bad = vec![0u32; hosts.len()];
         for link in switch_links.iter().filter(|link| link.ends.1.is_none()) {
-            hosts_bad[link.ends.0 as usize] += u32::from(link.kind > LinkKind::Drained);
+            hosts_bad[link.ends.0 as usize] += u32::from(link.is_bad());
         }
         let (bundles, places) = bundle(&switch_links);
         let active = |link: &&v1::Link| link.state() == PortState::Active;
@@ -267,12 +274,11 @@ fn bundle(switch_links: &[SwitchLink]) -> (Vec<Bundle>, Vec<(PortId, u32)>) {
     let mut places = Vec::with_capacity(2 * links.len());
     let mut bundles: Vec<Bundle> = Vec::new();
     for (bundle, links) in (0u32..).zip(links.chunk_by(|one, two| one.0 == two.0)) {
-        let is_bad = |(_, link): &&(_, &SwitchLink)| link.kind != LinkKind::Good;
         let kinds = links.iter().map(|(_, link)| link.kind);
         bundles.push(Bundle {
             ends: links[0].0,
             count: links.len() as u32,
-            bad: links.iter().filter(is_bad).count() as u32,
+            bad: links.iter().filter(|(_, link)| link.is_bad()).count() as u32,
             worst: kinds.max().unwrap_or(LinkKind::Good),
         });
         let ports = links
@@ -319,7 +325,7 @@ fn drawing_order(drawing: &Layout) -> Vec<usize> {
 
 /// Makes the columns of the switches in the given order; switches with an index from `present` on
 /// have gone. For each switch, `hosts` is the number of links to hosts, and `hosts_bad` the number
-/// of them whose kind is worse than [`LinkKind::Drained`].
+/// of bad ones among them.
 fn columns(
     switches: &[Keyed<Guid, v1::Node>],
     present: usize,

@@ -143,7 +143,9 @@ fn drained_link_is_shown_as_drained_even_if_inactive_and_unhealthy_link_as_avoid
     worst.sort_unstable();
     let expected = [(1, LinkKind::Drained as u32), (1, LinkKind::Avoided as u32)];
     assert_eq!(worst, expected);
-    assert_eq!(graph.switches.hosts_bad, [0, 0, 0]);
+    // A drained link to a host counts as a drained link between switches does.
+    assert_eq!(graph.switches.name[2], "leaf-2");
+    assert_eq!(graph.switches.hosts_bad, [0, 0, 1]);
 }
 
 /// Two leaves with a host each below two spines; the second spine and its cables have gone.
