@@ -67,7 +67,7 @@ pub(super) fn find(analysis: &Analysis, peers: &Peers, faults: &[JoinFaults]) ->
     findings.extend(firmware::find(analysis, peers));
     findings.extend(compared::find(analysis, peers, &mut explained));
     findings.extend(inventories::unlisted(analysis));
-    findings.extend(nearer::find(analysis));
+    findings.extend(nearer::find(analysis, &explained));
     findings.par_extend(
         faults
             .par_iter()

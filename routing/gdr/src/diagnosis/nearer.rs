@@ -1,5 +1,6 @@
 //! Finds adapters whose PCIe place, number or rate implies another role than their leaf.
 
+use super::Explained;
 use super::inventories::port_name;
 use crate::Analysis;
 use crate::findings::{GpuFinding, GpuFindingKind};
@@ -20,8 +21,8 @@ struct RoleConflict {
 }
 
 /// Reports hosts where PCIe and leaves disagree on the role of ports that the operator has not
-/// configured.
-pub(super) fn find(analysis: &Analysis) -> Vec<GpuFinding> {
+/// configured; `explained` holds the devices of each host whose faults other findings report.
+pub(super) fn find(analysis: &Analysis, explained: &[Explained]) -> Vec<GpuFinding> {
     let Some(fabric) = &analysis.fabric else {
         return Vec::new();
     };
@@ -31,11 +32,11 @@ pub(super) fn find(analysis: &Analysis) -> Vec<GpuFinding> {
         leaves.foreign(fabric.port(index).leaf)
     };
     let mut findings = Vec::new();
-    for host in &analysis.hosts {
+    for (host, explained) in analysis.hosts.iter().zip(explained) {
         for conflict in role_conflicts(host, |port| foreign(host, port)) {
             findings.push(finding(host, &conflict));
         }
-        findings.extend(left_out(host, |port| foreign(host, port)));
+        findings.extend(left_out(host, explained, |port| foreign(host, port)));
     }
     findings
 }
@@ -91,14 +92,20 @@ fn role_conflicts(host: &Host, foreign: impl Fn(usize) -> Option<u32>) -> Vec<Ro
 }
 
 /// The finding about ports near GPUs that are taken for storage, because their GPUs have other
-/// ports, although their leaves serve only GPU hosts; `None` if the host has no such port.
+/// ports, although their leaves serve only GPU hosts; `None` if the host has no such port, or only
+/// explained ones.
 /// `foreign` is the share of nodes without GPUs at a port's leaf, in thousandths.
-fn left_out(host: &Host, foreign: impl Fn(usize) -> Option<u32>) -> Option<GpuFinding> {
+fn left_out(
+    host: &Host,
+    explained: &Explained,
+    foreign: impl Fn(usize) -> Option<u32>,
+) -> Option<GpuFinding> {
     let is_left_out = |port: &usize| {
         let (role, reason) = host.roles[*port];
         role != TrafficRole::Compute
             && matches!(reason, RoleReason::Excess | RoleReason::Slower)
             && foreign(*port) == Some(0)
+            && !explained.ports.contains(port)
     };
     let ports: Vec<usize> = (0..host.roles.len()).filter(is_left_out).collect();
     let describe = |&port: &usize| {
