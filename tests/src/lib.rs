@@ -25,6 +25,7 @@
 //! * [`sharing`] runs managers that share a store; [`slow_link`] delays or cuts their connections
 //!   to it.
 //! * [`bringup`] contains the assertions that the peer tests of rsm share.
+//! * [`stories`] tells stories of slow jobs, and judges what `rsmctl blame` says of them.
 //! * [`structure`] reads the sources of the workspace: its module graphs and sizes.
 //! * [`peer`] handles missing programs, [`binaries`] finds rsm's own programs.
 
@@ -53,6 +54,7 @@ pub mod served;
 pub mod sharing;
 pub mod slow_link;
 pub mod sm;
+pub mod stories;
 pub mod storm;
 pub mod structure;
 pub mod tap;

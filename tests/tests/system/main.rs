@@ -4,6 +4,7 @@
 mod crash_sa;
 mod docs;
 mod fuzz;
+mod managed_blame_stories;
 mod managed_capabilities;
 mod managed_counters;
 mod managed_cut_off;
