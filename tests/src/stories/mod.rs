@@ -1,7 +1,7 @@
 //! Stories of slow jobs: a fabric, a job, what happened to them, and whose fault it was.
 //!
 //! A story knows the truth from what it did to the simulated fabric, and asks `rsmctl blame` for
-//! its verdict as an operator does. Several stories with disjoint hosts share a round of about 50
+//! its verdict as an operator does. Several stories with disjoint hosts share a round of about 80
 //! seconds on one fabric; the faults of a story touch no path of another story's job. What earlier
 //! rounds did to the fabric is over before T, the time that `--since` states.
 //!

@@ -358,8 +358,14 @@ fn draw_counts(kind: Kind, scene: &Scene<'_>, dice: &mut Dice) -> Option<Plot> {
         Kind::Discards | Kind::Congestion => exit,
         _ => scene.peer(exit),
     };
-    let act = Act::Count(counting, counter, between(dice, low, high));
-    Some(Plot::of(Truth::Cable(exit), vec![act]))
+    let mut acts = vec![Act::Count(counting, counter, between(dice, low, high))];
+    if kind == Kind::Congestion {
+        // The link is full of the traffic of another job.
+        let words = scene.waits(between(dice, 0.9, 0.98));
+        acts.push(Act::Count(exit, Counter::XmitData, words));
+        acts.push(Act::Count(scene.peer(exit), Counter::RcvData, words));
+    }
+    Some(Plot::of(Truth::Cable(exit), acts))
 }
 
 /// Draws a cable or a switch of the job that goes down, restarts or falls to a lower rate.
@@ -476,9 +482,9 @@ fn draw_harmless(kind: Kind, scene: &Scene<'_>, dice: &mut Dice) -> Option<Plot>
             count(exit, Counter::SymbolError, between(dice, 3.0, 300.0))
         }
         Kind::OneSymbolError => {
-            // One error within 21 to 25 seconds.
+            // One error: the first after 33 to 40 seconds, the second after the question.
             let port = scene.peer(scene.exit(dice));
-            count(port, Counter::SymbolError, between(dice, 0.04, 0.047))
+            count(port, Counter::SymbolError, between(dice, 0.025, 0.03))
         }
         Kind::SmallWaits => {
             let waits = scene.waits(between(dice, 0.01, 0.03));

@@ -15,7 +15,7 @@ use crate::clock::{Stopwatch, unix_ms};
 use crate::virtual_time::Dice;
 
 /// The maximum number of stories in a round.
-const STORIES: usize = 10;
+const STORIES: usize = 12;
 
 /// The number of draws before a story waits for the next round.
 const DRAWS: usize = 20;
@@ -35,8 +35,8 @@ const GAP: Duration = Duration::from_secs(13);
 /// The time after T at which things begin to happen.
 const PEACE: Duration = Duration::from_secs(2);
 
-/// The time after T at which the operator asks: counters are judged over 30 seconds and more.
-const ASKED: Duration = Duration::from_secs(36);
+/// The time after T at which the operator asks: `blame` says nothing about less than a minute.
+const ASKED: Duration = Duration::from_secs(64);
 
 /// The numbers of hosts of jobs.
 const SIZES: [usize; 12] = [2, 2, 3, 4, 4, 6, 8, 8, 12, 16, 24, 64];
