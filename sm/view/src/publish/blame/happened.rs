@@ -227,19 +227,23 @@ impl Case<'_> {
         if !is_used || COVERED_FINDINGS.contains(&finding.kind.as_str()) {
             return None;
         }
+        let fabric = self.published.fabric();
+        let peer = port.and_then(|port| fabric.port(fabric.find_port(port)?).peer);
         let is_new = finding.raised_unix_ms >= self.since_unix_ms;
         let kind = match (finding.kind.as_str(), finding.severity()) {
             // These findings stay for an hour after the last error, so a finding raised earlier
             // says nothing about the questioned time.
             ("link-errors" | "link-flapping", _) if !is_new => return None,
+            // Errors count where packets arrive: the job has to send to the port.
+            ("link-errors", _) if !peer.is_some_and(|peer| self.used.sends_from(peer)) => {
+                return None;
+            }
             ("link-errors", _) => Kind::LinkErrors,
             ("link-flapping", _) => Kind::LinkFlapped,
             (_, v1::Severity::Error) => Kind::FindingError,
             (_, v1::Severity::Warning) => Kind::FindingWarning,
             _ => return None,
         };
-        let fabric = self.published.fabric();
-        let peer = port.and_then(|port| fabric.port(fabric.find_port(port)?).peer);
         Some(Evidence {
             kind,
             place: match (port, peer) {

@@ -204,6 +204,11 @@ impl UsedLinks {
         self.ends.contains(&port)
     }
 
+    /// Whether packets of the job leave through this port.
+    pub(super) fn sends_from(&self, port: PortKey) -> bool {
+        self.directions.contains_key(&port)
+    }
+
     /// Whether a cable of this node is used.
     pub(super) fn has_node(&self, node: Guid) -> bool {
         self.nodes.contains(&node)
