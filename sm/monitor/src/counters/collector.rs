@@ -17,7 +17,7 @@ use rsm_routing::topology::Topology;
 use super::agent::{Agent, Next, Verdict};
 use super::config::CountersConfig;
 use super::request::{Request, answered_port, p_key_index};
-use super::snapshot::{AgentState, CountersSnapshot, StaleAfter};
+use super::snapshot::{AgentState, CountersSnapshot, Intervals};
 use super::stats::CollectorStats;
 use crate::agent_window::{AgentWindow, Flight, SEND_PAUSE, Transmit};
 
@@ -463,7 +463,7 @@ impl Collector {
         CountersSnapshot {
             at: now,
             is_collecting: self.is_collecting(),
-            stale_after: StaleAfter::of(&self.config),
+            intervals: Intervals::of(&self.config),
             stats: CollectorStats {
                 agents: self.agents.len(),
                 silent: agents().filter(is_silent).count(),

@@ -108,18 +108,18 @@ pub struct PortCounters<'a> {
 /// readings in succession may fail.
 const INTERVALS_UNTIL_STALE: u32 = 3;
 
-/// Times after which readings are stale.
+/// Intervals between two readings, by kind of port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct StaleAfter {
+pub(super) struct Intervals {
     switch_ports: Duration,
     adapters: Duration,
 }
 
-impl StaleAfter {
-    pub(super) fn of(config: &CountersConfig) -> StaleAfter {
-        StaleAfter {
-            switch_ports: config.ports_interval * INTERVALS_UNTIL_STALE,
-            adapters: config.adapters_interval * INTERVALS_UNTIL_STALE,
+impl Intervals {
+    pub(super) fn of(config: &CountersConfig) -> Intervals {
+        Intervals {
+            switch_ports: config.ports_interval,
+            adapters: config.adapters_interval,
         }
     }
 }
@@ -134,7 +134,7 @@ pub struct CountersSnapshot {
     pub is_collecting: bool,
     /// Statistics of the collector.
     pub stats: CollectorStats,
-    pub(super) stale_after: StaleAfter,
+    pub(super) intervals: Intervals,
     /// Agents by ascending key.
     pub(super) agents: Arc<[Arc<AgentCounters>]>,
 }
@@ -145,7 +145,7 @@ impl Default for CountersSnapshot {
             at: Time::ZERO,
             is_collecting: false,
             stats: CollectorStats::default(),
-            stale_after: StaleAfter::of(&CountersConfig::default()),
+            intervals: Intervals::of(&CountersConfig::default()),
             agents: Arc::from([]),
         }
     }
@@ -155,13 +155,18 @@ impl CountersSnapshot {
     /// Whether the reading of a port is stale at `now`: the port was not read for three times the
     /// interval of its kind, so its counters may have moved.
     pub fn is_stale(&self, port: &PortCounters<'_>, now: Time) -> bool {
-        let stale_after = match port.agent.is_switch {
-            true => self.stale_after.switch_ports,
-            false => self.stale_after.adapters,
-        };
+        let stale_after = self.interval(port) * INTERVALS_UNTIL_STALE;
         port.reading
             .at()
             .is_none_or(|at| now.since(at) > stale_after)
+    }
+
+    /// The interval between two readings of the ports of this kind.
+    pub fn interval(&self, port: &PortCounters<'_>) -> Duration {
+        match port.agent.is_switch {
+            true => self.intervals.switch_ports,
+            false => self.intervals.adapters,
+        }
     }
 
     /// All agents by ascending key.

@@ -22,10 +22,6 @@ pub(super) const UNLIKELY: u32 = 20;
 /// is sent again after a timeout.
 const DISCARDS_PER_HOUR: f64 = 60.0;
 
-/// Longest time before the start of the question, in milliseconds, at which the period of new
-/// errors may begin: the time between two readings of a port.
-const SLACK_MS: u64 = 60_000;
-
 /// Maximum number of hosts that evidence about a switch names.
 const NAMED_HOSTS: usize = 3;
 
@@ -435,11 +431,10 @@ impl Case<'_> {
     }
 
     /// Kind and text of the evidence in an error counter that moved; `None` if healthy links show
-    /// the
-    /// same.
+    /// the same.
     fn classify_errors(&self, moved: &super::past::Moved) -> Option<(Kind, String)> {
         use rsm_config::Symptom;
-        let is_new = moved.from_unix_ms + SLACK_MS >= self.since_unix_ms;
+        let is_new = moved.is_new;
         let number = thousands(moved.count);
         if moved.counter == Counter::XmitDiscards {
             let kind = match is_new && moved.per_hour >= DISCARDS_PER_HOUR {

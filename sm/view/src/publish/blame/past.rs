@@ -24,13 +24,15 @@ pub(in crate::publish) struct Moved {
     /// Time of the first error, or start of the period in which the errors were counted, in
     /// milliseconds since the Unix epoch.
     pub(in crate::publish) from_unix_ms: u64,
+    /// Whether some of the errors were certainly counted after the requested time: a reading that
+    /// shows errors also covers the time since the reading before it.
+    pub(in crate::publish) is_new: bool,
 }
 
 /// Counters of a port that moved since a time.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub(in crate::publish) struct PortMoves {
-    /// Error counters that moved. An entry that begins before the requested time may include
-    /// earlier errors.
+    /// Error counters that moved. An entry may include errors from before the requested time.
     pub(in crate::publish) errors: Vec<Moved>,
     /// Share of time in which data waited to be sent, 0 to 1; `None` if it is unknown.
     pub(in crate::publish) wait_share: Option<f64>,
@@ -50,8 +52,9 @@ pub(in crate::publish) trait Past: Send + Sync {
 /// Errors on the disk since a time.
 #[derive(Default)]
 pub(super) struct StoredErrors {
-    /// Errors of the ports that counted any.
-    errors: BTreeMap<PortKey, Vec<Moved>>,
+    /// Errors of the ports that counted any, each with the time of the last reading that shows
+    /// them, in milliseconds since the Unix epoch.
+    errors: BTreeMap<PortKey, Vec<(Moved, u64)>>,
     /// Time since which counters are stored, in milliseconds since the Unix epoch; `None` if the
     /// past cannot be read.
     pub(super) from_unix_ms: Option<u64>,
@@ -83,12 +86,14 @@ impl StoredErrors {
             let errors = port.errors.iter().filter_map(|(quantity, errors)| {
                 let ms = errors.last_unix_ms.saturating_sub(errors.first_unix_ms);
                 let span = Duration::from_millis(ms).max(SHORTEST_SPAN);
-                Some(Moved {
+                let moved = Moved {
                     counter: counter(*quantity)?,
                     count: errors.count,
                     per_hour: errors.count as f64 * 3600.0 / span.as_secs_f64(),
                     from_unix_ms: errors.first_unix_ms,
-                })
+                    is_new: false,
+                };
+                Some((moved, errors.last_unix_ms))
             });
             (port.port, errors.collect())
         });
@@ -145,18 +150,25 @@ impl Past for Readings {
                 count,
                 per_hour: count as f64 / hours,
                 from_unix_ms,
+                is_new: from_unix_ms >= since_unix_ms,
             })
         });
-        // The errors on the disk reach further back; the last readings also cover the current step.
+        // The errors on the disk reach further back, and their times are known; the last readings
+        // also cover the current step.
         let mut errors: Vec<Moved> = errors.collect();
-        for stored in self.stored.errors.get(&key).into_iter().flatten() {
+        let first_certain = since_unix_ms + self.counters.interval(&port).as_millis() as u64;
+        for &(stored, last_unix_ms) in self.stored.errors.get(&key).into_iter().flatten() {
+            let stored = Moved {
+                is_new: last_unix_ms >= first_certain,
+                ..stored
+            };
             match errors
                 .iter_mut()
                 .find(|moved| moved.counter == stored.counter)
             {
-                Some(moved) if moved.count >= stored.count => {}
-                Some(moved) => *moved = *stored,
-                None => errors.push(*stored),
+                Some(moved) if moved.is_new && moved.count >= stored.count => {}
+                Some(moved) => *moved = stored,
+                None => errors.push(stored),
             }
         }
         Some(PortMoves {

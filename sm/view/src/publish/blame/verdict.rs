@@ -98,7 +98,7 @@ pub(super) fn missing(question: &Question<'_>, case: &Case<'_>, unread: usize) -
     let span = question.now_unix_ms.saturating_sub(question.since_unix_ms);
     if span < SHORTEST_MS {
         missing.add_essential(format!(
-            "{} s are too short: counters are read every 30 s",
+            "{} s are too short for counters: a minute is needed",
             span / 1000
         ));
     }

@@ -38,6 +38,7 @@ impl Counted {
             count,
             per_hour: count as f64 * 6.0,
             from_unix_ms: at_unix_ms,
+            is_new: true,
         };
         self.port(port).errors.push(moved);
     }
