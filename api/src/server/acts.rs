@@ -150,6 +150,7 @@ mod tests {
 
     use super::*;
     use crate::access::{Proof, Role};
+    use crate::refusal::{Reason, refusal};
     use crate::role::Grant;
 
     #[derive(Default)]
@@ -166,7 +167,7 @@ mod tests {
         let acts = Arc::new(Acts::default());
         let recorder = ActionRecorder::new(Some(acts.clone()));
         let begin = || recorder.begin(&Extensions::new(), "drain", "leaf-1".to_owned());
-        let refused: Result<(), Status> = Err(Status::failed_precondition(""));
+        let refused: Result<(), Status> = Err(refusal(Reason::CutOff, ""));
         assert!(begin().end(refused).is_err());
         assert!(begin().end(Ok(())).is_ok());
         begin().close(Outcome::Refused(" ".to_owned()));

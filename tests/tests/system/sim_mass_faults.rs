@@ -659,6 +659,7 @@ fn drains_beside_missing_and_exchanged_parts_keep_the_order_of_routes() {
             name: name.to_owned(),
             peer: None,
             disabled: false,
+            beside: None,
         };
         let part = NodeOrCable::Node(switches_named(&world, &[name])[0]);
         world.command(Command::Drain {

@@ -167,7 +167,8 @@ mod tests {
     #[test]
     fn a_missing_node_belongs_to_the_host_of_its_description_whoever_claims_its_guid() {
         let own = ("host-900", GONE);
-        let cases: [(&[(&str, u64)], &[&str]); 7] = [
+        type Case<'a> = (&'a [(&'a str, u64)], &'a [&'a str]);
+        let cases: [Case<'_>; 7] = [
             (&[], &[]),
             (&[own], &[]),
             (&[("host-900.example.com", GONE)], &[]),
