@@ -39,7 +39,7 @@ use rsm_ids::PortNum;
 
 use self::agents::{Agents, Presence};
 use self::ffi::{IsSm, OpenPort, Pair, Umad};
-use self::receiver::{OpenPorts, Shared};
+use self::receiver::{OpenPorts, Shared, is_answer};
 use self::sysfs::{PortFiles, PortWatch};
 use super::{Datagram, IsSmError, LocalPort, SendError, Sinks, Transport};
 use crate::wire::header::{Class, MadHeader};
@@ -443,7 +443,9 @@ impl Transport for UmadTransport {
         let timeout = whole_milliseconds(timeout);
         let port = opened.shared.ports.of_class(class);
         let sent = port.send(agent, &datagram.mad, &datagram.remote, timeout, 0);
-        opened.shared.sent(&sent);
+        if !is_answer(MadHeader::of(&datagram.mad).method()) {
+            opened.shared.request_sent(&sent);
+        }
         sent.map_err(|source| SendError::Io {
             device: device(&self.local),
             source,

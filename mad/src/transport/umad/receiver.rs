@@ -21,8 +21,8 @@ const WAIT_MS: u16 = 50;
 /// error, the device counts as removed.
 const READ_FAILURES_TOLERATED: u32 = 8;
 
-/// The number of consecutive refused datagrams with which the device counts as removed: more than a
-/// busy driver refuses.
+/// The number of consecutive refused requests of subnet management with which the device counts as
+/// removed: more than a busy driver refuses.
 const SEND_FAILURES_TOLERATED: u32 = 16;
 
 /// The open ports of one device, or of the two devices of a multi-plane adapter's port.
@@ -73,15 +73,18 @@ pub(super) struct Shared {
     pub(super) gone: AtomicBool,
     /// Whether reading the SA's own descriptor failed for good.
     pub(super) sa_failed: AtomicBool,
-    /// The number of consecutive datagrams that the device refused.
+    /// The number of consecutive requests of subnet management that the device refused.
     pub(super) send_failures: AtomicU32,
     /// Whether the receive thread is reading a datagram, or passing a datagram to a sink.
     pub(super) reading: AtomicBool,
 }
 
 impl Shared {
-    /// Counts the result of sending a datagram.
-    pub(super) fn sent(&self, result: &io::Result<()>) {
+    /// Counts the result of sending a request of subnet management. Answers do not count: a
+    /// requester chooses their transaction identifiers, and the kernel refuses an answer (EINVAL)
+    /// while another one with the same identifier, class and destination is being sent, for example
+    /// a long answer of the SA that awaits its last acknowledgement.
+    pub(super) fn request_sent(&self, result: &io::Result<()>) {
         match result {
             Ok(()) => self.send_failures.store(0, Ordering::Relaxed),
             // The device works, but is short of buffers.
@@ -92,8 +95,8 @@ impl Shared {
         }
     }
 
-    /// Whether the device refused so many datagrams in a row that it counts as removed.
-    fn refuses_all(&self) -> bool {
+    /// Whether the device refused so many requests in a row that it counts as removed.
+    pub(super) fn refuses_all(&self) -> bool {
         self.send_failures.load(Ordering::Relaxed) >= SEND_FAILURES_TOLERATED
     }
 
@@ -253,16 +256,20 @@ impl Received {
     }
 }
 
+/// Whether a datagram of this method answers a datagram of the remote end, to which its transaction
+/// identifier belongs.
+pub(super) fn is_answer(method: Method) -> bool {
+    method.is_response() || method == Method::TRAP_REPRESS
+}
+
 /// The event for a datagram; `None` for a response of this side that the kernel returned.
 fn classify(received: &Received) -> Option<Inbound> {
     if received.status == 0 {
         return Some(Inbound::Mad(received.datagram));
     }
-    // The kernel returns sent datagrams. Only requests wait for a response; the transaction
-    // identifier of any other datagram belongs to the remote end.
+    // The kernel returns sent datagrams. Only requests wait for a response.
     let header = MadHeader::of(&received.datagram.mad);
-    let method = header.method();
-    if method.is_response() || method == Method::TRAP_REPRESS {
+    if is_answer(header.method()) {
         tracing::debug!(
             ?header,
             status = received.status,

@@ -197,8 +197,8 @@ impl UmadSaPort {
         let retries = if is_rmpp(bytes) { RMPP_RETRIES } else { 0 };
         let timeout = whole_milliseconds(timeout);
         let port = agent.shared.ports.of_class(class);
+        // A refusal does not count towards the removal of the device: see `Shared::request_sent`.
         let sent = port.send(id, bytes, remote, timeout, retries);
-        agent.shared.sent(&sent);
         sent.map_err(|source| SendError::Io {
             device: device(&agent.shared.local.read()),
             source,
@@ -378,6 +378,22 @@ mod tests {
         });
         let sent = port.send(&query(), &RemoteAddress::gsi(Lid(5), 0), Duration::ZERO);
         assert!(matches!(sent, Err(SendError::Closed)));
+    }
+
+    /// The kernel refuses answers to a host that repeats its transaction identifier.
+    #[test]
+    fn refused_messages_of_the_sa_do_not_count_as_a_removed_device() {
+        let (port, shared, _came, far) = opened();
+        drop(far);
+        for _ in 0..100 {
+            let sent = port.send(&query(), &RemoteAddress::gsi(Lid(5), 0), Duration::ZERO);
+            assert!(matches!(sent, Err(SendError::Io { .. })), "{sent:?}");
+        }
+        assert!(!shared.refuses_all());
+        for _ in 0..16 {
+            shared.request_sent(&Err(io::Error::from_raw_os_error(libc::EINVAL)));
+        }
+        assert!(shared.refuses_all());
     }
 
     #[test]
