@@ -10,7 +10,8 @@ struct AgentSpec {
     /// 1 if the kernel does RMPP, that is, segments and reassembles messages, else 0.
     rmpp_version: u8,
     /// The methods of unsolicited datagrams to receive; the kernel allows only one agent of a port
-    /// for each method.
+    /// for each method. The SA leaves Report to subscribers on the same host: it sends reports, and
+    /// their responses arrive by transaction identifier.
     methods: &'static [u8],
 }
 
@@ -45,9 +46,6 @@ const MANAGER_CLASSES: &[AgentSpec] = &[
         methods: &[
             Method::GET.0,
             Method::SET.0,
-            Method::TRAP.0,
-            Method::REPORT.0,
-            Method::TRAP_REPRESS.0,
             Method::GET_TABLE.0,
             Method::GET_TRACE_TABLE.0,
             Method::GET_MULTI.0,
