@@ -26,9 +26,9 @@ use crate::daemon::FabricSpec;
 
 /// A subnet manager for InfiniBand.
 ///
-/// Without a subcommand rsm manages a fabric until a signal ends it: the fabric at the first active
-/// InfiniBand port of this host, or the one that --fabric names. On SIGHUP rsm reads its
-/// configuration again and sweeps, on SIGTERM it ends.
+/// Without a subcommand rsm manages a fabric until a signal ends it: the fabric at the first
+/// InfiniBand port of this host with a link, or the one that --fabric names. On SIGHUP rsm reads
+/// its configuration again and sweeps, on SIGTERM it ends.
 #[derive(Parser, Debug)]
 #[command(
     name = "rsm",

@@ -15,6 +15,7 @@ use rsm_mad::transport::umad::{self, UmadError, UmadSelector, UmadTransport};
 use rsm_mad::transport::{
     Datagram, IsSmError, LocalPort, PerformancePort, SaPort, SendError, Sinks, Transport,
 };
+use rsm_mad::wire::attr::PortState;
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::Sim;
 use rsm_sim::live::{self, SimHandle, SimTransport};
@@ -29,9 +30,9 @@ use crate::offline;
 pub enum FabricSpec {
     /// Hardware port.
     Umad {
-        /// Name of the channel adapter; `None` to choose the first with an active port.
+        /// Name of the channel adapter; `None` to choose the first with a link.
         ca: Option<String>,
-        /// Port number at the adapter; `None` to choose the first active port.
+        /// Port number at the adapter; `None` to choose the first port with a link.
         port: Option<PortNum>,
     },
     /// Simulated fabric: a generator's specification, or a file in ibnetdiscover's or ibsim's
@@ -242,6 +243,12 @@ pub(super) fn open(
             };
             let port = port.map_err(|error| explain(error, &selector))?;
             warn_if_another_port(guid, &port.local_port());
+            if selector.ca.is_none()
+                && selector.guid.is_none()
+                && let Some(warning) = choice_warning(&umad::list_ports()?, &port.local_port())
+            {
+                tracing::warn!("{warning}");
+            }
             (Attachment::Umad(port), None)
         }
         FabricSpec::Sim(spec) => {
@@ -274,7 +281,7 @@ fn explain(error: UmadError, selector: &UmadSelector) -> anyhow::Error {
         (UmadError::NoAdapter | UmadError::Library(_), _) => {
             "no hardware to manage (without any: --fabric sim:superpod:su=1)"
         }
-        (UmadError::NoLink { .. }, _) => {
+        (UmadError::NoLink { .. } | UmadError::Register { .. }, _) => {
             "no port to manage the subnet through: name one with --fabric umad:CA:PORT or sm.guid"
         }
         (_, Some(_)) => "the port of sm.guid",
@@ -293,6 +300,33 @@ fn warn_if_another_port(configured: Option<Guid>, opened: &LocalPort) {
             opened.port_guid
         );
     }
+}
+
+/// The warning that no port was named although several ports of this host have a link, which may
+/// belong to different fabrics; `None` if only one has a link. `opened` is the port in use.
+fn choice_warning(ports: &[LocalPort], opened: &LocalPort) -> Option<String> {
+    let has_link = |port: &&LocalPort| {
+        matches!(
+            port.state,
+            PortState::Init | PortState::Armed | PortState::Active
+        )
+    };
+    let describe = |port: &LocalPort| {
+        format!(
+            "{}:{} (GUID {}, {})",
+            port.ca, port.port, port.port_guid, port.state
+        )
+    };
+    let linked: Vec<String> = ports.iter().filter(has_link).map(describe).collect();
+    (linked.len() > 1).then(|| {
+        format!(
+            "several ports of this host have a link, and none is named: {}. rsm manages the fabric at the first one, {}:{}; \
+             name the port with --fabric umad:CA:PORT or sm.guid",
+            linked.join(", "),
+            opened.ca,
+            opened.port
+        )
+    })
 }
 
 /// Reports a finding when the trace ends early. The trace does not resume, because no reader can
@@ -367,6 +401,34 @@ fn attachment_at(netlist: &Netlist, guid: Guid) -> anyhow::Result<(Guid, PortNum
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn warning_names_all_ports_with_a_link_if_none_is_named() {
+        let port = |ca: &str, state| LocalPort {
+            ca: ca.to_owned(),
+            port: PortNum(1),
+            node_guid: Guid(1),
+            port_guid: Guid(0x21),
+            lid: rsm_ids::Lid::NONE,
+            sm_lid: rsm_ids::Lid::NONE,
+            state,
+        };
+        let ports = [
+            port("mlx5_0", PortState::Down),
+            port("mlx5_1", PortState::Init),
+            port("mlx5_2", PortState::Active),
+        ];
+        let warning = choice_warning(&ports, &ports[1]).expect("two ports have a link");
+        for part in [
+            "mlx5_1:1 (GUID 0x0000000000000021, Init), mlx5_2:1",
+            "at the first one, mlx5_1:1",
+            "--fabric umad:CA:PORT or sm.guid",
+        ] {
+            assert!(warning.contains(part), "{part}: {warning}");
+        }
+        assert!(!warning.contains("mlx5_0"), "{warning}");
+        assert_eq!(choice_warning(&ports[..2], &ports[1]), None);
+    }
 
     #[test]
     fn port_with_the_configured_guid_is_used_and_an_unknown_guid_is_an_error() {

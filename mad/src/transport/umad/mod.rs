@@ -84,7 +84,8 @@ pub enum UmadError {
     },
     /// Another process, most likely another subnet manager, has registered for the class.
     #[error(
-        "cannot register for datagrams of class {class} on {device}; is another subnet manager running here?"
+        "cannot register for datagrams of class {class} on {device}: another subnet manager, such as \
+         OpenSM, probably runs on this port; stop it, or name another port"
     )]
     Register {
         /// The adapter and the port, for example `mlx5_0:1`.
@@ -124,8 +125,8 @@ pub fn list_ports() -> Result<Vec<LocalPort>, UmadError> {
 /// Opens the port that `selector` selects. A thread delivers its datagrams to `sinks`.
 ///
 /// # Errors
-/// The port cannot be opened; [`UmadError`] has the reasons. If several ports are suitable, the
-/// error is the error of the last port tried.
+/// The port cannot be opened; [`UmadError`] has the reasons. No other port is tried: it may belong
+/// to another fabric.
 pub fn open(selector: &UmadSelector, sinks: impl Into<Sinks>) -> Result<UmadTransport, UmadError> {
     open_as(selector, Presence::Manager, sinks.into())
 }
@@ -142,21 +143,21 @@ pub fn observe(
     open_as(selector, Presence::Observer, sinks.into())
 }
 
-/// Opens the first matching port that registers with `presence`.
+/// Opens the port that `selector` selects, and registers with `presence`.
 fn open_as(
     selector: &UmadSelector,
     presence: Presence,
     sinks: Sinks,
 ) -> Result<UmadTransport, UmadError> {
     let umad = Umad::load().map_err(UmadError::Library)?;
-    let candidates = ports::candidates(selector, ports::list(umad))?;
+    let local = ports::choose(selector, ports::list(umad))?;
     let Sinks {
         others,
         sa,
         performance,
     } = sinks;
     let sa = Arc::new(SaHalf::new(sa).map_err(UmadError::Wake)?);
-    let (registered, local) = open_first_registrable(umad, candidates, presence, sa.has_sink())?;
+    let registered = RegisteredPort::open(umad, &local, presence, sa.has_sink())?;
     let mut transport = UmadTransport {
         umad,
         presence,
@@ -184,48 +185,22 @@ struct RegisteredPort {
     agents: Agents,
 }
 
-/// Opens the first of `candidates` that can be opened and on which the classes can be registered,
-/// because another process may have registered for the classes of a port. `for_sa` states whether
-/// the SA has a sink.
-fn open_first_registrable(
-    umad: &'static Umad,
-    candidates: Vec<LocalPort>,
-    presence: Presence,
-    for_sa: bool,
-) -> Result<(RegisteredPort, LocalPort), UmadError> {
-    let for_sa = for_sa && presence == Presence::Manager;
-    first_success(candidates, |local| {
-        let ports = open_ports(umad, local, for_sa)?;
+impl RegisteredPort {
+    /// Opens a port, and registers for its classes. `for_sa` states whether the SA has a sink.
+    fn open(
+        umad: &'static Umad,
+        local: &LocalPort,
+        presence: Presence,
+        for_sa: bool,
+    ) -> Result<RegisteredPort, UmadError> {
+        let ports = open_ports(umad, local, for_sa && presence == Presence::Manager)?;
         let agents = Agents::register(&ports, presence).map_err(|error| UmadError::Register {
             device: device(local),
             class: error.class,
             source: error.source,
         })?;
         Ok(RegisteredPort { ports, agents })
-    })
-}
-
-/// The first successful result of `attempt`; the error of the last candidate if no attempt
-/// succeeds.
-fn first_success<T>(
-    candidates: Vec<LocalPort>,
-    mut attempt: impl FnMut(&LocalPort) -> Result<T, UmadError>,
-) -> Result<(T, LocalPort), UmadError> {
-    let mut last_error = None;
-    for local in candidates {
-        match attempt(&local) {
-            Ok(made) => return Ok((made, local)),
-            Err(error) => {
-                tracing::warn!(
-                    device = device(&local),
-                    error = &error as &dyn std::error::Error,
-                    "the port cannot be used"
-                );
-                last_error = Some(error);
-            }
-        }
     }
-    Err(last_error.expect("the list of candidates is not empty"))
 }
 
 /// Opens the device of a port, or two devices if its QP 0 and QP 1 belong to different devices. If
@@ -399,8 +374,7 @@ impl UmadTransport {
             });
         };
         let for_sa = self.sa.has_sink();
-        let (registered, local) =
-            open_first_registrable(self.umad, vec![local], self.presence, for_sa)?;
+        let registered = RegisteredPort::open(self.umad, &local, self.presence, for_sa)?;
         self.local = local;
         self.start(registered)?;
         if was_sm && let Err(error) = self.set_is_sm(true) {
@@ -528,42 +502,6 @@ fn whole_milliseconds(timeout: Duration) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn local(ca: &str) -> LocalPort {
-        LocalPort {
-            ca: ca.to_owned(),
-            port: PortNum(1),
-            node_guid: rsm_ids::Guid(1),
-            port_guid: rsm_ids::Guid(2),
-            lid: rsm_ids::Lid::NONE,
-            sm_lid: rsm_ids::Lid::NONE,
-            state: crate::wire::attr::PortState::Active,
-        }
-    }
-
-    #[test]
-    fn a_port_with_classes_in_use_is_skipped() {
-        let in_use = |local: &LocalPort| UmadError::Register {
-            device: device(local),
-            class: Class::SUBNET_DIRECTED,
-            source: io::Error::from_raw_os_error(libc::EBUSY),
-        };
-        let candidates = || vec![local("mlx5_0"), local("mlx5_1"), local("mlx5_2")];
-        let mut tried = Vec::new();
-        let (made, used) = first_success(candidates(), |local| {
-            tried.push(local.ca.clone());
-            if local.ca == "mlx5_1" {
-                Ok(7)
-            } else {
-                Err(in_use(local))
-            }
-        })
-        .unwrap();
-        assert_eq!((made, used.ca.as_str()), (7, "mlx5_1"));
-        assert_eq!(tried, ["mlx5_0", "mlx5_1"]);
-        let error = first_success(candidates(), |local| Err::<(), _>(in_use(local)));
-        assert!(error.unwrap_err().to_string().contains("mlx5_2:1"));
-    }
 
     #[test]
     fn two_devices_are_opened_only_if_qp_0_and_qp_1_belong_to_different_devices() {

@@ -13,9 +13,9 @@ pub struct UmadSelector {
     /// The name of the channel adapter. Without a name, the first adapter with a suitable port is
     /// selected.
     pub ca: Option<String>,
-    /// The number of the port. Without a number, the first Active port is selected, or else the
-    /// first port whose link is up, or else the first port, if the adapter is named or the host has
-    /// only one port.
+    /// The number of the port. Without a number, the first port whose link is up is selected (Init,
+    /// Armed or Active), or else the first port, if the adapter is named or the host has only one
+    /// port.
     pub port: Option<PortNum>,
     /// The GUID of the port, in any state.
     pub guid: Option<Guid>,
@@ -55,10 +55,7 @@ impl PortAttributes {
 
     /// Whether the port has a link that can carry subnet management packets.
     pub(super) fn is_up(&self) -> bool {
-        matches!(
-            self.port_state(),
-            PortState::Init | PortState::Armed | PortState::Active
-        )
+        has_link(self.port_state())
     }
 
     /// Whether the link layer is InfiniBand. Older kernels do not report the link layer, and
@@ -148,54 +145,41 @@ fn has_smi(umad: &Umad, ca: &str, port: PortNum) -> bool {
     true
 }
 
-/// The ports that `selector` admits, in order of preference: ports whose link is up, followed by
-/// other ports if the selector or the host leaves no choice.
-pub(super) fn candidates(
+/// The first port that `selector` admits and whose link is up, as OpenSM chooses it; a port that
+/// has no manager yet is Init. If no such port has a link, the first port that `selector` admits,
+/// if the selector or the host leaves no choice of the adapter.
+pub(super) fn choose(
     selector: &UmadSelector,
     ports: Vec<LocalPort>,
-) -> Result<Vec<LocalPort>, UmadError> {
+) -> Result<LocalPort, UmadError> {
     if ports.is_empty() {
         return Err(UmadError::NoAdapter);
     }
     let description = description(&ports);
     let is_named = selector.ca.is_some() || selector.guid.is_some() || ports.len() == 1;
-    let mut admitted: Vec<LocalPort> = ports
-        .into_iter()
-        .filter(|port| selector.ca.as_ref().is_none_or(|ca| *ca == port.ca))
-        .filter(|port| {
-            selector
-                .port
-                .is_none_or(|port_number| port_number == port.port)
-        })
-        .filter(|port| selector.guid.is_none_or(|guid| guid == port.port_guid))
-        .collect();
-    if admitted.is_empty() {
-        return Err(UmadError::NoPort {
+    let is_admitted = |port: &LocalPort| {
+        selector.ca.as_ref().is_none_or(|ca| *ca == port.ca)
+            && selector.port.is_none_or(|number| number == port.port)
+            && selector.guid.is_none_or(|guid| guid == port.port_guid)
+    };
+    // Of several ports with a link, `min_by_key` returns the first.
+    let admitted = ports.into_iter().filter(is_admitted);
+    match admitted.min_by_key(|port| !has_link(port.state)) {
+        Some(chosen) if is_named || has_link(chosen.state) => Ok(chosen),
+        Some(_) => Err(UmadError::NoLink { seen: description }),
+        None => Err(UmadError::NoPort {
             wanted: selector.to_string(),
             seen: description,
-        });
+        }),
     }
-    if !is_named {
-        admitted.retain(|port| preference(port.state) < DOWN);
-        if admitted.is_empty() {
-            return Err(UmadError::NoLink { seen: description });
-        }
-    }
-    // The sort is stable: adapters and ports keep their order.
-    admitted.sort_by_key(|port| preference(port.state));
-    Ok(admitted)
 }
 
-/// The [`preference`] of a port whose link is down.
-const DOWN: u8 = 2;
-
-/// The rank of a port with this state; the lowest rank is preferred.
-fn preference(state: PortState) -> u8 {
-    match state {
-        PortState::Active => 0,
-        PortState::Init | PortState::Armed => 1,
-        _ => DOWN,
-    }
+/// Whether a port in this state has a link that can carry subnet management packets.
+fn has_link(state: PortState) -> bool {
+    matches!(
+        state,
+        PortState::Init | PortState::Armed | PortState::Active
+    )
 }
 
 #[cfg(test)]
@@ -227,14 +211,15 @@ mod tests {
             port("mlx5_1", 1, PortState::Active),
             port("mlx5_2", 1, PortState::Down),
         ];
-        let first = candidates(&selector, ports).ok()?.swap_remove(0);
-        Some((first.ca, first.port.0))
+        let chosen = choose(&selector, ports).ok()?;
+        Some((chosen.ca, chosen.port.0))
     }
 
     #[test]
-    fn the_best_port_that_the_selector_admits_is_chosen() {
+    fn the_first_port_with_a_link_that_the_selector_admits_is_chosen_active_or_not() {
         let found = |ca: &str, port_number| Some((ca.to_owned(), port_number));
-        assert_eq!(chosen(None, None), found("mlx5_1", 1));
+        assert_eq!(chosen(None, None), found("mlx5_0", 2));
+        assert_eq!(chosen(None, Some(1)), found("mlx5_1", 1));
         assert_eq!(chosen(None, Some(2)), found("mlx5_0", 2));
         assert_eq!(chosen(Some("mlx5_0"), None), found("mlx5_0", 2));
         assert_eq!(chosen(Some("mlx5_0"), Some(1)), found("mlx5_0", 1));
@@ -246,15 +231,15 @@ mod tests {
     #[test]
     fn the_only_port_is_chosen_while_it_is_down() {
         let any = UmadSelector::default();
-        let only = candidates(&any, vec![port("mlx5_0", 1, PortState::Down)]).unwrap();
-        assert_eq!(only[0].ca, "mlx5_0");
+        let only = choose(&any, vec![port("mlx5_0", 1, PortState::Down)]).unwrap();
+        assert_eq!(only.ca, "mlx5_0");
         let two = vec![
             port("mlx5_0", 1, PortState::Down),
             port("mlx5_1", 1, PortState::Down),
         ];
-        let text = candidates(&any, two).unwrap_err().to_string();
+        let text = choose(&any, two).unwrap_err().to_string();
         assert!(text.contains("mlx5_1:1 0x0000000000000021 Down"), "{text}");
-        let none = candidates(&any, Vec::new());
+        let none = choose(&any, Vec::new());
         assert!(matches!(none, Err(UmadError::NoAdapter)));
     }
 
@@ -264,7 +249,7 @@ mod tests {
             ca: Some("mlx5_7".to_owned()),
             ..UmadSelector::default()
         };
-        let error = candidates(&selector, vec![port("mlx5_0", 1, PortState::Down)]).unwrap_err();
+        let error = choose(&selector, vec![port("mlx5_0", 1, PortState::Down)]).unwrap_err();
         let text = error.to_string();
         assert!(
             text.contains("mlx5_7:*") && text.contains("mlx5_0:1 0x0000000000000021 Down"),
@@ -284,9 +269,9 @@ mod tests {
             guid: Some(Guid(guid)),
             ..UmadSelector::default()
         };
-        let chosen = candidates(&by_guid(0x22), ports()).unwrap();
-        assert_eq!((chosen.len(), chosen[0].port), (1, PortNum(2)));
-        let text = candidates(&by_guid(0x23), ports()).unwrap_err().to_string();
+        let chosen = choose(&by_guid(0x22), ports()).unwrap();
+        assert_eq!(chosen.port, PortNum(2));
+        let text = choose(&by_guid(0x23), ports()).unwrap_err().to_string();
         for part in [
             "port GUID 0x0000000000000023",
             "mlx5_0:1 0x0000000000000021 Active",

@@ -72,7 +72,7 @@ sections! {
         /// announced to every port. `auto`: `floating` with [store] etcd.
         lid: SmLid = SmLid::Auto;
 
-        /// GUID of the local port that rsm uses. Not set: the first active port.
+        /// GUID of the local port that rsm uses. Not set: the first port with a link.
         guid: Option<Guid> = None, example "\"0x0002c90300001234\"", opensm "guid" as Guid, at start;
 
         /// The upper half of every GID of the subnet.
