@@ -46,6 +46,25 @@ impl Served {
                 path: std::env::temp_dir(),
                 source,
             })?;
+        Self::serve(fabric, directory)
+    }
+
+    /// Ends the simulation, waits for `pause`, and serves `fabric` at the same socket. To programs,
+    /// their devices vanish and come back.
+    ///
+    /// # Errors
+    ///
+    /// The server cannot be stopped, or not be started again.
+    pub fn restart(self, fabric: &str, pause: Duration) -> Result<Self, Error> {
+        let Self {
+            process, directory, ..
+        } = self;
+        process.terminate(Duration::from_secs(10))?;
+        std::thread::sleep(pause);
+        Self::serve(fabric, directory)
+    }
+
+    fn serve(fabric: &str, directory: TempDir) -> Result<Self, Error> {
         let socket = directory.path().join("fabric.sock");
         let invocation = Invocation::new(binaries::rsm(), directory.path())
             .args(["sim", "serve", fabric, "--socket"])

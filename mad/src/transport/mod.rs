@@ -55,10 +55,12 @@ pub trait Transport: Send {
     fn local_port(&self) -> LocalPort;
 
     /// Sets or clears the IsSM bit in the CapabilityMask of the local port (IBA 14.2.5.6), by which
-    /// other subnet managers find this one. Closing the transport clears the bit.
+    /// other subnet managers find this one. Closing the transport clears the bit. A call that
+    /// changes nothing succeeds.
     ///
     /// # Errors
-    /// The bit could not be changed and keeps its value.
+    /// The bit could not be changed and keeps its value, for example while another subnet manager
+    /// that ends holds it; the caller may try again.
     fn set_is_sm(&mut self, on: bool) -> Result<(), IsSmError>;
 }
 

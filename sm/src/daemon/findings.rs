@@ -49,6 +49,8 @@ pub(super) enum DaemonPart {
     Joins,
     /// Receivers of events outside the fabric.
     Notify,
+    /// IsSM of the local port, by which other subnet managers find this one.
+    IsSm,
 }
 
 impl DaemonPart {
@@ -73,6 +75,7 @@ impl DaemonPart {
             DaemonPart::GpuInventories => "reading GPU inventories",
             DaemonPart::Joins => "every join of a multicast group",
             DaemonPart::Notify => "every receiver of events",
+            DaemonPart::IsSm => "IsSM of the local port",
         }
     }
 }

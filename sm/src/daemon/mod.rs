@@ -36,6 +36,7 @@ mod signals;
 mod simulator;
 mod state_dir;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,8 +47,9 @@ use rsm_config::{Config, HostileHosts, Partitions};
 use rsm_core::{Core, Effect, EpochEvent, Event};
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::Time;
-use rsm_mad::transport::{Inbound, LocalPort, PortEvent, Sink};
+use rsm_mad::transport::{Inbound, IsSmError, LocalPort, PortEvent, Sink};
 use rsm_mad::wire::attr::PortState;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_state::{Convergence, Role, Snapshot};
 use rsm_store::StoreFabric;
 use rsm_view::publish::{Controller, View};
@@ -91,8 +93,8 @@ const EVENTS_AT_ONCE: usize = 128;
 /// Number of unsuccessful repairs after which `--once` reports the subnet in its present state.
 const ONCE_REPAIRS: u32 = 3;
 
-/// Time between two attempts to reopen a vanished port.
-const REOPEN_AFTER: Duration = Duration::from_secs(1);
+/// Time between two attempts to open a vanished port again, or to set its IsSM.
+const RESTORE_AFTER: Duration = Duration::from_secs(1);
 
 /// Options of the daemon's command line.
 pub struct DaemonOptions {
@@ -201,7 +203,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         pauses: PauseWatch::start(shares_store),
         isolation: Isolation::new(),
         last: None,
-        reopen_at: None,
+        lack: None,
         checksums,
     };
     let result = shell.run(events).await;
@@ -273,6 +275,22 @@ struct Records {
     notify: Notify,
 }
 
+/// What the port lacks.
+#[derive(Clone, Copy)]
+enum Lack {
+    /// The device has vanished.
+    Device,
+    /// The port is open, and IsSM is not set.
+    IsSm,
+}
+
+impl Lack {
+    /// The lack, with the time of the next attempt to restore it.
+    fn restored_later(self) -> (Lack, tokio::time::Instant) {
+        (self, tokio::time::Instant::now() + RESTORE_AFTER)
+    }
+}
+
 /// Core, and the parts with which it exchanges events and effects.
 struct Shell {
     core: Core,
@@ -301,8 +319,9 @@ struct Shell {
     isolation: Isolation,
     /// Last published snapshot; `None` before the first one.
     last: Option<Arc<Snapshot>>,
-    /// Time of the next attempt to reopen the vanished port; `None` while the port is open.
-    reopen_at: Option<tokio::time::Instant>,
+    /// What the port lacks, and the time of the next attempt to restore it; `None` while the port
+    /// is open and has IsSM.
+    lack: Option<(Lack, tokio::time::Instant)>,
     /// Checksums of the settings in force, for managers that share the store.
     checksums: String,
 }
@@ -320,6 +339,7 @@ impl Shell {
         let (failed, mut failure) = mpsc::channel::<String>(1);
         let mut reports = self.findings.subscribe();
         self.take_reports();
+        self.set_is_sm();
         // The core's first sweep is due at once.
         self.core.handle_deadline(self.clock.now());
         loop {
@@ -356,7 +376,7 @@ impl Shell {
                     self.check_mastership();
                     for event in batch.drain(..) {
                         if let Event::Inbound(Inbound::Port(PortEvent::Gone)) = &event {
-                            self.reopen_at = Some(tokio::time::Instant::now() + REOPEN_AFTER);
+                            self.lack = Some(Lack::Device.restored_later());
                         }
                         self.core.handle(event, self.clock.now());
                     }
@@ -367,7 +387,7 @@ impl Shell {
                 },
                 // The next turn handles the deadlines or postpones them.
                 () = sleep_until(wake) => {}
-                () = sleep_until(self.reopen_at) => self.reopen(),
+                () = sleep_until(self.lack.map(|(_, at)| at)) => self.restore(),
                 Some(what) = failure.recv() => anyhow::bail!(what),
                 // The shell owns the sender, so the channel stays open.
                 Ok(()) = reports.changed() => self.take_reports(),
@@ -587,25 +607,61 @@ impl Shell {
         });
     }
 
-    /// Tries to reopen a vanished port. Schedules another attempt after a failure.
-    fn reopen(&mut self) {
-        match self.line.reopen() {
-            Ok(()) => {
-                self.reopen_at = None;
-                let event = match is_down(&self.line.transport().local_port()) {
-                    true => PortEvent::Down,
-                    false => PortEvent::Up,
-                };
-                tracing::info!(?event, "the port is back");
-                self.core
-                    .handle(Event::Inbound(Inbound::Port(event)), self.clock.now());
-            }
-            Err(error) => {
-                tracing::debug!("{error:#}");
-                self.reopen_at = Some(tokio::time::Instant::now() + REOPEN_AFTER);
-            }
+    /// Restores what the port lacks. Schedules another attempt after a failure.
+    fn restore(&mut self) {
+        match self.lack {
+            Some((Lack::Device, _)) => self.reopen(),
+            Some((Lack::IsSm, _)) => self.set_is_sm(),
+            None => {}
         }
     }
+
+    /// Tries to reopen a vanished port.
+    fn reopen(&mut self) {
+        if let Err(error) = self.line.reopen() {
+            tracing::debug!("{error:#}");
+            self.lack = Some(Lack::Device.restored_later());
+            return;
+        }
+        let event = match is_down(&self.line.transport().local_port()) {
+            true => PortEvent::Down,
+            false => PortEvent::Up,
+        };
+        tracing::info!(?event, "the port is back");
+        self.core
+            .handle(Event::Inbound(Inbound::Port(event)), self.clock.now());
+        self.set_is_sm();
+    }
+
+    /// Tries to set IsSM, and reports a refusal.
+    fn set_is_sm(&mut self) {
+        let refusal = match self.line.transport().set_is_sm(true) {
+            Err(error @ IsSmError::Io { .. }) => Some(error),
+            // The event that the port has vanished is on its way.
+            Ok(()) | Err(IsSmError::Closed) => None,
+        };
+        self.lack = refusal.as_ref().map(|_| Lack::IsSm.restored_later());
+        let port = key_holder(&self.line.transport().local_port()).port;
+        let finding = refusal.map(|error| is_sm_finding(port, error));
+        self.findings
+            .report(DaemonPart::IsSm, finding.into_iter().collect());
+    }
+}
+
+/// The finding about a port whose IsSM cannot be set.
+fn is_sm_finding(port: PortKey, error: IsSmError) -> Finding {
+    let is_held =
+        matches!(&error, IsSmError::Io { source, .. } if source.kind() == ErrorKind::WouldBlock);
+    let remedy = match is_held {
+        true => "another subnet manager of this host holds it: end that one",
+        false => "let rsm open /dev/infiniband/issm*",
+    };
+    let text = format!(
+        "{:#}: other subnet managers do not see this one, and a second one may set the same fabric; {remedy}; rsm tries again every second",
+        anyhow::Error::new(error)
+    );
+    let (kind, subject) = (FindingKind::LocalPort, Subject::Port(port));
+    Finding::new(kind, subject, Severity::Warning, text)
 }
 
 /// Waits until `when`; never returns if it is `None`.

@@ -133,12 +133,6 @@ impl Setup {
             line.sender(),
             errors_sink(self.inbox.clone()),
         )?;
-        if let Err(error) = line.transport().set_is_sm(true) {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "other nodes cannot see that a subnet manager is here"
-            );
-        }
         Ok(Attached {
             line,
             sa_handle,

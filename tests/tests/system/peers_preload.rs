@@ -4,13 +4,17 @@
 
 use std::time::Duration;
 
+use rsm_ids::PortNum;
+use rsm_routing::generate::generate;
+use rsm_routing::ibnetdiscover;
+use rsm_routing::netlist::{Cable, Netlist, NodeKind};
 use rsm_tests::bringup::LIMIT;
 use rsm_tests::clock::{wait_for, wait_for_every};
 use rsm_tests::ibsim::Ibsim;
 use rsm_tests::parse::{iblinkinfo, sminfo};
 use rsm_tests::peer::require_peers;
 use rsm_tests::served::Served;
-use rsm_tests::sm::{OnceReport, OpenSm};
+use rsm_tests::sm::{OnceReport, OpenSm, Rsm};
 use rsm_tests::{binaries, fabrics, osmtest};
 
 /// A fabric of 20 switches, 16 hosts with a port each, and 48 links.
@@ -191,6 +195,137 @@ fn many_clients_at_once_get_the_same_answers() {
     opensm.stop().unwrap();
 }
 
+/// Whether IsSM is set at the port of the first host.
+fn is_sm(served: &Served) -> bool {
+    let info = output_of(
+        served,
+        FIRST_HOST,
+        "smpquery",
+        &["portinfo", "-D", "0", "1"],
+    );
+    info.lines().any(|line| line.trim() == "IsSM")
+}
+
+/// A resident rsm at the first host.
+fn rsm(served: &Served) -> Rsm {
+    let state = served.directory().join("state");
+    let rsm = served.client(FIRST_HOST, binaries::rsm()).unwrap();
+    Rsm::run(rsm, &state, &[], LIMIT).unwrap()
+}
+
+/// The texts of the findings `local-port`.
+fn port_findings(rsm: &Rsm) -> Vec<String> {
+    let findings = rsm.ask(&["findings", "--kind", "local-port"]).unwrap();
+    let findings = findings.as_array().expect("it is a list").iter();
+    findings
+        .map(|finding| finding["message"].to_string())
+        .collect()
+}
+
+/// The adapter is away while rsm tries several times to open it again.
+#[test]
+#[cfg_attr(not(peers), ignore = "needs infiniband-diags")]
+fn rsm_sets_is_sm_again_after_the_adapter_was_away_for_seconds() {
+    if !require_peers(&["smpquery"]) {
+        return;
+    }
+    let served = Served::start(FABRIC).unwrap();
+    let rsm = rsm(&served);
+    assert!(is_sm(&served));
+    let served = served.restart(FABRIC, Duration::from_secs(5)).unwrap();
+    let is_back = wait_for(LIMIT, || is_sm(&served).then_some(()));
+    assert!(is_back.is_some(), "{}", rsm.stop().unwrap().stderr);
+    assert_eq!(port_findings(&rsm), [""; 0]);
+    rsm.stop().unwrap();
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs infiniband-diags")]
+fn rsm_reports_a_refused_is_sm_and_sets_it_when_its_holder_ends() {
+    if !require_peers(&["smpquery"]) {
+        return;
+    }
+    let served = Served::start(FABRIC).unwrap();
+    let sh = served.client(FIRST_HOST, "/bin/sh").unwrap();
+    let script = "exec 3<>/dev/infiniband/issm0 && echo held && exec sleep 600";
+    let holder = sh.args(["-c", script]).spawn().unwrap();
+    let held = wait_for(LIMIT, || {
+        holder.stdout_so_far().contains("held").then_some(())
+    });
+    assert!(held.is_some(), "{}", holder.stderr_so_far());
+    let rsm = rsm(&served);
+    let refused = port_findings(&rsm);
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert!(
+        refused[0].contains("another subnet manager of this host holds it"),
+        "{refused:?}"
+    );
+    holder.kill().unwrap();
+    let is_set = wait_for(LIMIT, || {
+        (is_sm(&served) && port_findings(&rsm).is_empty()).then_some(())
+    });
+    assert!(is_set.is_some(), "{:?}", port_findings(&rsm));
+    rsm.stop().unwrap();
+}
+
+/// OpenSM runs on the first port of a host with two ports, which may belong to two fabrics.
+#[test]
+#[cfg_attr(not(peers), ignore = "needs opensm")]
+fn rsm_ends_at_a_port_that_another_manager_holds_and_takes_no_other_port() {
+    if !require_peers(&["opensm", "iblinkinfo"]) {
+        return;
+    }
+    let (mut nodes, mut cables) = generate("fat-tree:k=4,levels=2").unwrap().into_parts();
+    let host = nodes
+        .iter()
+        .position(|node| node.kind == NodeKind::Ca)
+        .unwrap();
+    let switch = nodes
+        .iter()
+        .position(|node| node.kind == NodeKind::Switch)
+        .unwrap();
+    nodes[host].num_ports = 2;
+    nodes[switch].num_ports += 1;
+    let (a, b) = (
+        (switch, PortNum(nodes[switch].num_ports)),
+        (host, PortNum(2)),
+    );
+    let cable = Cable {
+        a: a.min(b),
+        b: a.max(b),
+        ..cables[0]
+    };
+    cables.push(cable);
+    let name = nodes[host].name();
+    let mut text = Vec::new();
+    ibnetdiscover::write(&Netlist::new(nodes, cables).unwrap(), &mut text).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("fabric.txt");
+    std::fs::write(&file, text).unwrap();
+    let served = Served::start(&file.display().to_string()).unwrap();
+    let opensm = OpenSm::run(served.client(&name, "opensm").unwrap(), &[], LIMIT).unwrap();
+    let rsm = served.client(&name, binaries::rsm()).unwrap();
+    let state = served.directory().join("state");
+    let rsm = rsm
+        .args(["--fabric", "umad", "--once", "--state-dir"])
+        .arg(state);
+    let finished = rsm.run(LIMIT).unwrap();
+    for part in [
+        "cannot register for datagrams",
+        "mlx5_0:1",
+        "OpenSM",
+        "--fabric umad:CA:PORT",
+    ] {
+        assert!(
+            finished.stderr.contains(part),
+            "{part}: {}",
+            finished.stderr
+        );
+    }
+    assert!(finished.success().is_err());
+    opensm.stop().unwrap();
+}
+
 /// The role of the manager ends with its process, even if SIGKILL ends it.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
@@ -199,15 +334,7 @@ fn killed_manager_clears_is_sm_and_frees_its_management_class() {
         return;
     }
     let served = Served::start(FABRIC).unwrap();
-    let is_sm = || {
-        let info = output_of(
-            &served,
-            FIRST_HOST,
-            "smpquery",
-            &["portinfo", "-D", "0", "1"],
-        );
-        info.lines().any(|line| line.trim() == "IsSM")
-    };
+    let is_sm = || is_sm(&served);
     assert!(!is_sm());
     let first = opensm(&served, FIRST_HOST);
     assert!(is_sm());

@@ -169,6 +169,7 @@ fn open_as(
             performance,
         }),
         sa,
+        wants_is_sm: false,
         is_sm: None,
     };
     transport.start(registered)?;
@@ -279,6 +280,8 @@ pub struct UmadTransport {
     /// The sinks; `None` while the receive thread owns them, and after it has panicked.
     sinks: Option<Sinks>,
     sa: Arc<SaHalf>,
+    /// Whether IsSM is to be set whenever the port is open, by the last call of `set_is_sm`.
+    wants_is_sm: bool,
     /// The file that keeps IsSM set; `None` if IsSM is clear.
     is_sm: Option<IsSm>,
 }
@@ -352,8 +355,9 @@ impl UmadTransport {
         self.sinks = opened.thread.join().ok();
     }
 
-    /// Opens the port again, on any adapter that now has the same port GUID, and sets IsSM again if
-    /// it was set.
+    /// Opens the port again, on any adapter that now has the same port GUID, and sets IsSM if the
+    /// last call of `set_is_sm` wanted it. A refusal of IsSM leaves the port open with IsSM clear;
+    /// the caller may call `set_is_sm` again.
     ///
     /// The transport may be in any state, but the sink must not be waiting for the caller: this
     /// function waits for the receive thread. Requests without a response are lost without notice;
@@ -364,7 +368,7 @@ impl UmadTransport {
     /// the caller may try again.
     pub fn reopen(&mut self) -> Result<(), UmadError> {
         self.stop();
-        let was_sm = self.is_sm.take().is_some();
+        self.is_sm = None;
         let same_port = |local: &LocalPort| local.port_guid == self.local.port_guid;
         let ports = ports::list(self.umad);
         let Some(local) = ports.iter().find(|local| same_port(local)).cloned() else {
@@ -377,8 +381,9 @@ impl UmadTransport {
         let registered = RegisteredPort::open(self.umad, &local, self.presence, for_sa)?;
         self.local = local;
         self.start(registered)?;
-        if was_sm && let Err(error) = self.set_is_sm(true) {
-            tracing::warn!(device = device(&self.local), %error, "cannot set IsSM again");
+        if let Err(error) = self.set_is_sm(self.wants_is_sm) {
+            let error: &dyn std::error::Error = &error;
+            tracing::debug!(device = device(&self.local), error, "IsSM is not set yet");
         }
         Ok(())
     }
@@ -434,14 +439,15 @@ impl Transport for UmadTransport {
     }
 
     fn set_is_sm(&mut self, on: bool) -> Result<(), IsSmError> {
+        self.wants_is_sm = on;
         if !on {
             self.is_sm = None;
             return Ok(());
         }
+        self.opened_port().ok_or(IsSmError::Closed)?;
         if self.is_sm.is_some() {
             return Ok(());
         }
-        self.opened_port().ok_or(IsSmError::Closed)?;
         let own = (self.local.ca.clone(), self.local.port);
         let ((ca, port), _) = devices(self.umad.pair(&self.local.ca, self.local.port), own);
         let opened = self.umad.open_is_sm(&ca, port);
