@@ -1,14 +1,17 @@
 //! Devices with habits come up like other devices, and the core learns their habits.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_ids::{PortKey, PortNum};
-use rsm_mad::wire::attr::{LinkSpeed, PortState};
+use rsm_mad::wire::attr::{LinkSpeed, PortPhysicalState, PortState};
 use rsm_mad::wire::header::{AttrId, Method};
+use rsm_plan::avoid::{Drained, NodeOrCable, Reason};
 use rsm_plan::policy::Policy;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Devices, DropReason, Habit};
+use rsm_state::Command;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
 const TREE: &str = "fat-tree:k=4,levels=2";
@@ -81,6 +84,39 @@ fn fabric_without_extended_speeds_comes_up_without_repeated_sets() {
     world.count_requests();
     world.resweep(LIMIT);
     assert_eq!(world.requests().count(Method::SET), 0);
+}
+
+#[test]
+fn port_is_disabled_and_enabled_at_a_switch_that_refuses_extended_speeds() {
+    let mut world = World::generated(TREE, settings("no-extended-speeds"));
+    world.settle(LIMIT);
+    let host = *world.nodes(NodeKind::Ca).last().unwrap();
+    let (leaf, number) = world.sim.peer(host, PortNum(1)).unwrap().unwrap();
+    let port = PortKey::new(leaf, number);
+    let state = |world: &World| world.sim.port_info(leaf, number).unwrap();
+    let reason = Reason::Drained(Drained {
+        by: "alice".to_owned(),
+        since_unix_ms: 7,
+        note: String::new(),
+        forced: true,
+        name: "it".to_owned(),
+        peer: None,
+        disabled: true,
+    });
+    world.command(Command::Drain {
+        parts: BTreeMap::from([(NodeOrCable::Port(port), reason)]),
+        forced: true,
+        ticket: 7,
+    });
+    world.settle(LIMIT);
+    let physical = state(&world).port_physical_state();
+    assert_eq!(physical, PortPhysicalState::Disabled);
+    world.command(Command::EnablePort { port, ticket: 8 });
+    world.settle(LIMIT);
+    world.resweep(LIMIT);
+    assert_eq!(state(&world).port_state(), PortState::Active);
+    assert_eq!(habits(&world), 3);
+    expect::assert_up(&world);
 }
 
 #[test]

@@ -155,9 +155,7 @@ impl Push {
             Task::Port(key, step) => {
                 let current = inventory.hardware.port(key)?.info.as_ref()?;
                 let data = *self.ports.get(&key)?.content(current, step).as_data();
-                let modifier =
-                    PortInfo::modifier(key.port, inventory.hardware.asks_extended_speeds(key));
-                (key, PortInfo::ID, modifier, data)
+                (key, PortInfo::ID, modifier_of(inventory, key), data)
             }
             Task::Link(key, step) => {
                 let mut info = PortSettings::default().apply(
@@ -169,8 +167,12 @@ impl Push {
                     LinkStep::Disable => info.set_port_physical_state(PortPhysicalState::Disabled),
                     LinkStep::Enable => info.set_port_physical_state(PortPhysicalState::Polling),
                 };
-                let modifier = PortInfo::modifier(key.port, true);
-                (key, PortInfo::ID, modifier, *info.as_data())
+                (
+                    key,
+                    PortInfo::ID,
+                    modifier_of(inventory, key),
+                    *info.as_data(),
+                )
             }
             Task::PKeys(key, block) => {
                 let table = self.ports.get(&key)?.p_keys.block(block)?.table();
@@ -206,4 +208,9 @@ impl Push {
             alternate,
         })
     }
+}
+
+/// The attribute modifier of a Set of a port's PortInfo.
+fn modifier_of(inventory: &Inventory, key: PortKey) -> u32 {
+    PortInfo::modifier(key.port, inventory.hardware.asks_extended_speeds(key))
 }
