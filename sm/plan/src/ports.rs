@@ -2,7 +2,10 @@
 
 use rsm_config::m_keys::KeyHolder;
 use rsm_ids::{Lid, PortNum};
-use rsm_mad::wire::attr::{LinkDownDefault, NodeType, PortInfo, SwitchInfo};
+use rsm_mad::wire::attr::{
+    CapabilityMask, LinkDownDefault, LinkSpeedExt, LinkSpeeds, LinkWidths, NodeType, PortInfo,
+    SwitchInfo,
+};
 use rsm_model::fabric::{Fabric, Node, PortRef};
 use rsm_model::port_info::{FieldIndex, PortSettings};
 
@@ -50,9 +53,9 @@ pub fn desired(
             u64::from(LinkDownDefault::Polling.code()),
         );
         put_error_thresholds(&mut settings, &policy.ports);
-        force_link(&mut settings, &policy.ports);
         put_vls(&mut settings, fabric, at, info, policy);
         if is_switch {
+            force_link(&mut settings, fabric, at, info, &policy.ports);
             put_enforcement(&mut settings, node, enforced);
         }
         if is_switch || node.kind() == NodeType::Router {
@@ -165,18 +168,63 @@ fn put_lifetimes(settings: &mut PortSettings, peer: Option<NodeType>, policy: &P
     settings.put(FieldIndex::VlStall, u64::from(stall));
 }
 
-/// Puts the widths and speeds that the operator forces.
-fn force_link(settings: &mut PortSettings, policy: &PortPolicy) {
+/// Puts the widths and speeds that the operator forces at a switch port. The values for "all that
+/// the port supports" become the port's mask, which the port reads back; a port that shows an empty
+/// mask keeps what it has. LinkSpeedExtEnabled is planned only if both ends of the link know
+/// extended speeds.
+fn force_link(
+    settings: &mut PortSettings,
+    fabric: &Fabric,
+    at: PortRef,
+    info: &PortInfo,
+    policy: &PortPolicy,
+) {
+    let links = &policy.links;
+    let knows_extended = || {
+        let peer = fabric.peer(at);
+        peer.is_some_and(|peer| has_extended_speeds(fabric, peer))
+            && has_extended_speeds(fabric, at)
+    };
     let forced = [
-        (FieldIndex::WidthEnabled, policy.links.force_width),
-        (FieldIndex::SpeedEnabled, policy.links.force_speed),
-        (FieldIndex::SpeedExtEnabled, policy.links.force_speed_ext),
+        (
+            FieldIndex::WidthEnabled,
+            links.force_width,
+            LinkWidths::ALL_SUPPORTED.0,
+            info.link_width_supported().0,
+        ),
+        (
+            FieldIndex::SpeedEnabled,
+            links.force_speed,
+            LinkSpeeds::ALL_SUPPORTED.0,
+            info.link_speed_supported().0,
+        ),
+        (
+            FieldIndex::SpeedExtEnabled,
+            links.force_speed_ext.filter(|_| knows_extended()),
+            LinkSpeedExt::ALL_SUPPORTED.0,
+            info.link_speed_ext_supported().0,
+        ),
     ];
-    for (index, value) in forced {
-        if let Some(value) = value {
+    for (index, value, all, supported) in forced {
+        let value = value.map(|value| if value == all { supported } else { value });
+        if let Some(value) = value.filter(|&value| value != 0) {
             settings.put(index, u64::from(value));
         }
     }
+}
+
+/// Whether a port knows extended speeds, by the CapabilityMask of its device: that of port 0 for a
+/// switch (IBA 14.2.5.6).
+fn has_extended_speeds(fabric: &Fabric, at: PortRef) -> bool {
+    let port = match fabric.node(at.node).kind() {
+        NodeType::Switch => PortNum::ZERO,
+        _ => at.port,
+    };
+    let info = fabric.port(PortRef { port, ..at }).info.as_ref();
+    info.is_some_and(|info| {
+        info.capability_mask()
+            .contains(CapabilityMask::IS_EXTENDED_SPEEDS_SUPPORTED)
+    })
 }
 
 /// The planned SwitchInfo: `current` with `top` as LinearFDBTop, and with LifeTimeValue of the

@@ -1,8 +1,10 @@
 //! Fields of PortInfo that rsm sets as OpenSM does, at the ports that hold them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_core::Event;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{LinkDownDefault, Mtu};
 use rsm_mad::wire::header::{AttrId, Method};
@@ -135,4 +137,55 @@ fn silent_device_with_a_long_response_time_is_asked_less_often() {
         world.requests().of(host, Method::GET, AttrId::NODE_INFO)
     });
     assert!(long < short, "{long} and {short} attempts");
+}
+
+/// Reloads the policy with these forced speeds of switch ports, and waits until the subnet is at
+/// rest.
+fn force_speeds(world: &mut World, speed: u8, speed_ext: u8) {
+    let mut core = Settings::default().core;
+    let links = &mut Arc::make_mut(&mut core.policy).ports.links;
+    (links.force_speed, links.force_speed_ext) = (Some(speed), Some(speed_ext));
+    world.event(Event::Reload(Box::new(core)));
+    world.settle(LIMIT);
+}
+
+#[test]
+fn forced_speeds_all_supported_become_the_mask_of_each_switch_port_without_a_finding() {
+    let mut world = World::generated(TREE, Settings::default());
+    let old = *world.nodes(NodeKind::Ca).last().unwrap();
+    let habit = Habit::NoExtendedSpeeds.into();
+    world.sim.set_personality(old, habit).unwrap();
+    world.settle(LIMIT);
+    let findings = world.manager().findings();
+    let cables = cables_between_switches(&world);
+    let enabled = |world: &World, (node, port)| {
+        let info = world.sim.port_info(node, port).unwrap();
+        (info.link_speed_enabled().0, info.link_speed_ext_enabled().0)
+    };
+    let old_leaf = world.sim.peer(old, PortNum(1)).unwrap().unwrap();
+    let untouched = [
+        enabled(&world, (old, PortNum(1))),
+        enabled(&world, old_leaf),
+    ];
+
+    force_speeds(&mut world, 1, 1);
+    for &cable in &cables {
+        assert_eq!(enabled(&world, cable), (1, 1));
+    }
+    assert_eq!(enabled(&world, old_leaf), (1, untouched[1].1));
+    force_speeds(&mut world, 15, 31);
+    for &(node, port) in &cables {
+        let info = world.sim.port_info(node, port).unwrap();
+        let supported = (
+            info.link_speed_supported().0,
+            info.link_speed_ext_supported().0,
+        );
+        assert_eq!(enabled(&world, (node, port)), supported);
+    }
+    assert_eq!(enabled(&world, (old, PortNum(1))), untouched[0]);
+    assert_eq!(enabled(&world, old_leaf), untouched[1]);
+    assert_eq!(world.manager().findings(), findings);
+    world.count_requests();
+    world.resweep(LIMIT);
+    assert_eq!(world.requests().count(Method::SET), 0);
 }
