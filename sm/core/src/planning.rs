@@ -207,6 +207,35 @@ impl Core {
         )
     }
 
+    /// Puts an accepted plan in force, with its findings and assignments.
+    fn put_in_force(&mut self, plan: &Arc<Plan>) {
+        self.links.set_slow_siblings(plan);
+        let before = self.plans.in_force().cloned();
+        let assigned = self.plans.assigned.adopt_plan(plan, before.as_deref());
+        for &port in &assigned.moved {
+            self.mastership.record_assigned_lid(port);
+        }
+        match self.pass {
+            // The routes stay, and so does all that the last full pass has found about them.
+            Pass::Multicast => {
+                self.reports.replace_multicast(&plan.findings);
+                self.plans.replace_multicast(plan.clone());
+            }
+            Pass::Full | Pass::Rebalance | Pass::Succession => {
+                self.missing.count_moved(plan, &self.fabric);
+                self.first_sweep.record_plan();
+                self.reports.begin_pass(plan.findings.clone());
+                self.plans.accept(plan.clone());
+            }
+        }
+        if self.pass == Pass::Full {
+            self.plans.keep_lids();
+        }
+        if assigned.has_new {
+            self.remember();
+        }
+    }
+
     /// Handles the outcome of planning: puts a new plan in force and starts its push, or records
     /// why no plan was made. After a refusal, the routes in force stay.
     pub(super) fn accept_plan(&mut self, outcome: Outcome, now: Time) {
@@ -224,22 +253,7 @@ impl Core {
                     self.remember();
                 }
                 self.recorder.record_whole(plan.whole.iter().cloned());
-                if self.pass == Pass::Full {
-                    self.plans.keep_lids();
-                }
-                self.missing.count_moved(&plan, &self.fabric);
-                self.first_sweep.record_plan();
-                self.reports.begin_pass(plan.findings.clone());
-                self.links.set_slow_siblings(&plan);
-                let before = self.plans.in_force().cloned();
-                let assigned = self.plans.assigned.adopt_plan(&plan, before.as_deref());
-                for &port in &assigned.moved {
-                    self.mastership.record_assigned_lid(port);
-                }
-                self.plans.accept(plan.clone());
-                if assigned.has_new {
-                    self.remember();
-                }
+                self.put_in_force(&plan);
                 match self.pass {
                     Pass::Multicast if !self.writing.is_open() => {
                         let mut changes = Changes::default();

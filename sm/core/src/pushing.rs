@@ -172,7 +172,9 @@ impl Core {
         self.recorder.mark(TimedStage::Push, now);
         let report = push.report();
         let (progress, failures) = (report.progress(), report.failures());
-        self.reports.forget_failed_sets();
+        if self.pass != Pass::Multicast {
+            self.reports.forget_failed_sets();
+        }
         let failed = failures::findings(&self.inventory, failures);
         self.reports.add(failed);
         self.writing.end(&push);

@@ -51,6 +51,20 @@ impl Reports {
         self.of_pass = findings;
     }
 
+    /// Replaces the findings about multicast by those of `findings`. Other findings of the last full
+    /// pass stay.
+    pub(super) fn replace_multicast(&mut self, findings: &[Finding]) {
+        let is_multicast = |finding: &Finding| {
+            matches!(
+                finding.kind,
+                FindingKind::MulticastUnserved | FindingKind::MulticastRefused
+            )
+        };
+        self.of_pass.retain(|finding| !is_multicast(finding));
+        let multicast = findings.iter().filter(|finding| is_multicast(finding));
+        self.of_pass.extend(multicast.cloned());
+    }
+
     /// Adds findings of the pass.
     pub(super) fn add(&mut self, findings: Vec<Finding>) {
         self.of_pass.extend(findings);

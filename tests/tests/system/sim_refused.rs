@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, Lid, PortNum};
 use rsm_plan::policy::Policy;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
@@ -174,6 +174,19 @@ fn a_refused_plan_shows_how_many_pairs_are_cut_off_until_a_plan_is_accepted() {
     world.settle(LIMIT);
     assert!(lost_pairs(&world) > before);
     assert_outdated(&world);
+    // Members that join or leave change multicast tables, and no route.
+    let hosts = world.nodes(NodeKind::Ca);
+    for joins in [true, false] {
+        world.regroup(Lid(0xC001), |members| match joins {
+            true => members.extend(hosts.iter().map(|&host| (host, true))),
+            false => {
+                members.remove(&hosts[0]);
+            }
+        });
+        world.run_for(Duration::from_millis(50));
+        world.settle(LIMIT);
+        assert_outdated(&world);
+    }
     world
         .sim
         .relink(first, PortNum(3))

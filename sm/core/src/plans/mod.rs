@@ -72,9 +72,15 @@ impl Plans {
         self.generation = self.generation.max(generation);
     }
 
-    /// Puts a plan in force.
+    /// Puts a plan for the present fabric in force.
     pub(super) fn accept(&mut self, plan: Arc<Plan>) {
         (self.in_force, self.refused) = (Some(plan), None);
+    }
+
+    /// Puts a plan in force that differs from the plan in force only in multicast: a plan of routes
+    /// that was refused stays refused.
+    pub(super) fn replace_multicast(&mut self, plan: Arc<Plan>) {
+        self.in_force = Some(plan);
     }
 
     /// Keeps the plan in force after the plan for the present fabric was refused.
