@@ -1,5 +1,6 @@
 //! The state of this subnet manager's own port, according to its driver and the last sweep.
 
+use rsm_hardware::sweep::Query;
 use rsm_hardware::sweep::inventory::Inventory;
 use rsm_mad::wire::attr::PortState;
 use rsm_model::InventoryPort;
@@ -58,7 +59,15 @@ impl LocalPort {
     /// The finding about the own port if it is down or was reset; else `None`.
     pub(super) fn finding(&self, inventory: &Inventory) -> Option<Finding> {
         let local = inventory.hardware.local?;
+        let is_silent = inventory
+            .faults
+            .owed()
+            .any(|query| query == Query::Node(None));
         let what = match (self.is_usable(inventory), self.has_retrained) {
+            _ if is_silent => {
+                "does not answer: rsm cannot read the whole subnet; the last reading and its findings stay, and it is asked \
+                 again; reset the adapter"
+            }
             (false, _) => {
                 "is down: the subnet keeps its routes, and rsm repairs no fault; it goes on by itself when the link is up; \
                  check the cable and the switch at its other end"

@@ -505,14 +505,19 @@ impl Core {
         Arc::new(fabric)
     }
 
-    /// Records whether silent nodes hid a part of the subnet from a full sweep. When silent nodes
-    /// answer in a later sweep, the core repeats the full sweep.
+    /// Records the nodes that a full sweep did not reach. When one of them answers in a later
+    /// sweep, the core repeats the full sweep: it may have changed, and hidden other changes.
     fn check_coverage(&mut self, sweep: &Sweep) {
         if let SweepScope::Full { audit } = sweep.scope() {
-            let incomplete = sweep.is_incomplete(&self.inventory);
-            self.work.record_coverage(audit, incomplete);
+            let unreached = sweep.unreached(&self.inventory).collect();
+            self.work.record_coverage(audit, unreached);
         } else if sweep.found_healed(&self.inventory) {
-            self.work.repeat_uncovered_sweep();
+            let hardware = &self.inventory.hardware;
+            let has_answered = |node| {
+                let node = hardware.node(node);
+                node.is_some_and(|node| node.epoch == hardware.epoch)
+            };
+            self.work.repeat_uncovered_sweep(has_answered);
         }
     }
 

@@ -391,7 +391,7 @@ impl Core {
     fn unanswered_ports(&self) -> BTreeSet<PortKey> {
         let faults = &self.inventory.faults;
         let unasked = faults.owed().filter_map(|query| match query {
-            Query::Node(from) => from,
+            Query::Node(from) => from.or(self.inventory.hardware.local),
             _ => None,
         });
         let behind_ports = faults.to_ask_again().chain(unasked);

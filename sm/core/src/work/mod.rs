@@ -68,9 +68,9 @@ pub struct Work {
     not_before: Option<Time>,
     /// Whether the next full sweep distrusts the tables that switches hold.
     rewrites: bool,
-    /// Set if the last full sweep did not reach all known nodes; the value says whether it was an
-    /// audit.
-    uncovered: Option<bool>,
+    /// The part of the subnet that the last full sweep did not reach; `None` if it reached all known
+    /// nodes.
+    uncovered: Option<Uncovered>,
 }
 
 /// A full sweep, waiting or under way.
@@ -113,6 +113,15 @@ impl FullSweep {
             has_given_way: self.has_given_way & other.has_given_way,
         }
     }
+}
+
+/// The part of the subnet that a full sweep did not reach.
+#[derive(Debug)]
+struct Uncovered {
+    /// Whether the sweep was an audit.
+    audit: bool,
+    /// The known nodes that the sweep did not reach.
+    nodes: BTreeSet<Guid>,
 }
 
 /// Repairs of the failures that a pass left, after pauses that double.
@@ -582,10 +591,13 @@ impl Work {
         std::mem::take(&mut self.rewrites)
     }
 
-    /// Records the end of a full sweep. If the sweep did not reach all known nodes
-    /// (`is_incomplete`), it is repeated when the missing nodes answer again.
-    pub(crate) fn record_coverage(&mut self, audit: bool, is_incomplete: bool) {
-        self.uncovered = is_incomplete.then_some(audit);
+    /// Records the end of a full sweep, which did not reach the known nodes in `unreached`. The
+    /// sweep is repeated when one of them answers again.
+    pub(crate) fn record_coverage(&mut self, audit: bool, unreached: BTreeSet<Guid>) {
+        self.uncovered = (!unreached.is_empty()).then_some(Uncovered {
+            audit,
+            nodes: unreached,
+        });
     }
 
     /// Whether the last full sweep reached all known nodes.
@@ -593,12 +605,14 @@ impl Work {
         self.uncovered.is_none()
     }
 
-    /// Repeats the last full sweep if it did not reach all known nodes. Called when nodes answer
-    /// that were silent before.
-    pub(crate) fn repeat_uncovered_sweep(&mut self) {
-        if let Some(audit) = self.uncovered.take() {
+    /// Repeats the last full sweep if `has_answered` returns true for a node that the sweep did not
+    /// reach. Answers of other nodes repeat nothing: the sweep would be as incomplete again.
+    pub(crate) fn repeat_uncovered_sweep(&mut self, has_answered: impl Fn(Guid) -> bool) {
+        let answered =
+            |uncovered: &mut Uncovered| uncovered.nodes.iter().copied().any(&has_answered);
+        if let Some(uncovered) = self.uncovered.take_if(answered) {
             let cause = "nodes answer that were silent in a full sweep";
-            self.sweep_everything(FullSweep::in_use(audit), cause);
+            self.sweep_everything(FullSweep::in_use(uncovered.audit), cause);
         }
     }
 

@@ -94,6 +94,18 @@ struct Before {
     suspects: BTreeSet<Guid>,
 }
 
+impl Before {
+    /// Restores the faults and the foreign M_Keys in the inventory.
+    fn restore(&self, inventory: &mut Inventory) {
+        for &(port, sign) in &self.locked {
+            if inventory.hardware.locked(port).is_none() {
+                inventory.hardware.lock(port, sign);
+            }
+        }
+        inventory.faults.clone_from(&self.faults);
+    }
+}
+
 /// A sweep under way.
 #[derive(Debug)]
 pub struct Sweep {
@@ -270,10 +282,10 @@ impl Sweep {
         inventory.faults.has_healed(&self.before.faults)
     }
 
-    /// Whether this full sweep failed to reach a known node that may still exist.
-    pub fn is_incomplete(&self, inventory: &Inventory) -> bool {
-        let mut nodes = inventory.hardware.nodes();
-        nodes.any(|(guid, _)| !self.found_nodes.contains(&guid))
+    /// The known nodes that may still exist and that this full sweep did not reach.
+    pub fn unreached<'a>(&'a self, inventory: &'a Inventory) -> impl Iterator<Item = Guid> + 'a {
+        let nodes = inventory.hardware.nodes().map(|(guid, _)| guid);
+        nodes.filter(|guid| !self.found_nodes.contains(guid))
     }
 
     /// The parts to read back, and the parts that differed.
@@ -438,11 +450,17 @@ impl Sweep {
     /// Returns the dropped nodes. A node that is cabled to a port whose link is up stays, even if
     /// the node did not answer.
     pub fn finish(&mut self, inventory: &mut Inventory) -> Vec<Guid> {
+        let is_full = matches!(self.reading.scope, SweepScope::Full { .. });
+        if is_full && self.answered == 0 {
+            // Not even the own node has answered, so this sweep shows nothing about other nodes.
+            self.before.restore(inventory);
+            inventory.faults.owe(Query::Node(None), None);
+        }
         self.contests.end(inventory);
         self.owe_postponed(inventory);
         self.count_misses(inventory);
         self.end_outward(inventory);
-        if let SweepScope::Full { .. } = self.reading.scope {
+        if is_full {
             for key in self.disproved_cables(inventory) {
                 inventory.unplug(key);
             }
@@ -479,12 +497,7 @@ impl Sweep {
     /// and keeps only former suspects that have not answered. Returns the switches and the end
     /// ports that reported a change to this sweep.
     pub fn give_way(self, inventory: &mut Inventory) -> (Vec<Guid>, BTreeSet<PortKey>) {
-        for (port, sign) in self.before.locked {
-            if inventory.hardware.locked(port).is_none() {
-                inventory.hardware.lock(port, sign);
-            }
-        }
-        inventory.faults = self.before.faults;
+        self.before.restore(inventory);
         let suspects = &mut inventory.suspects;
         suspects.retain(|guid| self.before.suspects.contains(guid));
         (self.targets.into_keys().collect(), self.joined_ports)

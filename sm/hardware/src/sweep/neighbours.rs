@@ -20,6 +20,7 @@ impl Sweep {
         self.answered += 1;
         let here = PortKey::new(info.node_guid(), info.local_port_num());
         let Some(from) = from else {
+            inventory.faults.pay(Query::Node(None));
             self.on_local_node(inventory, here, info);
             return;
         };
