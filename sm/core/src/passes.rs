@@ -304,6 +304,10 @@ impl Core {
             return self.wait_for_own_port(now);
         }
         self.first_sweep.end();
+        if sweep.scope() == SweepScope::Light {
+            // Now, because the core may not become idle for a long time.
+            self.schedule_light(now);
+        }
         self.ask_for_moved_parts(&mut sweep);
         self.check_coverage(&sweep);
         let delta = self.follow_model(now);

@@ -370,15 +370,17 @@ impl Core {
         }
     }
 
-    /// Completes the waiting commands, unless urgent work or a full sweep follows.
+    /// Completes the waiting commands, unless a full sweep follows. Urgent work that follows may
+    /// belong to them, so they wait for it, but not for the reports of ever more changes.
     pub(super) fn complete_commands(&mut self, convergence: &Arc<Convergence>) {
-        if self.work.is_urgent()
-            || self.work.owes_full_sweep()
-            || self.first_sweep.is_in_background()
-        {
+        if self.work.owes_full_sweep() || self.first_sweep.is_in_background() {
             return;
         }
-        for ticket in self.work.take_tickets() {
+        let tickets = match self.work.is_urgent() {
+            true => self.work.take_overdue_tickets(),
+            false => self.work.take_tickets(),
+        };
+        for ticket in tickets {
             self.outbox.push(Effect::Done {
                 ticket,
                 convergence: convergence.clone(),

@@ -6,17 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_config::QosConfig;
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::{
     Attribute, GuidInfo, LinearForwardingTable, MulticastForwardingTable, PKey, PKeyTable,
     PortInfo, PortPhysicalState, PortState, SlToVlMapping, SwitchInfo,
 };
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::findings::{Finding, FindingKind, Subject};
-use rsm_plan::policy::Policy;
+use rsm_plan::avoid::{Drained, NodeOrCable, Reason};
+use rsm_plan::policy::{DampingPolicy, Policy};
 use rsm_plan::qos::Qos;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::Devices;
+use rsm_state::Command;
 use rsm_tests::virtual_time::{Settings, World, expect, partitions};
 
 use crate::sim_multicast::{assert_delivered, hosts, join};
@@ -493,4 +495,64 @@ fn quiet_light_sweeps_on_devices_with_habits_set_nothing_and_find_nothing() {
 fn codes(world: &World) -> BTreeSet<&'static str> {
     let findings = all_findings(world);
     findings.iter().map(|finding| finding.kind.code()).collect()
+}
+
+/// Cables flap so often that reports wait at the end of every pass.
+#[test]
+fn forged_table_is_repaired_and_a_drain_completes_while_cables_flap() {
+    let interval = Duration::from_secs(1);
+    let mut settings = Settings::of(Policy {
+        damping: DampingPolicy {
+            threshold: 0,
+            ..DampingPolicy::default()
+        },
+        ..Policy::default()
+    });
+    settings.planning_time = Duration::from_millis(100);
+    settings.core.light_sweep = interval;
+    let mut world = World::brought_up(TREE, settings);
+    let forged = leaf(&world);
+    let quiet = |world: &World, switch: Guid, port: u8| {
+        let far = world.sim.peer(switch, PortNum(port)).unwrap();
+        far.is_none_or(|(far, _)| far == forged || world.sim.switch_info(far).is_err())
+    };
+    let mut cables = Vec::new();
+    for switch in world.nodes(NodeKind::Switch) {
+        let ports = 1..=world.sim.num_ports(switch).unwrap();
+        let mut ports = ports.filter(|&port| switch != forged && !quiet(&world, switch, port));
+        cables.extend(ports.next().map(|port| (switch, PortNum(port))));
+    }
+    cables.truncate(10);
+    let half = Duration::from_millis(40);
+    for turn in 0..800 {
+        let (switch, port) = cables[turn as usize % cables.len()];
+        world.schedule(half * turn / 5, move |world| {
+            world.sim.unlink(switch, port).unwrap();
+        });
+        world.schedule(half * turn / 5 + half, move |world| {
+            world.sim.relink(switch, port).unwrap();
+        });
+    }
+    world.run_for(Duration::from_millis(200));
+    forge_table(&mut world, forged);
+    let reason = Reason::Drained(Drained {
+        by: "alice".to_owned(),
+        since_unix_ms: 0,
+        note: String::new(),
+        forced: true,
+        name: "it".to_owned(),
+        peer: None,
+        disabled: false,
+    });
+    let drained = NodeOrCable::Port(PortKey::new(forged, uplink(&world, forged)));
+    world.command(Command::Drain {
+        parts: BTreeMap::from([(drained, reason)]),
+        forced: true,
+        ticket: 7,
+    });
+    world.run_for(5 * interval);
+    assert_ne!(world.sim.lft(forged).unwrap()[1], 255, "it is repaired");
+    assert_eq!(world.manager().done().back(), Some(&7));
+    world.settle(LIMIT);
+    expect::assert_up(&world);
 }

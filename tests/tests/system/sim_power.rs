@@ -11,9 +11,10 @@ use std::time::Duration;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::header::{AttrId, Method};
+use rsm_plan::policy::{DampingPolicy, Policy};
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::Silence;
-use rsm_state::Activity;
+use rsm_state::{Activity, Command};
 use rsm_tests::virtual_time::{Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(300);
@@ -604,4 +605,121 @@ fn push_goes_on_without_a_switch_that_loses_power() {
             "after {after}00 Sets: {took:?}"
         );
     }
+}
+
+/// A host of the fabric that no fault of these tests concerns: only full sweeps ask it for NodeInfo.
+fn witness(world: &World) -> Guid {
+    let own = world.manager().local(&world.sim).unwrap().0;
+    let mut hosts = world.nodes(NodeKind::Ca).into_iter();
+    hosts.find(|&host| host != own).unwrap()
+}
+
+/// The number of full sweeps since the requests are counted.
+fn full_sweeps(world: &World) -> u64 {
+    let witness = witness(world);
+    world.requests().of(witness, Method::GET, AttrId::NODE_INFO)
+}
+
+#[test]
+fn full_sweep_that_missed_a_host_is_repeated_when_this_host_answers_and_not_for_others() {
+    let mut settings = Settings::default();
+    settings.core.light_sweep = Duration::from_millis(500);
+    let mut world = World::brought_up("fat-tree:k=4,levels=3", settings);
+    let host = world.nodes(NodeKind::Ca).pop().unwrap();
+    let spine = last_spine(&world)[0];
+    world.sim.set_silence(host, Silence::Everything).unwrap();
+    world.command(Command::Resweep {
+        full: true,
+        ticket: 1,
+    });
+    world.run_for(LIMIT);
+    world.count_requests();
+    for round in 0..5 {
+        world.sim.set_silence(spine, Silence::Answers).unwrap();
+        world.run_for(Duration::from_secs(3));
+        assert_eq!(world.manager().done().back(), Some(&1));
+        world.sim.set_silence(spine, Silence::None).unwrap();
+        world.run_for(Duration::from_secs(10));
+        assert_eq!(full_sweeps(&world), 0, "round {round}");
+    }
+    world.sim.set_silence(host, Silence::None).unwrap();
+    world.settle(LIMIT);
+    assert_eq!(full_sweeps(&world), 1);
+    expect::assert_up(&world);
+    expect::assert_no_findings(&world);
+}
+
+#[test]
+fn full_sweep_that_the_own_node_does_not_answer_keeps_all_findings_and_is_repeated() {
+    let mut world = World::brought_up("fat-tree:k=4,levels=3", Settings::default());
+    let own = world.manager().local(&world.sim).unwrap().0;
+    let host = world.nodes(NodeKind::Ca).pop().unwrap();
+    world.sim.set_silence(host, Silence::Everything).unwrap();
+    world.command(Command::Resweep {
+        full: true,
+        ticket: 1,
+    });
+    world.run_for(LIMIT);
+    let before = world.manager().findings();
+    assert!(!before.is_empty());
+    world.sim.set_silence(own, Silence::Answers).unwrap();
+    world.command(Command::Resweep {
+        full: true,
+        ticket: 2,
+    });
+    world.run_for(LIMIT);
+    let during = world.manager().findings();
+    assert!(before.iter().all(|one| during.contains(one)), "{during:?}");
+    assert!(
+        during.iter().any(|(code, _)| *code == "local-port"),
+        "{during:?}"
+    );
+    world.count_requests();
+    world.sim.set_silence(own, Silence::None).unwrap();
+    world.run_for(LIMIT);
+    assert_eq!(full_sweeps(&world), 1, "the sweep is repeated");
+    assert_eq!(world.manager().findings(), before);
+    world.sim.set_silence(host, Silence::None).unwrap();
+    world.settle(LIMIT);
+    expect::assert_no_findings(&world);
+}
+
+/// Each flap of another cable takes a pass of its own, and ends before the next repair is due.
+#[test]
+fn switch_that_hung_for_a_second_is_asked_again_soon_though_a_cable_flaps() {
+    let mut settings = Settings::of(Policy {
+        damping: DampingPolicy {
+            threshold: 0,
+            ..DampingPolicy::default()
+        },
+        ..Policy::default()
+    });
+    settings.core.light_sweep = Duration::from_secs(300);
+    let mut world = World::brought_up(THREE_LEVELS, settings);
+    let hung = last_spine(&world)[0];
+    let leaf = other_leaf(&world)[0];
+    let (uplink, _) = uplinks(&world, leaf)[0];
+    world.sim.set_silence(hung, Silence::Everything).unwrap();
+    let half = Duration::from_millis(25);
+    for turn in 0..160 {
+        world.schedule(half * turn, move |world| {
+            match turn % 2 {
+                0 => world.sim.unlink(leaf, uplink),
+                _ => world.sim.relink(leaf, uplink),
+            }
+            .unwrap();
+        });
+    }
+    let is_suspect = |world: &World| {
+        let inventory = world.manager().core().inventory();
+        inventory.suspects.contains(&hung)
+    };
+    world.run_for(Duration::from_secs(1));
+    assert!(is_suspect(&world), "a push asks it");
+    world.sim.set_silence(hung, Silence::None).unwrap();
+    world.run_for(Duration::from_secs(2));
+    assert!(!is_suspect(&world));
+    world.run_for(Duration::from_secs(1));
+    world.settle(LIMIT);
+    expect::assert_up(&world);
 }

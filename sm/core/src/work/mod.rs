@@ -16,9 +16,14 @@ const REPAIR_FIRST: Duration = Duration::from_millis(250);
 /// Longest pause between repairs: a port that stays silent costs a few SMPs in this time.
 const REPAIR_LAST: Duration = Duration::from_secs(30);
 
-/// Maximum number of times that a full sweep gives way to reports of changes. Without a limit,
-/// flapping links could keep the sweep from ever ending.
+/// Maximum number of times that a full or light sweep gives way to reports of changes. Without a
+/// limit, flapping links could keep a full sweep from ever ending, and a light sweep from beginning.
 const GIVES_WAY: u8 = 4;
+
+/// Maximum number of passes that a ticket waits for while urgent work follows each of them. The
+/// work of a command takes no more than three passes, of which reports may interrupt each once.
+/// Without a limit, flapping links could keep commands from completing.
+const TICKET_PASSES: u8 = 8;
 
 /// `first`, doubled this number of `times`, but at most `last`.
 pub(super) fn doubled(first: Duration, times: u32, last: Duration) -> Duration {
@@ -36,7 +41,8 @@ pub struct Work {
     succession: bool,
     reads_ahead: bool,
     following: bool,
-    lightly: bool,
+    /// Number of passes that may still precede the light sweep; `None` if it does not wait.
+    lightly: Option<u8>,
     master: bool,
     plan: bool,
     groups: bool,
@@ -55,8 +61,9 @@ pub struct Work {
     causes: Vec<String>,
     /// Number of further causes.
     more_causes: usize,
-    /// Tickets that complete with the work that waits.
-    tickets: Vec<Ticket>,
+    /// Tickets that complete with the work that waits, each with the number of passes that it may
+    /// still wait for.
+    tickets: Vec<(Ticket, u8)>,
     /// Switches to sweep later, each with its time.
     later: BTreeMap<Guid, Time>,
     /// Time of the next light sweep, or of the next poll of the master.
@@ -232,7 +239,7 @@ impl Work {
 
     /// Queues a light sweep.
     pub(crate) fn sweep_lightly(&mut self) {
-        self.lightly = true;
+        self.lightly.get_or_insert(GIVES_WAY);
     }
 
     /// Queues a poll of the master.
@@ -249,9 +256,10 @@ impl Work {
         }
     }
 
-    /// Queues a switch to be swept at `when`, unless it is already queued for a certain time.
+    /// Queues a switch to be swept at `when`, unless it is already queued for an earlier time.
     pub(crate) fn sweep_switch_at(&mut self, switch: Guid, when: Time) {
-        self.later.entry(switch).or_insert(when);
+        let earliest = self.later.entry(switch).or_insert(when);
+        *earliest = (*earliest).min(when);
     }
 
     /// Queues a port that reported a change.
@@ -299,12 +307,12 @@ impl Work {
 
     /// Adds a ticket, which completes with the work that waits now.
     pub fn add_ticket(&mut self, ticket: Ticket) {
-        self.tickets.push(ticket);
+        self.tickets.push((ticket, TICKET_PASSES));
     }
 
     /// Drops `ticket`, whose work will not happen.
     pub fn withdraw(&mut self, ticket: Ticket) {
-        self.tickets.retain(|&waiting| waiting != ticket);
+        self.tickets.retain(|&(waiting, _)| waiting != ticket);
     }
 
     /// Schedules the repair of a pass's failures. `awaiting_answer` has the missing answers: port 0
@@ -336,12 +344,14 @@ impl Work {
 
     /// Schedules a repair after a pause: a sweep for the missing answers and of `nodes`.
     pub fn repair(&mut self, nodes: impl IntoIterator<Item = Guid>, now: Time) {
-        let due = now + self.next_pause();
-        self.repairs.at = Some(self.repairs.at.map_or(due, |earlier| earlier.min(due)));
+        // A pass that ends before the scheduled repair neither delays nor counts it.
+        let due = match self.repairs.at {
+            Some(due) => due,
+            None => now + self.next_pause(),
+        };
+        self.repairs.at = Some(due);
         for node in nodes {
-            // A node that is queued for an earlier time keeps that time.
-            let when = self.later.entry(node).or_insert(due);
-            *when = (*when).min(due);
+            self.sweep_switch_at(node, due);
         }
     }
 
@@ -421,7 +431,7 @@ impl Work {
 
     /// Whether work waits that may start now.
     pub fn is_due(&self) -> bool {
-        self.lightly
+        self.lightly.is_some()
             || self.master
             || self.reads_ahead
             || self.following
@@ -484,6 +494,27 @@ impl Work {
         if std::mem::take(&mut self.following) {
             return Some(Next::Following);
         }
+        // Reported switches join a light sweep.
+        if self.lightly.take_if(|gives_way| *gives_way == 0).is_some() {
+            return Some(Next::Lightly);
+        }
+        if let Some(next) = self.take_before_lightly() {
+            if let Some(gives_way) = &mut self.lightly {
+                *gives_way -= 1;
+            }
+            return Some(next);
+        }
+        if self.lightly.take().is_some() {
+            return Some(Next::Lightly);
+        }
+        if std::mem::take(&mut self.rebalance) {
+            return Some(Next::Rebalance);
+        }
+        std::mem::take(&mut self.master).then_some(Next::Master)
+    }
+
+    /// Takes the next work that goes before a light sweep, unless that has given way too often.
+    fn take_before_lightly(&mut self) -> Option<Next> {
         if self.repairs.is_due
             || !self.switches.is_empty()
             || !self.ports.is_empty()
@@ -504,16 +535,7 @@ impl Work {
         if std::mem::take(&mut self.groups) {
             return Some(Next::Groups);
         }
-        if std::mem::take(&mut self.route_adaptively) {
-            return Some(Next::RouteAdaptively);
-        }
-        if std::mem::take(&mut self.lightly) {
-            return Some(Next::Lightly);
-        }
-        if std::mem::take(&mut self.rebalance) {
-            return Some(Next::Rebalance);
-        }
-        std::mem::take(&mut self.master).then_some(Next::Master)
+        std::mem::take(&mut self.route_adaptively).then_some(Next::RouteAdaptively)
     }
 
     /// Begins a full sweep. Other sweeps no longer wait, because the full sweep reads their
@@ -533,7 +555,7 @@ impl Work {
         self.ports.clear();
         self.unread.clear();
         self.later.clear();
-        (self.lightly, self.master, self.rebalance) = (false, false, false);
+        (self.lightly, self.master, self.rebalance) = (None, false, false);
         self.repairs.is_due = false;
         (self.succession, self.reads_ahead, self.following) = (false, false, false);
         Next::Everything { audit: sweep.audit }
@@ -640,7 +662,18 @@ impl Work {
 
     /// Takes the tickets of the work that is being done.
     pub(crate) fn take_tickets(&mut self) -> Vec<Ticket> {
-        std::mem::take(&mut self.tickets)
+        let tickets = std::mem::take(&mut self.tickets);
+        tickets.into_iter().map(|(ticket, _)| ticket).collect()
+    }
+
+    /// Counts a pass that urgent work follows. Takes the tickets that have waited for
+    /// [`TICKET_PASSES`] such passes.
+    pub(crate) fn take_overdue_tickets(&mut self) -> Vec<Ticket> {
+        for (_, passes) in &mut self.tickets {
+            *passes -= 1;
+        }
+        let overdue = self.tickets.extract_if(.., |&mut (_, passes)| passes == 0);
+        overdue.map(|(ticket, _)| ticket).collect()
     }
 
     /// Adds a cause of the waiting work, unless the list has it already.

@@ -116,13 +116,71 @@ fn switch_queued_twice_for_later_is_swept_at_the_first_time() {
     let mut work = Work::default();
     work.sweep_switch_at(SWITCH, at(50));
     work.sweep_switch_at(SWITCH, at(90));
+    work.sweep_switch_at(Guid(8), at(90));
+    work.sweep_switch_at(Guid(8), at(60));
     assert!(!work.is_due() && !work.is_empty());
     assert_eq!(work.next_wake(), Some(at(50)), "the earlier time applies");
     work.wake(at(49));
     assert_eq!(work.take_next(), None);
     work.wake(at(50));
     assert_eq!(work.take_next(), targets(&[SWITCH], &[], &[], false));
+    assert_eq!(work.next_wake(), Some(at(60)), "the earlier time applies");
+    work.wake(at(60));
+    assert_eq!(work.take_next(), targets(&[Guid(8)], &[], &[], false));
     assert!(work.is_empty());
+}
+
+/// The trap may say that the device is back, for which the repair waits.
+#[test]
+fn trap_does_not_wait_for_the_repair_of_its_switch() {
+    let mut work = Work::default();
+    work.repair([SWITCH], at(0));
+    work.sweep_switch_at(SWITCH, at(50));
+    assert_eq!(work.next_wake(), Some(at(50)));
+}
+
+#[test]
+fn light_sweep_gives_way_four_times() {
+    let mut work = Work::default();
+    work.sweep_lightly();
+    for round in 0..GIVES_WAY {
+        work.sweep_switch(SWITCH, "trap");
+        assert_eq!(
+            work.take_next(),
+            targets(&[SWITCH], &[], &[], false),
+            "{round}"
+        );
+        work.sweep_lightly();
+    }
+    work.sweep_switch(SWITCH, "trap");
+    assert_eq!(work.take_next(), Some(Next::Lightly));
+    assert_eq!(work.take_next(), targets(&[SWITCH], &[], &[], false));
+    assert_eq!(work.take_next(), None);
+}
+
+#[test]
+fn ticket_waits_for_eight_passes_that_urgent_work_follows() {
+    let mut work = Work::default();
+    work.add_ticket(1);
+    for _ in 1..TICKET_PASSES {
+        assert_eq!(work.take_overdue_tickets(), []);
+    }
+    work.add_ticket(2);
+    assert_eq!(work.take_overdue_tickets(), [1]);
+    assert_eq!(work.take_tickets(), [2]);
+    assert_eq!(work.take_tickets(), []);
+}
+
+#[test]
+fn incomplete_sweep_is_repeated_when_a_missed_node_answers() {
+    let mut work = Work::default();
+    work.record_coverage(true, BTreeSet::from([SWITCH]));
+    work.repeat_uncovered_sweep(|node| node != SWITCH);
+    assert!(!work.is_covered() && work.is_empty());
+    work.repeat_uncovered_sweep(|node| node == SWITCH);
+    assert_eq!(work.take_next(), Some(Next::Everything { audit: true }));
+    work.record_coverage(true, BTreeSet::new());
+    assert!(work.is_covered());
 }
 
 #[test]
@@ -156,6 +214,9 @@ fn second_failure_does_not_delay_a_repair() {
     assert_eq!(work.next_wake(), Some(at(250)));
     work.wake(at(250));
     assert_eq!(work.take_next(), targets(&[SWITCH], &[], &[], true));
+    // Nor does it lengthen the next pause.
+    work.repair([SWITCH], at(300));
+    assert_eq!(work.next_wake(), Some(at(800)));
 }
 
 #[test]
