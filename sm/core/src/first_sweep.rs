@@ -258,6 +258,14 @@ impl FirstSweep {
         Some(sweep)
     }
 
+    /// Gives up the first sweep in the background of an early bring-up, because its Gets were
+    /// withdrawn. No other early bring-up follows. Returns whether there was such a sweep.
+    pub(super) fn give_up(&mut self) -> bool {
+        let was_in_background = self.background.take().is_some();
+        self.is_fresh &= !was_in_background;
+        was_in_background
+    }
+
     /// The finding about lost SMPs; `None` if the first sweep has ended or the loss rate is below
     /// [`LOSS_REPORTED`]. `place` is the name of this manager's port.
     pub(super) fn finding(&self, stats: &ClientStats, place: &str) -> Option<Finding> {

@@ -150,7 +150,8 @@ impl Core {
         }
     }
 
-    /// Drops the stage under way, and its requests.
+    /// Drops the stage under way, and its requests. A first sweep in the background loses its Gets as
+    /// well: a new full sweep follows.
     pub(super) fn drop_stage(&mut self) {
         self.halt_push();
         if matches!(self.stage, Stage::Pushing(_)) {
@@ -165,6 +166,11 @@ impl Core {
         self.stage = Stage::Idle;
         self.mastership.take_reading();
         self.recorder.discard();
+        if self.first_sweep.give_up() {
+            let cause = "the first sweep was given up";
+            self.work
+                .sweep_everything(FullSweep::before_writing(true), cause);
+        }
     }
 
     /// Declines all waiting commands for `reason`, so that a later takeover carries out none.
