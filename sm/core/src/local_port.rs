@@ -51,9 +51,9 @@ impl LocalPort {
         self.has_retrained = true;
     }
 
-    /// Records the end of a pass that read the port.
-    pub(super) fn record_reading(&mut self) {
-        self.has_retrained = false;
+    /// Records the end of a pass that read the port. Returns whether a finding ends.
+    pub(super) fn record_reading(&mut self) -> bool {
+        std::mem::take(&mut self.has_retrained)
     }
 
     /// The finding about the own port if it is down or was reset; else `None`.

@@ -322,6 +322,9 @@ impl Core {
                 self.on_mastership(now, |mastership, view| {
                     mastership.end_reading(reading, &sweep, is_covered, view.inventory, now);
                 });
+                if self.local_port.record_reading() {
+                    self.publish(now);
+                }
             }
             return;
         }

@@ -95,10 +95,14 @@ impl Reports {
         is_news
     }
 
-    /// The findings of the pass, of the configuration and of the daemon.
-    pub(super) fn findings(&self) -> impl Iterator<Item = &Finding> {
-        let kept = self.of_pass.iter().chain(&self.of_configuration);
-        kept.chain(&self.of_daemon)
+    /// Findings of the last plan and push of this manager.
+    pub(super) fn of_pass(&self) -> &[Finding] {
+        &self.of_pass
+    }
+
+    /// The findings of the configuration and of the daemon.
+    pub(super) fn kept(&self) -> impl Iterator<Item = &Finding> {
+        self.of_configuration.iter().chain(&self.of_daemon)
     }
 }
 

@@ -8,7 +8,7 @@ use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_mastership::taken_over_tables;
 use rsm_model::findings::Finding;
-use rsm_state::Snapshot;
+use rsm_state::{Role, Snapshot};
 
 use super::links::LinkContext;
 use super::traps::disables_babbling;
@@ -67,7 +67,16 @@ fn findings(core: &Core, is_master: bool, now: Time) -> Vec<Finding> {
             .findings(&core.inventory.hardware),
     );
     findings.extend(core.writing.not_kept().findings(&core.inventory));
-    findings.extend(core.reports.findings().cloned());
+    if matches!(core.role(), Role::Discovering | Role::Master) {
+        // In other roles, another manager may have replaced the last plan and push of this one.
+        findings.extend(core.reports.of_pass().iter().cloned());
+        findings.extend(mismatch_findings(
+            core.writing.mismatches(),
+            &core.inventory,
+            core.config.policy.ports.links.bounce,
+        ));
+    }
+    findings.extend(core.reports.kept().cloned());
     if is_master {
         findings.extend(core.missing.findings().iter().cloned());
         findings.extend(core.trials.partitions.findings().iter().cloned());
@@ -88,11 +97,6 @@ fn findings(core: &Core, is_master: bool, now: Time) -> Vec<Finding> {
     findings.extend(taken_over_tables::findings(&core.inventory));
     let place = own_place(&core.inventory);
     findings.extend(core.first_sweep.finding(&core.client.stats(), &place));
-    findings.extend(mismatch_findings(
-        core.writing.mismatches(),
-        &core.inventory,
-        core.config.policy.ports.links.bounce,
-    ));
     findings.extend(core.foreign_writes.findings(
         &core.inventory,
         core.config.policy.ports.m_keys.is_uniform(),
