@@ -27,6 +27,10 @@ use super::trap_sources::{Repetition, TrapSender, TrapSources, is_credible, is_n
 /// to the counts of traps.
 const PORTS_REMEMBERED: usize = 4096;
 
+/// Maximum number of ports about which one host may report violations that no other node reports. A
+/// host can name any port, and few ports send wrong keys to an honest one.
+const UNCONFIRMED_PER_REPORTER: usize = 16;
+
 /// Number of reported key violations that make a finding about a port. Fewer violations are normal,
 /// because hosts of tenants probe keys. One Set with a wrong M_Key suffices, unless a manager sent
 /// it, which may still use the key from before a rotation.
@@ -180,17 +184,36 @@ impl TrapHandler {
         }
     }
 
-    /// Counts a reported violation. Returns whether a finding begins or changes.
-    fn count_report(&mut self, report: Violation, now: Time) -> bool {
-        let Violation { port, reporter, .. } = report;
-        let is_full = |all: &BTreeMap<PortKey, Violations>| {
-            all.len() >= PORTS_REMEMBERED && !all.contains_key(&port)
-        };
-        if is_full(&self.violations) {
+    /// Makes room for the violations of another port. Returns `false` if there is no room: the host
+    /// has reported too many ports alone, or too many ports are remembered. A report of a switch
+    /// replaces the oldest violations that no switch has seen, unproved ones first.
+    fn makes_room(&mut self, report: Violation, now: Time) -> bool {
+        let by_reporter = self
+            .violations
+            .values()
+            .filter(|known| known.reporter == report.reporter && !known.is_confirmed);
+        if !report.is_by_switch && by_reporter.count() >= UNCONFIRMED_PER_REPORTER {
+            return false;
+        }
+        if self.violations.len() >= PORTS_REMEMBERED {
             self.violations
                 .retain(|_, reported| reported.is_recent(now));
         }
-        if is_full(&self.violations) {
+        if self.violations.len() >= PORTS_REMEMBERED && report.is_by_switch {
+            let unseen = self.violations.iter();
+            let unseen = unseen.filter(|(_, known)| known.sets_at_switches == 0);
+            let oldest = unseen.min_by_key(|(_, known)| (known.is_proved(), known.last));
+            if let Some((&port, _)) = oldest {
+                self.violations.remove(&port);
+            }
+        }
+        self.violations.len() < PORTS_REMEMBERED
+    }
+
+    /// Counts a reported violation. Returns whether a finding begins or changes.
+    fn count_report(&mut self, report: Violation, now: Time) -> bool {
+        let Violation { port, reporter, .. } = report;
+        if !self.violations.contains_key(&port) && !self.makes_room(report, now) {
             return false;
         }
         let none_yet = Violations {
@@ -264,6 +287,63 @@ impl TrapHandler {
         &self.counts
     }
 
+    /// Texts of the findings about wrong keys, each with the port of its subject: a port that used
+    /// wrong keys, or one that reports them alone.
+    fn violation_texts(
+        &self,
+        place: impl Fn(PortKey) -> String,
+        now: Time,
+    ) -> Vec<(PortKey, String)> {
+        let times = |count: u32| match count {
+            1 => "once".to_owned(),
+            _ => format!("{count} times"),
+        };
+        let mut texts = Vec::new();
+        // By reporter: the first port that it reports, the number of its reports, and of its ports.
+        let mut unproved: BTreeMap<PortKey, (PortKey, u32, usize)> = BTreeMap::new();
+        let violations = self.violations.iter();
+        let violations =
+            violations.filter(|(_, reported)| reported.has_finding() && reported.is_recent(now));
+        for (&port, reported) in violations {
+            let Violations {
+                count, reporter, ..
+            } = *reported;
+            if !reported.is_proved() {
+                let (_, reports, ports) = unproved.entry(reporter).or_insert((port, 0, 0));
+                (*reports, *ports) = (reports.saturating_add(count), *ports + 1);
+                continue;
+            }
+            let text = format!(
+                "{} used a wrong M_Key, P_Key or Q_Key {}, as other ports report: its packets are dropped; \
+                 see what runs on its host",
+                place(port),
+                times(count)
+            );
+            texts.push((port, text));
+        }
+        for (reporter, (port, reports, ports)) in unproved {
+            let from = place(port);
+            let text = format!(
+                "{} reports {} a packet with a wrong M_Key, P_Key or Q_Key from {}",
+                place(reporter),
+                times(reports),
+                match ports {
+                    1 => format!(
+                        "{from}, and no other port does: that port uses a wrong key, or the report is false; \
+                         see what runs on both hosts"
+                    ),
+                    _ => format!(
+                        "{from} and {} more, and no other port does: these ports use wrong keys, or the reports \
+                         are false; see first what runs on the reporting host",
+                        ports - 1
+                    ),
+                }
+            );
+            texts.push((reporter, text));
+        }
+        texts
+    }
+
     /// Findings about ports with wrong keys, endless traps or forged traps.
     ///
     /// `name` gives the name of a port, `place` its name and its cable. `is_disabled` tells whether
@@ -275,38 +355,8 @@ impl TrapHandler {
         is_disabled: impl Fn(PortKey) -> bool,
         now: Time,
     ) -> Vec<Finding> {
-        let violations = self.violations.iter();
-        let violations =
-            violations.filter(|(_, reported)| reported.has_finding() && reported.is_recent(now));
-        let violations = violations.map(|(&port, reported)| {
-            let Violations {
-                count, reporter, ..
-            } = *reported;
-            let times = match count {
-                1 => "once".to_owned(),
-                _ => format!("{count} times"),
-            };
-            let (subject, text) = match reported.is_proved() {
-                true => (
-                    port,
-                    format!(
-                        "{} used a wrong M_Key, P_Key or Q_Key {times}, as other ports report: its packets are dropped; \
-                         see what runs on its host",
-                        place(port)
-                    ),
-                ),
-                false => (
-                    reporter,
-                    format!(
-                        "{} reports {times} a packet with a wrong M_Key, P_Key or Q_Key from {}, and no other port does: \
-                         that port uses a wrong key, or the report is false; see what runs on both hosts",
-                        place(reporter),
-                        place(port)
-                    ),
-                ),
-            };
-            (FindingKind::KeyViolation, subject, text)
-        });
+        let violations = self.violation_texts(&place, now).into_iter();
+        let violations = violations.map(|(port, text)| (FindingKind::KeyViolation, port, text));
         let babbling = self.babbling.ports().map(|(port, count)| {
             let remedy = if is_disabled(port) {
                 "the link is disabled (health.disable_babbling); repair its host, and enable the port of \
@@ -717,4 +767,46 @@ fn link_of_babbling(port: PortKey, inventory: &Inventory, config: &CoreConfig) -
 pub(super) fn disables_babbling(port: PortKey, inventory: &Inventory, config: &CoreConfig) -> bool {
     let is_own = inventory.hardware.local == Some(port);
     config.health.disables_babbling && !is_own && !inventory.hardware.is_switch(port.node)
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_ids::PortNum;
+
+    use super::*;
+
+    fn port(node: u64) -> PortKey {
+        PortKey::new(Guid(node), PortNum(1))
+    }
+
+    /// A report of a Set with a wrong M_Key.
+    fn set(port: PortKey, reporter: PortKey, is_by_switch: bool) -> Violation {
+        Violation {
+            port,
+            reporter,
+            is_by_switch,
+            is_set: true,
+        }
+    }
+
+    #[test]
+    fn reports_of_hosts_leave_room_for_reports_of_switches() {
+        let mut traps = TrapHandler::default();
+        let hosts = PORTS_REMEMBERED / UNCONFIRMED_PER_REPORTER;
+        for reporter in 0..hosts as u64 {
+            let reporter = port(1 << 32 | reporter);
+            for named in 0..100 {
+                let named = port(reporter.node.0 << 8 | named);
+                traps.count_report(set(named, reporter, false), Time::ZERO);
+            }
+        }
+        assert_eq!(traps.violations.len(), PORTS_REMEMBERED);
+        let (culprit, switch) = (port(1), PortKey::new(Guid(2), PortNum::ZERO));
+        for _ in 0..HOSTILE_SETS {
+            traps.count_report(set(culprit, switch, true), Time::ZERO);
+        }
+        let hostile: Vec<PortKey> = traps.hostile(Time::ZERO).map(|(port, ..)| port).collect();
+        assert_eq!(hostile, [culprit]);
+        assert_eq!(traps.violations.len(), PORTS_REMEMBERED);
+    }
 }

@@ -11,6 +11,7 @@ use rsm_mad::transport::{Datagram, RemoteAddress};
 use rsm_mad::wire::attr::*;
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::{Smp, SmpRequest};
+use rsm_model::findings::Subject;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::AttachId;
 use rsm_tests::virtual_time::{ForeignManager, Settings, World};
@@ -28,7 +29,11 @@ struct Site {
 
 impl Site {
     fn up() -> Site {
-        let world = World::brought_up(FABRIC, Settings::default());
+        Site::up_with(FABRIC)
+    }
+
+    fn up_with(fabric: &str) -> Site {
+        let world = World::brought_up(fabric, Settings::default());
         let own = world.manager().local(&world.sim).expect("it has a port").0;
         let mut hosts = world.nodes(NodeKind::Ca);
         hosts.retain(|&host| host != own);
@@ -188,5 +193,39 @@ fn switches_and_the_managers_own_host_are_never_hostile() {
     assert!(
         kinds.contains(&"forged-trap"),
         "the switch is named: {kinds:?}"
+    );
+}
+
+#[test]
+fn host_that_reports_wrong_m_keys_of_all_ports_has_one_finding() {
+    let mut site = Site::up_with("fat-tree:k=4,levels=3");
+    let reporter = site.hosts[0];
+    let program = site.world.listen(reporter, PORT_1);
+    let own = site.lid(reporter, PORT_1);
+    let others: Vec<Lid> = site.hosts[1..]
+        .iter()
+        .map(|&host| site.lid(host, PORT_1))
+        .collect();
+    let switches = site.world.nodes(NodeKind::Switch).into_iter();
+    let switches = switches.map(|switch| site.lid(switch, PortNum::ZERO));
+    let culprits: Vec<Lid> = others.into_iter().chain(switches).collect();
+    assert!(culprits.len() > 30);
+    for &culprit in &culprits {
+        site.trap(program, &bad_m_key(own, culprit));
+    }
+    site.world.run_for(Duration::from_secs(1));
+    let findings = &site.world.manager().snapshot().expect("it is up").findings;
+    let found = findings
+        .iter()
+        .filter(|one| one.kind.code() == "key-violation");
+    let found: Vec<_> = found.collect();
+    let [finding] = found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(finding.subject, Subject::Port(port(reporter)));
+    assert!(
+        finding.text.contains("reports 16 times") && finding.text.contains("and 15 more"),
+        "{}",
+        finding.text
     );
 }
