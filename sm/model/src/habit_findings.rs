@@ -1,17 +1,20 @@
 //! Findings about the habits of devices that are in the subnet.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use rsm_ids::Guid;
 
+use crate::Hardware;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::habits::{DeviceHabits, DeviceKind, HABITS, PortRole};
-use crate::{Hardware, InventoryNode};
 
 impl DeviceHabits {
     /// One finding for each habit of each kind of device in the subnet, for the operator.
     pub fn findings(&self, hardware: &Hardware) -> Vec<Finding> {
+        let devices = DevicesOfKind::all(hardware, self.bits().map(|(kind, _)| kind));
         let mut findings = Vec::new();
         for (kind, bits) in self.bits() {
-            let Some(devices) = DevicesOfKind::of(hardware, kind) else {
+            let Some(devices) = devices.get(&kind) else {
                 continue;
             };
             for info in HABITS.iter().filter(|info| bits & info.habit.bit() != 0) {
@@ -25,22 +28,37 @@ impl DeviceHabits {
 /// The devices of a kind that are in the subnet.
 pub struct DevicesOfKind {
     kind: DeviceKind,
+    /// The lowest GUID of the devices.
     first: Guid,
+    /// Name of the device with that GUID.
     name: String,
     count: usize,
 }
 
 impl DevicesOfKind {
-    /// The devices of `kind` in the subnet; `None` if there are none.
-    pub fn of(hardware: &Hardware, kind: DeviceKind) -> Option<DevicesOfKind> {
-        let mut nodes = hardware.nodes().filter(|(_, node)| kind.is_of(&node.info));
-        let (first, _): (Guid, &InventoryNode) = nodes.next()?;
-        Some(DevicesOfKind {
-            kind,
-            first,
-            name: hardware.name(first),
-            count: 1 + nodes.count(),
-        })
+    /// The devices in the subnet of each of these kinds, in one pass over all nodes. Leaves out
+    /// kinds without devices.
+    pub fn all(
+        hardware: &Hardware,
+        kinds: impl Iterator<Item = DeviceKind>,
+    ) -> BTreeMap<DeviceKind, DevicesOfKind> {
+        let kinds: BTreeSet<DeviceKind> = kinds.collect();
+        let mut found: BTreeMap<DeviceKind, DevicesOfKind> = BTreeMap::new();
+        if kinds.is_empty() {
+            return found;
+        }
+        for (guid, node) in hardware.nodes() {
+            for kind in DeviceKind::all(&node.info).filter(|kind| kinds.contains(kind)) {
+                let new = || DevicesOfKind {
+                    kind,
+                    first: guid,
+                    name: hardware.name(guid),
+                    count: 0,
+                };
+                found.entry(kind).or_insert_with(new).count += 1;
+            }
+        }
+        found
     }
 
     /// The finding about a deviation of these devices. `does` is a predicate whose subject is the

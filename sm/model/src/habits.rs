@@ -18,7 +18,7 @@ use rsm_mad::wire::attr::{NodeInfo, NodeType};
 
 /// Maximum number of kinds of devices with habits, far more than a subnet has. Habits of further
 /// kinds are not learned: their devices get the refused request and its replacement each time.
-const KINDS_MAX: usize = 1024;
+pub const KINDS_MAX: usize = 1024;
 
 /// Role of a port in its device; agents treat ports of the three roles differently.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -61,13 +61,12 @@ impl DeviceKind {
         }
     }
 
-    /// Whether the node has a port of this kind.
-    pub(crate) fn is_of(self, info: &NodeInfo) -> bool {
-        let port = match self.role {
-            PortRole::Management => PortNum::ZERO,
-            PortRole::End | PortRole::External => PortNum(1),
-        };
-        DeviceKind::of(info, port) == self
+    /// The kinds of the ports of a node.
+    pub(crate) fn all(info: &NodeInfo) -> impl Iterator<Item = DeviceKind> {
+        let external = DeviceKind::of(info, PortNum(1));
+        let management = DeviceKind::of(info, PortNum::ZERO);
+        let is_switch = management != external;
+        std::iter::once(external).chain(is_switch.then_some(management))
     }
 }
 
