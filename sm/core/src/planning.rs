@@ -11,7 +11,7 @@ use rsm_mad::wire::attr::SmState;
 use rsm_model::fabric::Delta;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::lids::LidRights;
-use rsm_plan::{JobKind, Outcome, PlanError, PlanJob};
+use rsm_plan::{JobKind, Outcome, Plan, PlanError, PlanJob};
 
 use super::convergence::{Pushed, TimedStage};
 use super::event::Effect;

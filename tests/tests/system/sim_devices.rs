@@ -102,6 +102,7 @@ fn port_is_disabled_and_enabled_at_a_switch_that_refuses_extended_speeds() {
         name: "it".to_owned(),
         peer: None,
         disabled: true,
+        beside: None,
     });
     world.command(Command::Drain {
         parts: BTreeMap::from([(NodeOrCable::Port(port), reason)]),
@@ -111,7 +112,12 @@ fn port_is_disabled_and_enabled_at_a_switch_that_refuses_extended_speeds() {
     world.settle(LIMIT);
     let physical = state(&world).port_physical_state();
     assert_eq!(physical, PortPhysicalState::Disabled);
-    world.command(Command::EnablePort { port, ticket: 8 });
+    world.command(Command::EnablePort {
+        port,
+        by: "alice".to_owned(),
+        accepts_other: false,
+        ticket: 8,
+    });
     world.settle(LIMIT);
     world.resweep(LIMIT);
     assert_eq!(state(&world).port_state(), PortState::Active);

@@ -14,7 +14,7 @@ use rsm_mad::wire::attr::{
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::findings::{Finding, FindingKind, Subject};
 use rsm_plan::avoid::{Drained, NodeOrCable, Reason};
-use rsm_plan::policy::{DampingPolicy, Policy};
+use rsm_plan::policy::Policy;
 use rsm_plan::qos::Qos;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::Devices;
@@ -501,13 +501,8 @@ fn codes(world: &World) -> BTreeSet<&'static str> {
 #[test]
 fn forged_table_is_repaired_and_a_drain_completes_while_cables_flap() {
     let interval = Duration::from_secs(1);
-    let mut settings = Settings::of(Policy {
-        damping: DampingPolicy {
-            threshold: 0,
-            ..DampingPolicy::default()
-        },
-        ..Policy::default()
-    });
+    let mut settings = Settings::default();
+    settings.core.damping.threshold = 0;
     settings.planning_time = Duration::from_millis(100);
     settings.core.light_sweep = interval;
     let mut world = World::brought_up(TREE, settings);
@@ -543,6 +538,7 @@ fn forged_table_is_repaired_and_a_drain_completes_while_cables_flap() {
         name: "it".to_owned(),
         peer: None,
         disabled: false,
+        beside: None,
     });
     let drained = NodeOrCable::Port(PortKey::new(forged, uplink(&world, forged)));
     world.command(Command::Drain {

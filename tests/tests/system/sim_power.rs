@@ -11,7 +11,6 @@ use std::time::Duration;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::header::{AttrId, Method};
-use rsm_plan::policy::{DampingPolicy, Policy};
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::Silence;
 use rsm_state::{Activity, Command};
@@ -687,13 +686,8 @@ fn full_sweep_that_the_own_node_does_not_answer_keeps_all_findings_and_is_repeat
 /// Each flap of another cable takes a pass of its own, and ends before the next repair is due.
 #[test]
 fn switch_that_hung_for_a_second_is_asked_again_soon_though_a_cable_flaps() {
-    let mut settings = Settings::of(Policy {
-        damping: DampingPolicy {
-            threshold: 0,
-            ..DampingPolicy::default()
-        },
-        ..Policy::default()
-    });
+    let mut settings = Settings::default();
+    settings.core.damping.threshold = 0;
     settings.core.light_sweep = Duration::from_secs(300);
     let mut world = World::brought_up(THREE_LEVELS, settings);
     let hung = last_spine(&world)[0];

@@ -163,12 +163,12 @@ fn ticket_waits_for_eight_passes_that_urgent_work_follows() {
     let mut work = Work::default();
     work.add_ticket(1);
     for _ in 1..TICKET_PASSES {
-        assert_eq!(work.take_overdue_tickets(), []);
+        assert_eq!(work.take_overdue_tickets(), Vec::<Ticket>::new());
     }
     work.add_ticket(2);
     assert_eq!(work.take_overdue_tickets(), [1]);
     assert_eq!(work.take_tickets(), [2]);
-    assert_eq!(work.take_tickets(), []);
+    assert_eq!(work.take_tickets(), Vec::<Ticket>::new());
 }
 
 #[test]
