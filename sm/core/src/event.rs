@@ -84,8 +84,8 @@ pub enum EpochEvent {
         /// The epoch.
         epoch: Epoch,
         /// State to continue with, if another manager wrote the store last; else `None`.
-        /// A manager that is already master takes only the LIDs of ports unknown to it, later key
-        /// generations, and partitions if it has none.
+        /// A manager that is already master takes only the LIDs of ports unknown to it, drained
+        /// parts that it lacks, later key generations, and partitions if it has none.
         state: Option<Box<SavedCoreState>>,
         /// Time since the former manager's last sign of life in the store; zero if it gave the
         /// epoch up properly, or there was none.

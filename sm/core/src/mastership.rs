@@ -368,6 +368,9 @@ impl Core {
         match (state, self.mastership.role()) {
             (Some(state), Role::Master) => {
                 self.plans.assigned.add_claims(&state.claims);
+                if self.trials.detours.add_stored(&state.avoid) {
+                    self.work.plan_again("the shared store has drained parts");
+                }
                 self.remember();
                 self.adopt_generations(state.generations);
                 if self.trials.partitions.in_force().is_empty() && !state.overlay.is_empty() {

@@ -429,10 +429,11 @@ impl World {
         }
     }
 
-    /// Forgets which epoch a manager holds, because the manager starts or dies.
+    /// Forgets which epoch a manager holds and which state it was shown, because it starts.
     pub(super) fn forget_held(&mut self, index: usize) {
         if let Some(store) = &mut self.shared {
             store.held.remove(&index);
+            store.last_shown.remove(&index);
         }
     }
 }

@@ -80,6 +80,25 @@ impl Detours {
         self.avoid = avoid;
     }
 
+    /// Adds the drained parts that another manager has stored and this master lacks: an operator
+    /// drained them before, or while, this master did not reach the store. None is added if the set
+    /// would have too many parts. Returns whether a new plan is needed.
+    pub(in super::super) fn add_stored(&mut self, stored: &Avoid) -> bool {
+        let is_missing = |part| !matches!(self.avoid.reason(part), Some(Reason::Drained(_)));
+        let missing = stored.drained().filter(|&(part, _)| is_missing(part));
+        let missing: BTreeMap<NodeOrCable, Reason> = missing
+            .map(|(part, drained)| (part, Reason::Drained(drained.clone())))
+            .collect();
+        if missing.is_empty() || Arc::make_mut(&mut self.avoid).add(&missing).is_err() {
+            return false;
+        }
+        if let Some(trial) = &mut self.trial {
+            // There is room: the set with the parts on trial is larger.
+            let _ = Arc::make_mut(&mut trial.before.avoid).add(&missing);
+        }
+        true
+    }
+
     /// Drains `parts`: makes the next plan avoid them. They stay drained if that plan cuts no port
     /// off, or if the drain is `forced`. The drain waits while another drain is on trial.
     pub(in super::super) fn drain(
