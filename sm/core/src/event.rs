@@ -99,8 +99,13 @@ pub enum EpochEvent {
     Unreachable(Option<Box<SavedCoreState>>),
     /// A check found that this manager still holds the epoch.
     Held,
-    /// Another manager has claimed the epoch: from now on, this manager sets nothing.
-    Deposed(Epoch),
+    /// This manager's epoch has ended: from now on, this manager sets nothing.
+    Deposed {
+        /// The epoch that this manager held.
+        ended: Epoch,
+        /// The epoch in the store, of another manager or from an older copy of the store.
+        by: Epoch,
+    },
     /// The epoch in the store, which another manager holds; `None` if there is no epoch.
     Seen(Option<Epoch>),
     /// Number of the last plan that the master, another manager, has stored.

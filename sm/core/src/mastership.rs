@@ -17,7 +17,6 @@ use rsm_mastership::{
 use rsm_model::alias_guids::AliasGuids;
 use rsm_plan::{Outcome, PlanJob};
 use rsm_state::{Role, Ticket};
-use rsm_store::Epoch;
 
 use super::event::{Effect, EpochEvent};
 use super::m_keys::{Rotation, RotationRequest, RotationStep, set_key_generations};
@@ -323,8 +322,12 @@ impl Core {
                     });
                 }
             }
-            EpochEvent::Refused(by) => self.on_holder(by, now, Mastership::on_refused),
-            EpochEvent::Deposed(by) => self.on_holder(by, now, Mastership::on_deposed),
+            EpochEvent::Refused(by) => self.on_mastership(now, |mastership, view| {
+                mastership.on_refused(by, view, now);
+            }),
+            EpochEvent::Deposed { ended, by } => self.on_mastership(now, |mastership, view| {
+                mastership.on_deposed(ended, by, view, now);
+            }),
             EpochEvent::Held => self.mastership.end_epoch_check(),
             EpochEvent::Seen(epoch) => self.mastership.on_epoch_seen(epoch, now),
             EpochEvent::Planned(plan) => self.mastership.on_planned_elsewhere(plan, now),
@@ -351,16 +354,6 @@ impl Core {
             } => self.on_stored_keys(generations, is_pushing, now),
         }
         self.carry_out_actions(now);
-    }
-
-    /// Passes an epoch that another manager holds to `handle`.
-    fn on_holder(
-        &mut self,
-        by: Epoch,
-        now: Time,
-        handle: fn(&mut Mastership, Epoch, &mut View<'_>, Time),
-    ) {
-        self.on_mastership(now, |mastership, view| handle(mastership, by, view, now));
     }
 
     /// Continues as the holder of the epoch, with the state of the store.

@@ -66,8 +66,8 @@ pub(crate) enum Holding {
 #[derive(Debug, Default)]
 pub(crate) struct EpochState {
     pub(crate) holding: Holding,
-    /// Number of the last epoch by which another manager deposed this manager; 0 if there was none.
-    pub(crate) deposed_by: u64,
+    /// The last epoch of this manager that the store reported as ended; `None` if there was none.
+    pub(crate) ended: Option<Epoch>,
     /// Epoch of the holder at the last refusal, and the time of the first of the successive
     /// refusals; `None` if the last claim was not refused.
     pub(crate) refused: Option<(Epoch, Time)>,

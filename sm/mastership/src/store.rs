@@ -170,7 +170,7 @@ impl Mastership {
                 .lost
                 .record_master_without_store(silent, unseen, now);
         }
-        if epoch.number <= self.epoch.deposed_by {
+        if self.epoch.ended == Some(epoch) {
             // The event that this epoch has ended arrived before the grant.
             return false;
         }
@@ -250,15 +250,13 @@ impl Mastership {
         self.continue_without_epoch(None, view, now);
     }
 
-    /// Handles the loss of the epoch to another manager: this manager sends no Set from now on, and
+    /// Handles the end of this manager's epoch `ended`: the store has the epoch `by`, of another
+    /// manager or from an older copy of the store. This manager sends no Set from now on, and
     /// starts an inquiry or a new discovery to find the other manager.
-    pub fn on_deposed(&mut self, by: Epoch, view: &mut View<'_>, now: Time) {
-        self.epoch.deposed_by = self.epoch.deposed_by.max(by.number);
+    pub fn on_deposed(&mut self, ended: Epoch, by: Epoch, view: &mut View<'_>, now: Time) {
+        self.epoch.ended = Some(ended);
         self.epoch.seen = Some(by);
-        let Holding::Held(held) = self.epoch.holding else {
-            return;
-        };
-        if held.number >= by.number {
+        if self.epoch.holding != Holding::Held(ended) {
             return;
         }
         self.epoch.holding = Holding::Free;

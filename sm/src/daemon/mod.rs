@@ -44,7 +44,7 @@ use std::time::Duration;
 use rsm_api::Subnet as _;
 use rsm_config::m_keys::KeyHolder;
 use rsm_config::{Config, HostileHosts, Partitions};
-use rsm_core::{Core, Effect, EpochEvent, Event};
+use rsm_core::{Core, Effect, Event};
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::{Inbound, IsSmError, LocalPort, PortEvent, Sink};
@@ -565,9 +565,8 @@ impl Shell {
         if let Some(pause) = pause {
             self.on_pause(pause);
         }
-        if let Some(by) = self.store_handle.take_deposed() {
-            let event = Event::Epoch(EpochEvent::Deposed(by));
-            self.core.handle(event, self.clock.now());
+        if let Some(deposed) = self.store_handle.take_deposed() {
+            self.core.handle(Event::Epoch(deposed), self.clock.now());
         }
         pause.is_some()
     }

@@ -242,7 +242,11 @@ impl World {
             }
             EpochRequest::Check => match store.epoch {
                 Some(epoch) if store.held.get(&index) == Some(&epoch) => EpochEvent::Held,
-                Some(epoch) => EpochEvent::Deposed(epoch),
+                Some(by) => match store.held.get(&index) {
+                    Some(&ended) => EpochEvent::Deposed { ended, by },
+                    // The store's thread has already reported the end of the epoch.
+                    None => return,
+                },
                 None => EpochEvent::Unreachable(None),
             },
             EpochRequest::Claim {
@@ -364,9 +368,9 @@ impl World {
                 if held == Some(epoch) || !is_connected || !world.managers[index].is_alive() {
                     continue;
                 }
-                if held.is_some() {
+                if let Some(ended) = held {
                     world.store_mut().held.remove(&index);
-                    let deposed = EpochEvent::Deposed(epoch);
+                    let deposed = EpochEvent::Deposed { ended, by: epoch };
                     world.managers[index].handle(Event::Epoch(deposed), now);
                 }
                 world.show_store(index);

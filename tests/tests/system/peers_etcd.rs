@@ -504,10 +504,14 @@ fn epoch_of_a_holder_that_beats_passes_on_only_to_an_insistent_claim_or_by_relea
     );
     assert_eq!(loaded, Some(state(&stored)));
     let deposed = |event: &ReplicaEvent| match event {
-        ReplicaEvent::Deposed(by) => Some(*by),
+        ReplicaEvent::Deposed { ended, by } => Some((*ended, *by)),
         _ => None,
     };
-    assert_eq!(next(&events, deposed), taken, "its next beat fails");
+    assert_eq!(
+        next(&events, deposed),
+        (epoch, taken),
+        "its next beat fails"
+    );
     first.put(changes(20, b"late"));
     assert_eq!(first.lag().rows, 0, "a deposed manager keeps no changes");
 

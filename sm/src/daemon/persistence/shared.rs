@@ -57,6 +57,9 @@ pub(in crate::daemon) struct SharedSetup {
     pub(in crate::daemon) core: mpsc::Sender<Event>,
 }
 
+/// The epoch of this manager that has ended, and the epoch in the store; `None` if the core knows.
+type Deposition = Arc<Mutex<Option<(Epoch, Epoch)>>>;
+
 /// Passes events to the managers that share the store.
 pub(in crate::daemon) type HistorySink = Box<dyn Fn(Vec<Arc<v1::Event>>) + Send>;
 
@@ -72,8 +75,8 @@ pub(super) struct Shared {
     claims: u64,
     /// Last claim; `None` before the first claim and after a release.
     last_claim: Option<EpochRequest>,
-    /// Another manager's epoch that has superseded this manager's epoch, until the shell takes it.
-    deposed: Arc<Mutex<Option<Epoch>>>,
+    /// This manager's epoch that has ended, and the epoch in the store, until the shell takes them.
+    deposed: Deposition,
     /// Whether the SA has yet to replace its registrations: until then, the state that the SA saves
     /// is out of date.
     pub(super) awaits_sa: bool,
@@ -90,7 +93,7 @@ pub(super) struct Handles {
     /// GUID of this manager, once it is known.
     own: Arc<OnceLock<Guid>>,
     replica: ReplicaHandle,
-    deposed: Arc<Mutex<Option<Epoch>>>,
+    deposed: Deposition,
 }
 
 /// Shared store, as the API shows it.
@@ -176,7 +179,7 @@ pub(super) fn start(
         core,
     } = back_end;
     let last_report: Arc<Mutex<LastReport>> = Arc::default();
-    let deposed = Arc::default();
+    let deposed = Deposition::default();
     let listener = replica_listener(ReplicaListener {
         core: core.clone(),
         mailbox: mailbox.clone(),
@@ -217,7 +220,8 @@ pub(super) fn start(
 /// M_Key answers. Changes `persisted`, and adds the same changes to `uncommitted`.
 pub(super) fn adopt_stored(persisted: &mut Persisted, stored: Stored, uncommitted: &mut ChangeSet) {
     let Some((epoch, rows)) = stored else { return };
-    let is_own = epoch.number == persisted.number(TABLE, HELD);
+    // A lower number is from an older copy of the shared store.
+    let is_own = epoch.number <= persisted.number(TABLE, HELD);
     if is_own && last_commit(persisted) >= last_commit(&rows) {
         return;
     }
@@ -257,8 +261,8 @@ struct ReplicaListener {
     clock: Clock,
     findings: DaemonFindings,
     last_report: Arc<Mutex<LastReport>>,
-    /// Epoch that superseded this manager's epoch; the shell checks it before every send.
-    deposed: Arc<Mutex<Option<Epoch>>>,
+    /// The shell checks it before every send.
+    deposed: Deposition,
 }
 
 /// Passes the replica's events to the core, directly or through the store's thread.
@@ -289,11 +293,13 @@ fn replica_listener(listener: ReplicaListener) -> Box<dyn Fn(ReplicaEvent) + Sen
                 listener.show_epoch(Some(by), false);
                 EpochEvent::Refused(by)
             }
-            ReplicaEvent::Deposed(by) => {
+            ReplicaEvent::Deposed { ended, by } => {
                 listener.show_epoch(Some(by), false);
-                *listener.deposed.lock() = Some(by);
-                tracing::warn!("{by} began: this manager sets nothing from now on");
-                EpochEvent::Deposed(by)
+                *listener.deposed.lock() = Some((ended, by));
+                tracing::warn!(
+                    "{ended} has ended, the shared store has {by}: this manager sets nothing from now on"
+                );
+                EpochEvent::Deposed { ended, by }
             }
             ReplicaEvent::Seen(epoch) => {
                 listener.show_epoch(epoch, false);
@@ -411,10 +417,11 @@ impl super::StoreHandle {
         }
     }
 
-    /// Another manager's epoch that has superseded this manager's epoch since the last call; `None`
-    /// if there is none. The core must receive it before it sends anything.
-    pub(in crate::daemon) fn take_deposed(&self) -> Option<Epoch> {
-        self.shared.as_ref()?.deposed.lock().take()
+    /// The event that this manager's epoch has ended since the last call; `None` if it has not. The
+    /// core must receive it before it sends anything.
+    pub(in crate::daemon) fn take_deposed(&self) -> Option<EpochEvent> {
+        let (ended, by) = self.shared.as_ref()?.deposed.lock().take()?;
+        Some(EpochEvent::Deposed { ended, by })
     }
 
     /// Passes a request to the shared store. Does not wait.
@@ -550,7 +557,7 @@ impl StoreThread {
             // The listener passes these events to the core directly.
             ReplicaEvent::Refused(_)
             | ReplicaEvent::Held
-            | ReplicaEvent::Deposed(_)
+            | ReplicaEvent::Deposed { .. }
             | ReplicaEvent::Seen(_)
             | ReplicaEvent::Health(_)
             | ReplicaEvent::Configurations(_) => {}

@@ -181,6 +181,10 @@ impl EtcdStore {
             }
         };
         let revision = ranged.revision;
+        if revision < before {
+            // The store is an older copy of itself, in which other keys may have changed.
+            return self.read_changes(limits);
+        }
         if before == 0 {
             // Pages and state are emptied only once the store has answered: until then, a manager
             // continues with the last state.

@@ -34,9 +34,22 @@ pub struct Claim {
 impl Claim {
     /// Whether the state of this machine is at least as new as `shared`, the state of the shared
     /// store in `epoch`: this manager held the epoch, and its machine has all commits of the epoch.
+    /// An `epoch` before the last one of this machine is from an older copy of the shared store.
     pub(super) fn is_ahead_of(&self, epoch: Epoch, shared: &Persisted) -> bool {
-        let is_own = epoch.holder == self.own && epoch.number == self.held_before;
+        let is_own = epoch.number < self.held_before
+            || epoch.holder == self.own && epoch.number == self.held_before;
         is_own && last_commit(&self.state) >= last_commit(shared)
+    }
+
+    /// The epoch to succeed, as the store numbers the next one: after `seen`, and after all epochs
+    /// of this machine, also if `seen` is from an older copy of the store.
+    pub(super) fn over_epoch(&self, seen: SeenEpoch) -> SeenEpoch {
+        let number = seen.epoch.number.max(self.held_before);
+        let epoch = Epoch {
+            number,
+            ..seen.epoch
+        };
+        SeenEpoch { epoch, ..seen }
     }
 
     /// Time for which the holder of the epoch must have shown no sign of life before the claim

@@ -34,8 +34,14 @@ pub enum ReplicaEvent {
     },
     /// A check found that this manager still holds the epoch.
     Held,
-    /// Another manager claimed the epoch.
-    Deposed(Epoch),
+    /// The epoch `ended` of this manager has ended: the store has the epoch `by`, of another
+    /// manager or from an older copy of the store.
+    Deposed {
+        /// The epoch that this manager held.
+        ended: Epoch,
+        /// The epoch in the store.
+        by: Epoch,
+    },
     /// The epoch in the store, reported when another manager has changed it; `None` if there is no
     /// epoch.
     Seen(Option<Epoch>),

@@ -508,7 +508,11 @@ impl Worker {
             }
             condition = ClaimCondition::HolderSilent;
         }
-        match self.store.claim(claim.own, seen, condition)? {
+        match self.store.claim(
+            claim.own,
+            seen.map(|seen| claim.over_epoch(seen)),
+            condition,
+        )? {
             Some(epoch) => Ok(Ok((epoch, seen))),
             // Another manager claimed first, or the holder is alive.
             None => match self.read_epoch()? {
@@ -622,13 +626,16 @@ impl Worker {
         (self.report)(event);
     }
 
-    /// Gives up the epoch and the waiting changes, because another manager claimed the epoch `by`.
+    /// Gives up the epoch and the waiting changes, because the store has the epoch `by`.
     fn depose(&mut self, by: Epoch) {
         self.store.release();
-        (self.held, self.retried_claim, self.delayed_claim) = (None, None, None);
+        let ended = self.held.take();
+        (self.retried_claim, self.delayed_claim) = (None, None);
         self.mailbox.waiting.lock().drop_changes();
         self.due = now();
-        (self.report)(ReplicaEvent::Deposed(by));
+        if let Some(ended) = ended {
+            (self.report)(ReplicaEvent::Deposed { ended, by });
+        }
     }
 
     /// Writes the waiting changes; without changes, shows a sign of life every [`BEAT`].

@@ -136,7 +136,7 @@ impl SharedStore for Shared {
             }
         };
         if is_same {
-            let number = inner.seen.epoch.number + 1;
+            let number = seen.map_or(0, |seen| seen.epoch.number) + 1;
             inner.seen.epoch = Epoch { number, holder };
             inner.seen.revision += 1;
         }
