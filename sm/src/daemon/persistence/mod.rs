@@ -436,7 +436,7 @@ impl StoreThread {
     /// the next attempt; `pause` is the previous pause.
     fn commit(&mut self, pause: Duration) -> Option<Duration> {
         if !self.uncommitted.is_empty() {
-            if self.shared.is_some() {
+            if self.shared.is_some() && !shared::is_without_epoch(&self.persisted) {
                 number_commit(&mut self.persisted, &mut self.uncommitted);
             }
             if let Err(error) = self.store.commit(&self.uncommitted) {

@@ -43,11 +43,15 @@ use crate::daemon::findings::{DaemonFindings, DaemonPart};
 use crate::daemon::gpu_hosts::GpuHosts;
 use crate::daemon::sa::SaRestorer;
 
-/// Table with the number of the last epoch that this machine held.
+/// Table with the number of the last epoch that this machine held, and with [`WITHOUT`].
 const TABLE: &str = "shared-epoch";
 
-/// Key of the table's only row.
+/// Key of the row with that number.
 const HELD: &[u8] = b"held";
+
+/// Key of the row that is 1 while this machine's manager is master without the epoch, or has ended
+/// as such; otherwise 0 or absent.
+const WITHOUT: &[u8] = b"without";
 
 /// Inputs of the shared store.
 pub(in crate::daemon) struct SharedSetup {
@@ -232,6 +236,13 @@ pub(super) fn adopt_stored(persisted: &mut Persisted, stored: Stored, uncommitte
     uncommitted.merge(changes);
 }
 
+/// Whether this machine's manager is, or was at its end, master without the epoch. Its commits then
+/// have no number, because the shared store and an older copy of the folder may both have commits
+/// with that number.
+pub(super) fn is_without_epoch(persisted: &Persisted) -> bool {
+    persisted.number(TABLE, WITHOUT) > 0
+}
+
 /// Opens the store at `options`, and reads its state. Refuses damaged data or another program's
 /// data. A store that does not answer is accepted without a state.
 fn connect(options: &EtcdOptions) -> Result<(EtcdStore, Stored), StoreError> {
@@ -272,7 +283,7 @@ fn replica_listener(listener: ReplicaListener) -> Box<dyn Fn(ReplicaEvent) + Sen
             // The number of a plan must reach the core after the rows that belong to the plan, so
             // it takes the same path through the store's thread.
             ReplicaEvent::Granted { .. }
-            | ReplicaEvent::Unreachable { state: Some(_), .. }
+            | ReplicaEvent::Unreachable { number: 1.., .. }
             | ReplicaEvent::Overflowed
             | ReplicaEvent::Followed(_)
             | ReplicaEvent::Planned(_) => {
@@ -306,7 +317,8 @@ fn replica_listener(listener: ReplicaListener) -> Box<dyn Fn(ReplicaEvent) + Sen
                 EpochEvent::Seen(epoch)
             }
             ReplicaEvent::Configurations(all) => EpochEvent::Configurations(all),
-            ReplicaEvent::Unreachable { state: None, .. } => EpochEvent::Unreachable(None),
+            // The store does not answer a check.
+            ReplicaEvent::Unreachable { number: 0, .. } => EpochEvent::Unreachable(None),
             ReplicaEvent::Held => EpochEvent::Held,
         };
         // The replica's thread may wait, because the core never waits for it. A closed channel
@@ -508,6 +520,13 @@ impl StoreThread {
                 StoreRequest::Release => {
                     shared.last_claim = None;
                     shared.replica.release();
+                    // Another manager is master, and has the hosts register with it.
+                    if is_without_epoch(&self.persisted) {
+                        let mut changes = ChangeSet::new();
+                        changes.set_number(TABLE, WITHOUT, 0);
+                        self.persisted.apply(&changes);
+                        self.uncommitted.merge(changes);
+                    }
                 }
                 StoreRequest::Reported(event) => self.take_over(event),
             }
@@ -537,18 +556,24 @@ impl StoreThread {
                 number,
                 epoch,
                 state,
+                is_combined,
                 unseen,
             } if number == shared.claims => {
                 let mut changes = ChangeSet::new();
                 changes.set_number(TABLE, HELD, epoch.number);
-                self.continue_with(state, changes, |state| EpochEvent::Granted {
+                changes.set_number(TABLE, WITHOUT, 0);
+                self.continue_with(state, is_combined, changes, |state| EpochEvent::Granted {
                     epoch,
                     state,
                     unseen,
                 });
             }
-            ReplicaEvent::Unreachable { number, state } if number == shared.claims => {
-                self.continue_with(state, ChangeSet::new(), EpochEvent::Unreachable);
+            ReplicaEvent::Unreachable { number, state }
+                if number == shared.claims && shared.last_claim.is_some() =>
+            {
+                let mut changes = ChangeSet::new();
+                changes.set_number(TABLE, WITHOUT, 1);
+                self.continue_with(state, false, changes, EpochEvent::Unreachable);
             }
             // A later claim has superseded the claim of this answer.
             ReplicaEvent::Granted { .. } | ReplicaEvent::Unreachable { .. } => {}
@@ -564,27 +589,28 @@ impl StoreThread {
         }
     }
 
-    /// Replaces this machine's state by the state of the shared store, if present, and applies
-    /// `more`. Then passes the event with the state to the core. If the SA must first replace its
-    /// registrations, the SA's thread passes the event afterwards.
+    /// Continues with the state of the shared store, if present, and applies `more`. That state
+    /// replaces this machine's state, unless `is_combined`: then this machine only adds the rows
+    /// that it lacks. Then passes the event with the state to the core. If the SA must first
+    /// replace its registrations, the SA's thread passes the event afterwards.
     fn continue_with(
         &mut self,
-        state: Option<Box<Persisted>>,
+        mut state: Option<Box<Persisted>>,
+        is_combined: bool,
         more: ChangeSet,
         event: impl FnOnce(Option<Box<SavedCoreState>>) -> EpochEvent,
     ) {
         let Some(shared) = &mut self.shared else {
             return;
         };
-        let is_master = matches!(
-            shared.last_claim,
-            Some(EpochRequest::Claim {
-                is_master: true,
-                ..
-            })
-        );
+        let was_without_epoch = is_without_epoch(&self.persisted);
         let mut changes = ChangeSet::new();
-        if let Some(state) = &state {
+        if let Some(state) = &mut state {
+            if is_combined {
+                // The SA serves hosts: rows that changed since the claim are newer than `state`.
+                let nothing = Persisted::default();
+                state.apply(&ChangeSet::between(&nothing, &self.persisted, LOCAL_TABLES));
+            }
             changes = ChangeSet::between(&self.persisted, state, LOCAL_TABLES);
             self.known = None;
         }
@@ -592,17 +618,17 @@ impl StoreThread {
         if let Some(state) = &state {
             shared.history.read(&self.persisted, state, &mut changes);
         }
-        if let (Some(journal), false) = (&self.journal, is_master) {
+        let is_replaced = state.is_some() && !is_combined;
+        if let (Some(journal), true) = (&self.journal, is_replaced) {
             // The shared state replaces the registrations in this machine's journal.
-            if state.is_some() {
-                acknowledged::cover(journal.last(), &mut changes);
-            }
+            acknowledged::cover(journal.last(), &mut changes);
         }
         self.persisted.apply(&changes);
         self.uncommitted.merge(changes);
         let core = state.is_some().then(|| {
             let mut core = restored(&self.persisted, &self.clock);
-            core.reregister = self.persisted.claims.is_empty();
+            // Registrations of a time without the epoch are in no shared store.
+            core.reregister = self.persisted.claims.is_empty() || was_without_epoch;
             core.alias_guids = Arc::new(guids::restored(&self.persisted));
             let stored = self.gpus.reader.read(&self.persisted);
             self.gpus.known = None;
@@ -612,7 +638,6 @@ impl StoreThread {
             };
             Box::new(core)
         });
-        let is_replaced = core.is_some() && !is_master;
         let event = Event::Epoch(event(core));
         let restorer = shared.restorer.get().filter(|_| is_replaced);
         let Some(restorer) = restorer else {

@@ -225,15 +225,15 @@ struct World {
 }
 
 impl World {
-    /// Runs all masters that `seed` determines, one after the other.
-    fn run(seed: u64) {
+    /// Two machines with empty folders, and an empty shared store.
+    fn new(seed: u64) -> World {
         let machine = |number: u64| Machine {
             folders: 0,
             faults: [0, 1]
                 .map(|part| Arc::new(Mutex::new(Faults::none(!seed ^ number << 1 ^ part)))),
             earlier: None,
         };
-        let mut world = World {
+        let world = World {
             seed,
             root: memory_folder(),
             random: Random(seed),
@@ -248,6 +248,12 @@ impl World {
         for machine in 0..2 {
             fs::create_dir(world.dir(machine)).unwrap();
         }
+        world
+    }
+
+    /// Runs all masters that `seed` determines, one after the other.
+    fn run(seed: u64) {
+        let mut world = World::new(seed);
         for _ in 0..2 + world.random.below(4) {
             let mut running = world.begin();
             world.run_master(&mut running);
@@ -282,7 +288,9 @@ impl World {
         let held = self.contents.lock().epoch.map(|epoch| epoch.holder);
         let is_same = held.is_none_or(|holder| holder == GUIDS[self.master]);
         let mut running = self.start();
-        self.claim(&mut running, held.filter(|_| !is_same));
+        self.claim(&mut running, held.filter(|_| !is_same), |event| {
+            matches!(event, EpochEvent::Granted { .. })
+        });
         let state = rows(&running.store_thread.persisted);
         let seed = self.seed;
         if !is_same {
@@ -376,8 +384,14 @@ impl World {
         }
     }
 
-    /// Claims the epoch until it is granted; `over` names the manager that holds it.
-    fn claim(&self, running: &mut Running, over: Option<Guid>) {
+    /// Claims the epoch, and returns the first event for which `is_answer` is true; `over` names
+    /// the manager that holds the epoch.
+    fn claim(
+        &self,
+        running: &mut Running,
+        over: Option<Guid>,
+        is_answer: fn(&EpochEvent) -> bool,
+    ) -> EpochEvent {
         let claim = EpochRequest::Claim {
             own: GUIDS[self.master],
             over,
@@ -387,17 +401,7 @@ impl World {
         running
             .store_thread
             .carry_out(vec![StoreRequest::Claim(claim)]);
-        let running = Mutex::new(running);
-        until(|| {
-            let mut running = running.lock();
-            running.pump();
-            while let Ok(event) = running.core.try_recv() {
-                if let Event::Epoch(EpochEvent::Granted { .. }) = event {
-                    return true;
-                }
-            }
-            false
-        });
+        running.wait(is_answer)
     }
 
     /// Lets the master register, commit and meet faults in random order, until its steps are over
@@ -438,17 +442,24 @@ impl World {
         faults.any(|faults| faults.lock().is_over())
     }
 
-    /// Adds a random registration, and waits until it is in the journal, unless the disk fails.
+    /// Adds a random registration.
     fn register(&mut self, running: &mut Running) {
         self.registered += 1;
         let key = self.random.below(KEYS);
         let is_gone = self.random.below(4) == 0;
-        let registration = Registration {
-            key,
-            value: (!is_gone).then_some(self.registered),
-        };
+        self.add(
+            running,
+            Registration {
+                key,
+                value: (!is_gone).then_some(self.registered),
+            },
+        );
+    }
+
+    /// Adds a registration, and waits until it is in the journal, unless the disk fails.
+    fn add(&mut self, running: &mut Running, registration: Registration) {
         self.history.push(registration);
-        let bytes = key.to_be_bytes();
+        let bytes = registration.key.to_be_bytes();
         let mut changes = ChangeSet::new();
         let row = match registration.value {
             None => {
@@ -561,6 +572,26 @@ impl Running {
         let latest = std::mem::take(&mut *self.mailbox.lock());
         self.store_thread.accept(latest);
     }
+
+    /// Handles what arrives for the store's thread until the core gets an event for which
+    /// `is_wanted` is true. Returns that event.
+    fn wait(&mut self, is_wanted: fn(&EpochEvent) -> bool) -> EpochEvent {
+        let (running, found) = (Mutex::new(self), Mutex::new(None));
+        until(|| {
+            let mut running = running.lock();
+            running.pump();
+            while let Ok(event) = running.core.try_recv() {
+                if let Event::Epoch(event) = event
+                    && is_wanted(&event)
+                {
+                    *found.lock() = Some(event);
+                    return true;
+                }
+            }
+            false
+        });
+        found.into_inner().expect("the event was found")
+    }
 }
 
 /// Removes a folder with its files.
@@ -584,4 +615,85 @@ fn next_master_has_all_registrations_of_the_shared_store_though_disks_fail() {
 #[ignore = "runs as many seeds as RSM_SEEDS says, or 2,000"]
 fn next_master_has_all_registrations_of_the_shared_store_in_many_seeds() {
     run(1000..1000 + seed_count().unwrap_or(2000));
+}
+
+/// A master that reached the shared store has `KEYS_WITH_EPOCH` registrations there. Its machine
+/// starts again with a copy of the folder from before them, while the shared store is unreachable:
+/// the next master on this machine continues without the epoch.
+fn without_the_epoch_on_an_older_folder() -> (World, Running) {
+    let mut world = World::new(1);
+    let mut first = world.begin();
+    world.commit(&mut first);
+    world.keep_copy();
+    for key in 0..KEYS_WITH_EPOCH {
+        world.add_value(&mut first, key);
+        world.hand_over(&mut first);
+    }
+    let older = world.machines[0].earlier.take().unwrap();
+    world.kill(first);
+    remove(&world.dir(0));
+    copy(&older, &world.dir(0));
+    world.contents.lock().is_unreachable = true;
+    let mut running = world.start();
+    world.claim(&mut running, None, |event| {
+        matches!(event, EpochEvent::Unreachable(_))
+    });
+    (world, running)
+}
+
+/// Number of registrations of the first master in [`without_the_epoch_on_an_older_folder`].
+const KEYS_WITH_EPOCH: u64 = 3;
+
+impl World {
+    /// Registers a new value for `key`.
+    fn add_value(&mut self, running: &mut Running, key: u64) {
+        self.registered += 1;
+        let value = Some(self.registered);
+        self.add(running, Registration { key, value });
+    }
+}
+
+#[test]
+fn grant_of_a_repeated_claim_keeps_the_registrations_of_the_serving_master() {
+    let (mut world, mut running) = without_the_epoch_on_an_older_folder();
+    world.add_value(&mut running, KEYS_WITH_EPOCH);
+    world.commit(&mut running);
+    world.contents.lock().is_unreachable = false;
+    // The replica has combined both states, and the store's thread does not know that yet.
+    until(|| !running.mailbox.lock().requests.is_empty());
+    world.add_value(&mut running, KEYS_WITH_EPOCH + 1);
+    // The SA has acknowledged a registration that the store's thread does not have yet.
+    let table = table();
+    let (key, value) = (vec![9; 8], vec![9; 8]);
+    let only_journaled = [RowChange::Set { table, key, value }];
+    let journaled = running.journal.append_rows(&only_journaled).unwrap();
+    running.wait(|event| matches!(event, EpochEvent::Granted { .. }));
+    let state = rows(&running.store_thread.persisted);
+    assert_eq!(state, world.rows_at(world.history.len()));
+    assert!(acknowledged::covered(&running.store_thread.persisted) < journaled);
+    world.hand_over(&mut running);
+    world.kill(running);
+}
+
+#[test]
+fn commits_without_the_epoch_put_no_older_folder_ahead_of_the_shared_store() {
+    let (mut world, mut running) = without_the_epoch_on_an_older_folder();
+    for _ in 0..2 * KEYS_WITH_EPOCH {
+        world.add_value(&mut running, KEYS_WITH_EPOCH);
+        world.commit(&mut running);
+    }
+    world.kill(running);
+    world.contents.lock().is_unreachable = false;
+    let mut running = world.start();
+    let granted = world.claim(&mut running, None, |event| {
+        matches!(event, EpochEvent::Granted { .. })
+    });
+    let state = rows(&running.store_thread.persisted);
+    assert_eq!(state, world.rows_at(KEYS_WITH_EPOCH as usize));
+    let EpochEvent::Granted { state, .. } = granted else {
+        unreachable!("it is a grant");
+    };
+    let state = state.expect("the shared store is ahead");
+    assert!(state.reregister, "later registrations are missing");
+    world.kill(running);
 }

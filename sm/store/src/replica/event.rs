@@ -18,6 +18,9 @@ pub enum ReplicaEvent {
         epoch: Epoch,
         /// The state to continue with; `None` if this manager was the last one to write the store.
         state: Option<Box<Persisted>>,
+        /// Whether `state` combines the shared state with the state of this machine, because this
+        /// manager is already master. Otherwise, `state` replaces the state of this machine.
+        is_combined: bool,
         /// Time since the last sign of life of the former holder; zero if there was none, or if it
         /// released the epoch.
         unseen: Duration,

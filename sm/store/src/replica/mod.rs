@@ -414,12 +414,14 @@ impl Worker {
         let number = claim.number;
         let shared = self.store.state();
         let is_newest = before.is_none_or(|before| claim.is_ahead_of(before, &shared));
-        let state = self.choose_state(*claim, shared, is_newest, attempt);
+        let is_combined = !is_newest && (claim.is_master || attempt == Attempt::Later);
+        let state = self.choose_state(*claim, shared, is_newest, is_combined);
         tracing::info!(%epoch, "this manager holds the epoch of the shared store");
         (self.report)(ReplicaEvent::Granted {
             number,
             epoch,
             state,
+            is_combined,
             unseen,
         });
     }
@@ -457,12 +459,12 @@ impl Worker {
         claim: Claim,
         shared: Persisted,
         is_newest: bool,
-        attempt: Attempt,
+        is_combined: bool,
     ) -> Option<Box<Persisted>> {
         let mut waiting = self.mailbox.waiting.lock();
         let later = std::mem::take(&mut waiting.changes);
         waiting.since = None;
-        if !is_newest && !claim.is_master && attempt == Attempt::First {
+        if !is_newest && !is_combined {
             return Some(Box::new(shared));
         }
         let mut own = claim.state;
