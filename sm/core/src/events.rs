@@ -53,6 +53,7 @@ impl Core {
                 self.local_port.came_up();
                 let sweep = FullSweep::before_writing(true);
                 self.work.sweep_everything(sweep, "the local port came up");
+                self.on_mastership(now, |mastership, view| mastership.on_port_up(view, now));
             }
             PortEvent::Down | PortEvent::Gone => {
                 self.local_port.went_down();

@@ -58,6 +58,17 @@ impl Mastership {
         }
     }
 
+    /// Handles the coming up of the own port's link. If the store does not answer either, another
+    /// manager may have taken over unnoticed, as in a pause of this process.
+    pub fn on_port_up(&mut self, view: &mut View<'_>, now: Time) {
+        if self.is_master() && self.epoch.is_silent {
+            if view.stage == StageView::HandingOver {
+                self.drop_stage(view);
+            }
+            self.inquire(MastershipDoubt::Paused, None, view, now);
+        }
+    }
+
     /// Suspects another master if `data`, the answer to the query `query` of a sweep, is a PortInfo
     /// whose MasterSMLID was this manager's LID and is another LID now.
     pub fn suspect_another_master(&mut self, query: Query, data: &[u8; 64], inventory: &Inventory) {

@@ -49,7 +49,8 @@ const DEFERRED_MAX: usize = 64;
 pub(crate) enum MastershipDoubt {
     /// Another master appeared while this manager was running: precedence decides.
     Rival,
-    /// This process was paused: any other master has taken over during the pause.
+    /// This process was paused, or cut off from the fabric and from the store: any other master has
+    /// taken over in that time.
     Paused,
 }
 

@@ -66,6 +66,13 @@ impl LostRegistrations {
         self.begin(text.to_owned(), now);
     }
 
+    /// Records that this manager was master without reaching the store while another manager held a
+    /// later epoch: its own registrations of that time are in no store.
+    pub(crate) fn record_epoch_missed(&mut self, now: Time) {
+        let text = "this manager did not reach the shared store while another one held it";
+        self.begin(text.to_owned(), now);
+    }
+
     /// Begins the finding, and makes all hosts register again.
     fn begin(&mut self, why: String, now: Time) {
         *self = LostRegistrations {
@@ -83,7 +90,7 @@ impl LostRegistrations {
     pub(crate) fn finding(&self) -> Option<Finding> {
         let (_, why) = self.shown.as_ref()?;
         let text = format!(
-            "registrations that the manager before acknowledged may be missing here: {why}; all hosts were asked to register again \
+            "registrations that the master acknowledged before may be missing here: {why}; all hosts were asked to register again \
              (ClientReregister), and traffic goes on; restart programs whose service or subscription is missing after that \
              (`rsmctl services`, `rsmctl subscriptions`)"
         );

@@ -20,6 +20,8 @@ use rsm_state::{Identity, Other, Role};
 
 use crate::Mastership;
 use crate::action::{Action, PassRequest};
+use crate::epoch::Holding;
+use crate::lost_registrations::LostRegistrations;
 use crate::role::{self, ElectionOutcome};
 use crate::view::View;
 
@@ -122,7 +124,10 @@ impl Mastership {
             return false;
         }
         let predecessor = self.election.predecessor.take();
-        let verdict = self.elect(view.inventory, predecessor);
+        let verdict = match self.living_holder(scope, view.inventory, predecessor) {
+            Some(master) => ElectionOutcome::Be(Role::Standby { master }),
+            None => self.elect(view.inventory, predecessor),
+        };
         match (&self.election.role, verdict) {
             (_, ElectionOutcome::Be(Role::Standby { master })) => {
                 self.discard_pass();
@@ -162,6 +167,27 @@ impl Mastership {
         }
     }
 
+    /// The master that holds the epoch, if this manager became master in its place without the
+    /// store, and a sweep of the whole subnet has found that master alive; else `None`. This
+    /// manager then yields, whichever has precedence, because only that master's epoch permits it
+    /// to write.
+    fn living_holder(
+        &self,
+        scope: SweepScope,
+        inventory: &Inventory,
+        predecessor: Option<Guid>,
+    ) -> Option<Other> {
+        let is_without_store = self.is_master() && self.epoch.holding == Holding::Without(None);
+        if !is_without_store || !matches!(scope, SweepScope::Full { .. }) {
+            return None;
+        }
+        let holder = self
+            .former_holder()
+            .filter(|&one| Some(one) != predecessor)?;
+        let mut others = self.other_managers(inventory).into_iter();
+        others.find(|other| other.is_master() && other.guid == holder)
+    }
+
     /// Takes over from the master that a poll found silent, or polls it once more.
     fn replace_silent_master(&mut self, view: &mut View<'_>, now: Time) {
         self.discard_pass();
@@ -197,6 +223,8 @@ impl Mastership {
         let role = Role::Standby { master };
         let is_news = self.election.role != role;
         self.release_epoch();
+        // Hosts register with the other manager.
+        self.epoch.lost = LostRegistrations::default();
         self.election.role = role;
         self.queue_action(Action::AbandonCommands(
             "another subnet manager is master now",

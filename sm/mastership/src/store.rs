@@ -191,6 +191,9 @@ impl Mastership {
     /// Continues after a grant: a standby takes over.
     pub fn begin_granted(&mut self, view: &mut View<'_>, now: Time) {
         self.follower.keys_are_changing = false;
+        if self.election.role == Role::Discovering {
+            self.request_reregistration();
+        }
         self.take_over_if_standby(view, now);
         if self.is_master() {
             self.publish();
@@ -262,6 +265,9 @@ impl Mastership {
         self.epoch.holding = Holding::Free;
         if !self.is_master() {
             return;
+        }
+        if self.epoch.is_silent && by.number > ended.number {
+            self.epoch.lost.record_epoch_missed(now);
         }
         if view.stage == StageView::HandingOver {
             self.drop_stage(view);

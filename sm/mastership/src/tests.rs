@@ -215,6 +215,51 @@ fn a_deposed_master_may_not_set_even_if_an_older_grant_arrives_later() {
 }
 
 #[test]
+fn a_master_whose_store_was_restored_from_an_older_copy_claims_a_new_epoch() {
+    // The copy has an earlier epoch, or this manager's own with another revision.
+    for by in [epoch(4), epoch(5)] {
+        let mut bench = Bench::sharing();
+        bench.holds_open(AT_ONCE);
+        assert!(bench.grant(epoch(5)));
+        assert!(bench.run_election());
+        bench.mastership.set_store_silent(true);
+        // Without its own port, the manager cannot make an inquiry, and discovers the subnet again.
+        let local = bench.inventory.hardware.local.take();
+        bench.call(AT_ONCE, |mastership, view, now| {
+            mastership.on_deposed(epoch(5), by, view, now);
+        });
+        assert!(!bench.mastership.may_set());
+        bench.inventory.hardware.local = local;
+        let (_, actions) = bench.holds_open(AT_ONCE);
+        assert!(matches!(
+            requests(&actions)[..],
+            [EpochRequest::Claim { .. }]
+        ));
+        assert!(bench.grant(epoch(6)));
+        assert!(bench.run_election());
+        assert!(bench.mastership.may_set());
+        let findings = bench.mastership.findings(&bench.inventory);
+        assert!(findings.is_empty(), "{findings:?}");
+    }
+}
+
+#[test]
+fn a_master_whose_port_comes_up_asks_for_other_masters_first_if_the_store_is_silent() {
+    let mut bench = Bench::sharing();
+    bench.holds_open(AT_ONCE);
+    assert!(bench.grant(epoch(1)));
+    assert!(bench.run_election());
+    for is_silent in [false, true] {
+        bench.mastership.set_store_silent(is_silent);
+        bench.call(AT_ONCE, |mastership, view, now| {
+            mastership.on_port_up(view, now);
+        });
+        assert_eq!(bench.mastership.is_inquiring(), is_silent);
+        assert_eq!(bench.mastership.may_set(), !is_silent);
+    }
+}
+
+#[test]
 fn a_master_that_was_paused_withdraws_its_sets_and_checks_the_epoch_first() {
     let mut bench = Bench::sharing();
     bench.holds_open(AT_ONCE);

@@ -24,6 +24,11 @@ impl Deadline {
         self.0.send_replace(at);
     }
 
+    /// The deadline of all calls; `None` if there is none.
+    pub(crate) fn get(&self) -> Option<Instant> {
+        *self.0.borrow()
+    }
+
     /// Waits until the end of a call that began at `begun`: the deadline, but at least [`CALL_MIN`]
     /// after `begun` and at most `limit`, which is the call's own limit.
     pub(crate) async fn end_of_call(&self, begun: Instant, limit: Instant) {

@@ -108,12 +108,16 @@ impl World {
             true => store.cut_off.insert(index),
             false => store.cut_off.remove(&index),
         };
-        let now = self.now;
-        if self.managers[index].is_alive() {
-            let silent = Event::Epoch(EpochEvent::Silent(is_cut));
-            self.managers[index].handle(silent, now);
-        }
         self.announce_epoch();
+        // A deposed manager learns first that its epoch has ended, and then that the store answers.
+        let noticed = if is_cut { Duration::ZERO } else { 2 * BEAT };
+        self.schedule(noticed, move |world| {
+            let now = world.now;
+            if world.managers[index].is_alive() {
+                let silent = Event::Epoch(EpochEvent::Silent(is_cut));
+                world.managers[index].handle(silent, now);
+            }
+        });
     }
 
     /// The epoch of the shared store.
@@ -191,7 +195,15 @@ impl World {
         if store.answers(index) {
             self.answer(index, request, number);
         } else {
-            let failure_delay = store.failure_delay;
+            // A claim over a master that may be alive is repeated for that long.
+            let failure_delay = match request {
+                EpochRequest::Claim {
+                    over: Some(_),
+                    insists: false,
+                    ..
+                } => CLAIM_DEADLINE,
+                _ => store.failure_delay,
+            };
             self.schedule(failure_delay, move |world| {
                 world.answer(index, request, number)
             });

@@ -283,3 +283,45 @@ fn without_room_for_blocks_only_the_newer_colliding_ports_move() {
         assert!(moved.iter().all(|guid| newer.contains(guid)), "{moved:?}");
     }
 }
+
+#[test]
+fn a_standby_that_took_over_without_the_store_yields_to_the_master_that_is_alive() {
+    // The standby has precedence over the master.
+    let mut world = together(SECOND, Settings::sharing(false));
+    let sets = world.managers()[1].sets();
+    world.set_store_away(true);
+    world.schedule_loss(Duration::ZERO, Duration::from_millis(1_450), 1.0);
+    world.run_for(SEPARATION_TIME);
+    assert_eq!(masters(&world), [0]);
+    assert_eq!(world.managers()[1].sets(), sets);
+}
+
+#[test]
+fn a_master_whose_port_was_down_while_it_missed_the_store_leaves_the_subnet_to_its_successor() {
+    let mut world = together(FIRST, Settings::sharing(false));
+    world.cut_from_store(0, true);
+    world.sim.unlink(FIRST, PORT_1).expect("it is cabled");
+    world.run_for(SEPARATION_TIME);
+    assert_eq!(holder(&world), 1);
+    world.sim.relink(FIRST, PORT_1).expect("it was unlinked");
+    world.run_for(SEPARATION_TIME);
+    assert_eq!(masters(&world), [1]);
+    world.cut_from_store(0, false);
+    world.run_for(LIMIT);
+    assert_eq!((masters(&world), holder(&world)), (vec![1], 1));
+}
+
+#[test]
+fn a_master_that_served_without_the_store_after_another_epoch_makes_hosts_register_again() {
+    let mut world = together(FIRST, Settings::sharing(false));
+    world.cut_from_store(0, true);
+    cut_fabric(&mut world);
+    assert_eq!(holder(&world), 1);
+    join_parts(&mut world);
+    assert_eq!(masters(&world), [0], "the first manager has precedence");
+    assert_eq!(findings(&world, 0, "registrations-lost"), [""; 0]);
+    world.cut_from_store(0, false);
+    world.run_for(LIMIT);
+    assert_eq!((masters(&world), holder(&world)), (vec![0], 0));
+    assert_eq!(findings(&world, 0, "registrations-lost").len(), 1);
+}

@@ -732,3 +732,20 @@ fn a_master_that_dies_while_the_store_hangs_is_replaced_within_two_seconds() {
         assert_eq!(holder, world.sim.port_guid(own, number).ok(), "{gap_ms} ms");
     }
 }
+
+#[test]
+fn a_master_silent_for_less_than_a_second_stays_master_while_the_store_refuses() {
+    let mut world = with_ready_standby();
+    world.settle(LIMIT);
+    world.set_store_away(true);
+    let sets = world.managers()[1].sets();
+    // The requests of the standby fall at different moments of the pause.
+    for offset_ms in [0, 30, 60, 90] {
+        world.run_for(Duration::from_millis(offset_ms));
+        world.pause_for(0, Duration::from_millis(900));
+        world.run_for(Duration::from_secs(5));
+        let masters = [0, 1].map(|index| is_master(&world, index));
+        assert_eq!(masters, [true, false], "{offset_ms} ms");
+    }
+    assert_eq!(world.managers()[1].sets(), sets);
+}

@@ -11,7 +11,8 @@
 //! A claim may name a master that is silent in the fabric. If that master has not yet been silent
 //! in the store for long enough, the claim waits until the required silence is over or a sign of
 //! life comes. Such a claim is answered within [`CLAIM_DEADLINE`], even if the store hangs: the
-//! call under way and the calls of the claim end by then.
+//! call under way and the calls of the claim end by then. A store that refuses calls delays the
+//! answer just as long, in which the master may answer in the fabric.
 //!
 //! While it holds the epoch, the thread writes the changes of commits in groups, and shows a sign
 //! of life every [`BEAT`]; each write fails once another manager has claimed the epoch. While it
@@ -252,7 +253,8 @@ struct Worker {
     held: Option<Epoch>,
     /// The claim that is repeated until the store answers.
     retried_claim: Option<Box<Claim>>,
-    /// The claim that waits until the holder has been silent for the required time.
+    /// The claim that waits until the holder has been silent for the required time, or until a
+    /// store that refuses answers.
     delayed_claim: Option<Box<Claim>>,
     /// The epoch at the last reading.
     seen: Option<SeenEpoch>,
@@ -383,11 +385,11 @@ impl Worker {
     /// Attempts a claim, and reports the outcome.
     fn try_claim(&mut self, claim: Box<Claim>, attempt: Attempt) {
         let outcome = self.claim(&claim);
-        self.deadline.set(None);
         self.due = now() + RETRY_PAUSE;
         let (epoch, before) = match outcome {
             Ok(Ok(granted)) => granted,
             Ok(Err(holder)) => {
+                self.deadline.set(None);
                 self.set_health(Health::Good);
                 self.retried_claim = None;
                 self.due = now() + BEAT;
@@ -400,6 +402,7 @@ impl Worker {
             }
             Err(error) => return self.retry_later(claim, attempt, &error),
         };
+        self.deadline.set(None);
         self.set_health(Health::Good);
         let unseen = match before {
             Some(before) if before.epoch.holder != claim.own && !before.is_released => {
@@ -426,11 +429,20 @@ impl Worker {
         });
     }
 
-    /// Reports that the store does not answer a claim, and keeps the claim for a later attempt.
+    /// Keeps a claim that the store does not answer for a later attempt, and reports that. Until
+    /// the deadline of a claim over a master that may be alive, reports nothing and repeats the
+    /// claim: a store that refuses at once must not end the mastership of a master that is silent
+    /// for a moment.
     fn retry_later(&mut self, claim: Box<Claim>, attempt: Attempt, error: &StoreError) {
+        self.fail(error);
+        let deadline = self.deadline.get().filter(|&by| by > now());
+        if let (Some(by), Attempt::First, false) = (deadline, attempt, claim.insists) {
+            self.due = by.min(now() + BEAT);
+            self.delayed_claim = Some(claim);
+            return;
+        }
         self.deadline.set(None);
         self.due = now() + RETRY_PAUSE;
-        self.fail(error);
         if attempt == Attempt::First {
             let state = self.last_known(&claim);
             let number = claim.number;
@@ -557,9 +569,10 @@ impl Worker {
         self.due = now() + BEAT;
         let before = self.seen;
         let reading = self.read_epoch().map(drop);
+        let waits = self.silence_end().is_some();
         let claim = self
             .delayed_claim
-            .take_if(|_| reading.is_err() || self.seen != before);
+            .take_if(|_| reading.is_err() || !waits || self.seen != before);
         if let Some(claim) = claim {
             return match reading {
                 // The holder is alive, or released the epoch.

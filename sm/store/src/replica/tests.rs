@@ -37,6 +37,8 @@ struct Inner {
     deadline: Deadline,
     /// Whether the store leaves new calls without an answer.
     hangs: bool,
+    /// Whether the store refuses new calls at once.
+    refuses: bool,
 }
 
 impl Shared {
@@ -58,6 +60,7 @@ impl Shared {
             beats_at_claim: false,
             deadline: Deadline::default(),
             hangs: false,
+            refuses: false,
         })))
     }
 
@@ -66,24 +69,28 @@ impl Shared {
         self.0.lock().seen.beat += 1;
     }
 
-    /// Begins a call; in a hanging store, the call ends at the deadline without an answer.
+    /// Begins a call; in a hanging store, the call ends at the deadline without an answer. A store
+    /// that refuses ends the call at once.
     fn call(&self, call: Call) -> Result<(), StoreError> {
-        let (hangs, deadline) = {
+        let (hangs, refuses, deadline) = {
             let mut inner = self.0.lock();
             inner.calls.push(call);
-            (inner.hangs, inner.deadline.clone())
+            (inner.hangs, inner.refuses, inner.deadline.clone())
         };
-        if !hangs {
-            return Ok(());
+        let failure = || StoreError::Unreachable {
+            endpoints: String::new(),
+            reason: "it hangs or refuses".to_owned(),
+        };
+        match (hangs, refuses) {
+            (_, true) => return Err(failure()),
+            (false, false) => return Ok(()),
+            (true, false) => {}
         }
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_time().build().unwrap();
         let begun = now();
         runtime.block_on(deadline.end_of_call(begun, begun + HANGS));
-        Err(StoreError::Unreachable {
-            endpoints: String::new(),
-            reason: "it hangs".to_owned(),
-        })
+        Err(failure())
     }
 
     /// The claims among the calls so far.
@@ -318,6 +325,80 @@ fn claim_over_a_silent_master_is_answered_in_time_if_the_store_hangs() {
         );
         replica.close();
     }
+}
+
+#[test]
+fn claim_over_a_silent_master_waits_a_second_for_a_store_that_refuses() {
+    // The store refuses from before the claim on, or from then on.
+    for before in [true, false] {
+        let store = Shared::new();
+        let (replica, events) = watching(&store);
+        if before {
+            store.0.lock().refuses = true;
+            std::thread::sleep(2 * BEAT);
+        }
+        let claimed = now();
+        replica.claim(over_master(false));
+        store.0.lock().refuses = true;
+        let without = answer(&events);
+        assert!(
+            matches!(without, ReplicaEvent::Unreachable { number: 1, .. }),
+            "{without:?}"
+        );
+        let took = claimed.elapsed();
+        assert!(took >= CLAIM_DEADLINE, "{took:?}");
+        assert!(took < 3 * CLAIM_DEADLINE, "{took:?}");
+        replica.close();
+    }
+}
+
+#[test]
+fn claim_that_a_store_refuses_for_a_moment_is_made_as_if_it_had_not() {
+    let store = Shared::new();
+    let (replica, events) = watching(&store);
+    store.0.lock().refuses = true;
+    replica.claim(over_master(false));
+    std::thread::sleep(3 * BEAT);
+    store.0.lock().refuses = false;
+    let granted = answer(&events);
+    assert!(
+        matches!(granted, ReplicaEvent::Granted { state: Some(_), .. }),
+        "{granted:?}"
+    );
+    replica.close();
+}
+
+#[test]
+fn claim_that_insists_does_not_wait_for_a_store_that_refuses() {
+    let store = Shared::new();
+    let (replica, events) = watching(&store);
+    store.0.lock().refuses = true;
+    let claimed = now();
+    replica.claim(over_master(true));
+    let without = answer(&events);
+    assert!(
+        matches!(without, ReplicaEvent::Unreachable { number: 1, .. }),
+        "{without:?}"
+    );
+    assert!(claimed.elapsed() < CLAIM_DEADLINE);
+    replica.close();
+}
+
+/// The store was restored from a copy that is older than this machine's last epoch.
+#[test]
+fn claim_to_an_older_copy_of_the_store_is_numbered_after_all_own_epochs_and_keeps_the_own_state() {
+    let store = Shared::new();
+    let (replica, events) = watching(&store);
+    replica.claim(Claim {
+        held_before: 9,
+        ..over_master(true)
+    });
+    let granted = answer(&events);
+    assert!(
+        matches!(granted, ReplicaEvent::Granted { epoch, state: None, .. } if epoch.number == 10),
+        "{granted:?}"
+    );
+    replica.close();
 }
 
 #[test]
