@@ -93,7 +93,7 @@ fn port_is_disabled_and_enabled_at_a_switch_that_refuses_extended_speeds() {
     let host = *world.nodes(NodeKind::Ca).last().unwrap();
     let (leaf, number) = world.sim.peer(host, PortNum(1)).unwrap().unwrap();
     let port = PortKey::new(leaf, number);
-    let state = |world: &World| world.sim.port_info(leaf, number).unwrap();
+    let state = |world: &World| *world.sim.port_info(leaf, number).unwrap();
     let reason = Reason::Drained(Drained {
         by: "alice".to_owned(),
         since_unix_ms: 7,

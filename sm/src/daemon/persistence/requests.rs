@@ -116,6 +116,7 @@ mod tests {
                 holder: Guid(1),
             },
             state: None,
+            is_combined: false,
             unseen: Duration::ZERO,
         })
     }
