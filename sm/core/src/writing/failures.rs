@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use rsm_hardware::link_step::LinkStep;
 use rsm_hardware::push::{Cause, FailedSet, Task};
 use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::Guid;
@@ -86,15 +85,8 @@ pub(in super::super) fn findings(inventory: &Inventory, failures: &[FailedSet]) 
                     )
                 }
             };
-            let then = match failure.task {
-                // Repeating them could take a link down twice.
-                Task::Link(_, LinkStep::Bounce | LinkStep::Enable) => {
-                    "the port is read again; repeat the command if its link is as before"
-                }
-                _ => "it is tried again",
-            };
             let text = format!(
-                "{} was set on {}, which {why}; {then}",
+                "{} was set on {}, which {why}; it is tried again",
                 what,
                 inventory.hardware.name(failure.node())
             );

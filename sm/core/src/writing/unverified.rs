@@ -88,23 +88,15 @@ pub(in super::super) fn unverified_ports(inventory: &Inventory) -> Vec<PortKey> 
 
 /// Prepares unverified Sets and bounced links for a push: drops the unverified Sets of ports that
 /// do not change, and forgets bounced links that are Active as planned, so that they may be bounced
-/// again, and bounced links that no longer exist.
+/// again.
 pub(in super::super) fn drop_verified(inventory: &mut Inventory, changes: &Changes) {
     let unverified = &mut inventory.unverified;
     unverified.retain(|key| changes.ports.contains_key(&key));
     let mut bounced = std::mem::take(&mut inventory.bounced);
-    let is_cabled_elsewhere = |key: PortKey, far: PortKey| {
-        let port = inventory.hardware.port(key);
-        let peer = port.and_then(|port| port.peer);
-        peer.is_some_and(|peer| peer != far)
-    };
-    bounced.retain(|&near, &mut far| {
-        if is_cabled_elsewhere(near, far) || is_cabled_elsewhere(far, near) {
-            return false;
-        }
+    bounced.retain(|near, far| {
         [near, far].into_iter().any(|key| {
-            let port = inventory.hardware.port(key);
-            changes.mismatches.contains_key(&key) || !port.is_some_and(|port| port.is_active())
+            let port = inventory.hardware.port(*key);
+            changes.mismatches.contains_key(key) || !port.is_some_and(|port| port.is_active())
         })
     });
     bounced.extend(changes.bounce);

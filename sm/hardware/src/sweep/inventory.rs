@@ -125,8 +125,6 @@ impl Inventory {
         self.suspects.remove(&guid);
         self.port_state_proofs.forget(guid);
         self.vport_reading.forget(guid);
-        self.bounced
-            .retain(|near, far| near.node != guid && far.node != guid);
         self.rate_limit_silences
             .retain(|key, _| key.port.node != guid);
         self.rate_limit_refusals
