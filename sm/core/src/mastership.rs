@@ -149,8 +149,8 @@ impl Core {
         }
     }
 
-    /// Drops the stage under way, and its requests. A first sweep in the background loses its Gets as
-    /// well: a new full sweep follows.
+    /// Drops the stage under way, and its requests. A first sweep in the background loses its Gets
+    /// as well: a new full sweep follows.
     pub(super) fn drop_stage(&mut self) {
         self.halt_push();
         if matches!(self.stage, Stage::Pushing(_)) {

@@ -51,8 +51,8 @@ impl Reports {
         self.of_pass = findings;
     }
 
-    /// Replaces the findings about multicast by those of `findings`. Other findings of the last full
-    /// pass stay.
+    /// Replaces the findings about multicast by those of `findings`. Other findings of the last
+    /// full pass stay.
     pub(super) fn replace_multicast(&mut self, findings: &[Finding]) {
         let is_multicast = |finding: &Finding| {
             matches!(

@@ -275,7 +275,7 @@ struct Records {
     notify: Notify,
 }
 
-/// What the port lacks.
+/// A lack of the port.
 #[derive(Clone, Copy)]
 enum Lack {
     /// The device has vanished.
@@ -319,7 +319,7 @@ struct Shell {
     isolation: Isolation,
     /// Last published snapshot; `None` before the first one.
     last: Option<Arc<Snapshot>>,
-    /// What the port lacks, and the time of the next attempt to restore it; `None` while the port
+    /// The lack of the port, and the time of the next attempt to restore it; `None` while the port
     /// is open and has IsSM.
     lack: Option<(Lack, tokio::time::Instant)>,
     /// Checksums of the settings in force, for managers that share the store.

@@ -110,7 +110,7 @@ fn names(site: &Site, evidence: &Value, culprits: &BTreeSet<Port>) -> bool {
     })
 }
 
-/// What was told, by kind.
+/// The stories that were told, by kind.
 #[derive(Default)]
 pub struct Table(Vec<Told>);
 

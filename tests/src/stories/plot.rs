@@ -1,4 +1,4 @@
-//! What happens in a story, and the truth about it.
+//! The plot of a story: events, and the truth about them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -147,14 +147,14 @@ pub(super) enum Truth {
     Partition,
 }
 
-/// What happens in a story.
+/// The events of a story.
 #[derive(Clone, Debug)]
 pub(super) struct Plot {
-    /// What happens before T and lasts, as damage of a cable or an operator's command does.
+    /// Events before T that last, as damage of a cable or an operator's command does.
     pub(super) lasting: Vec<Act>,
-    /// What begins and ends before T.
+    /// Events that begin and end before T.
     pub(super) before: Vec<Act>,
-    /// What happens after T.
+    /// Events after T.
     pub(super) during: Vec<Act>,
     pub(super) truth: Truth,
     /// Whether no packet of the job may cross what the acts touch.
@@ -198,7 +198,7 @@ impl Plot {
     }
 }
 
-/// What a plot can use: the job and its paths.
+/// The parts that a plot can use: the job and its paths.
 pub(super) struct Scene<'a> {
     pub(super) site: &'a Site,
     /// The indices of the hosts of the job.

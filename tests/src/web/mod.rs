@@ -65,21 +65,6 @@ impl Site {
     /// The subnet does not come up.
     #[must_use]
     pub fn start_within(limit: Duration, spec: &str, config: &str) -> Site {
-        Site::launch(limit, spec, config, &[])
-    }
-
-    /// Starts rsm like [`Site::start`], and has it write its dumps to `dumps`. (Simulations ignore
-    /// the key `dump.dir` of a configuration.)
-    ///
-    /// # Panics
-    ///
-    /// The subnet does not come up.
-    #[must_use]
-    pub fn start_with_dumps(spec: &str, dumps: &str) -> Site {
-        Site::launch(UP_LIMIT, spec, "", &["--dump-dir", dumps])
-    }
-
-    fn launch(limit: Duration, spec: &str, config: &str, arguments: &[&str]) -> Site {
         let directory = tempfile::tempdir().expect("the directory can be made");
         let file = directory.path().join("rsm.toml");
         write(&file, config.as_bytes());
@@ -87,7 +72,7 @@ impl Site {
         let rsm = rsm.arg("--config").arg(&file);
         let rsm = rsm.args(["--fabric", &format!("sim:{spec}")]);
         let rsm = rsm.args(["--http", "127.0.0.1:0", "--listen", "off", "--state-dir"]);
-        let rsm = rsm.arg(directory.path().join("state")).args(arguments);
+        let rsm = rsm.arg(directory.path().join("state"));
         let (running, address) = bring_up(&rsm, limit);
         Site {
             running,

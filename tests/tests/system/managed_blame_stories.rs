@@ -1,6 +1,11 @@
 //! `rsmctl blame` against stories of slow jobs whose truth is known: half of them with a fault of
 //! the fabric, half without.
 
+#![expect(
+    clippy::print_stdout,
+    reason = "the table of a run is read with --nocapture"
+)]
+
 use rsm_tests::stories;
 use rsm_tests::virtual_time::seeds;
 

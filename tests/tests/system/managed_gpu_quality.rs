@@ -1,5 +1,5 @@
-//! All-to-all within rails as `rsm plan --quality` and `rsmctl quality` measure it, with and without
-//! inventories of GPU hosts, against a count over the forwarding tables that the programs write.
+//! All-to-all within rails as `rsm plan --quality` measures it, with and without inventories of GPU
+//! hosts, against a count over the forwarding tables that the plan writes.
 //!
 //! The cables of each leaf's hosts end at its ports in random order. The count follows the tables
 //! and cables alone, hop by hop, and has hosts in the order of their ports on the first rail.
@@ -16,13 +16,10 @@ use rsm_routing::generate::generate;
 use rsm_routing::ibnetdiscover;
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_tests::binaries;
-use rsm_tests::clock::wait_for_every;
 use rsm_tests::process::Invocation;
-use rsm_tests::web::Site;
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(120);
-const POLL: Duration = Duration::from_millis(500);
 
 /// Four units: of two, a leaf never sends to two other units at a time.
 const FABRIC: &str = "superpod:su=4";
@@ -151,59 +148,6 @@ impl World {
     }
 }
 
-/// A running rsm that writes its tables to a folder.
-struct Manager<'a> {
-    world: &'a World,
-    site: Site,
-    /// The path of `opensm-lfts.dump`.
-    tables: PathBuf,
-}
-
-impl Manager<'_> {
-    fn start(world: &World) -> Manager<'_> {
-        let dumps = world.directory.path().join("dumps");
-        let spec = world.fabric.display().to_string();
-        let site = Site::start_with_dumps(&spec, &dumps.display().to_string());
-        let tables = dumps.join("opensm-lfts.dump");
-        Manager {
-            world,
-            site,
-            tables,
-        }
-    }
-
-    /// The count over the tables that rsm wrote last; `None` before it has written any.
-    fn counted(&self) -> Option<Contention> {
-        let text = fs::read_to_string(&self.tables).ok()?;
-        self.world.counted(&dumped(&text))
-    }
-
-    /// The row of `rsmctl quality` about rails; `None` if it has none.
-    fn measured(&self) -> Option<Contention> {
-        let printed = self.site.printed(&["quality", "--format", "json"]);
-        row(&serde_json::from_str(&printed).expect("JSON"))
-    }
-
-    /// Waits until the row equals the count and fulfils a condition.
-    fn wait_for(&self, is_reached: impl Fn(Contention) -> bool) -> Contention {
-        let found = wait_for_every(POLL, LIMIT, || {
-            let (measured, counted) = (self.measured()?, self.counted()?);
-            let is_reached = are_equal(measured, counted) && is_reached(measured);
-            is_reached.then_some(measured)
-        });
-        found.unwrap_or_else(|| {
-            let (measured, counted) = (self.measured(), self.counted());
-            panic!("{measured:?} by quality, {counted:?} by the tables")
-        })
-    }
-
-    fn import(&self) {
-        let folder = self.world.inventories.display().to_string();
-        let imported = self.site.printed(&["gpu", "import", &folder]);
-        assert!(imported.starts_with("128 hosts imported"), "{imported}");
-    }
-}
-
 /// The switch at the other end of each cable between two switches.
 fn next(netlist: &Netlist) -> BTreeMap<(Guid, u8), Guid> {
     let nodes = netlist.nodes();
@@ -273,11 +217,6 @@ fn tables(text: &str, switch: &str, between: &str) -> Tables {
     tables
 }
 
-/// The tables in `opensm-lfts.dump`.
-fn dumped(text: &str) -> Tables {
-    tables(text, " guid ", " ")
-}
-
 /// The tables in the file of groups, in which the ports of groups come before those of LIDs.
 fn planned(text: &str) -> Tables {
     let parts = text.split("Group  : Ports\n").map(|part| {
@@ -339,36 +278,4 @@ fn inventories_of_hosts_without_names_separate_the_flows_of_rails_in_a_plan() {
     let (measured, counted) = world.plan_and_count(&gpu);
     assert_equal(measured, counted);
     assert_eq!(measured, NONE_SHARED);
-}
-
-#[test]
-fn manager_of_hosts_whose_names_tell_rails_measures_its_tables_with_and_without_inventories() {
-    let world = World::new(true);
-    let manager = Manager::start(&world);
-    assert_eq!(manager.wait_for(|_| true), NONE_SHARED);
-    manager.import();
-    // The manager joins the inventories before it is asked again.
-    let hosts = manager.site.printed(&["gpu", "hosts", "--format", "json"]);
-    let hosts: Value = serde_json::from_str(&hosts).expect("JSON");
-    assert_eq!(hosts.as_array().map(Vec::len), Some(128));
-    assert_eq!(manager.wait_for(|_| true), NONE_SHARED);
-}
-
-#[test]
-fn inventories_of_hosts_without_names_separate_the_flows_of_rails_in_a_manager() {
-    let world = World::new(false);
-    let manager = Manager::start(&world);
-    let before = wait_for_every(POLL, LIMIT, || manager.counted());
-    let before = before.unwrap_or_else(|| panic!("no tables in {}", manager.tables.display()));
-    assert_eq!(manager.measured(), None, "nothing names rails");
-    // The tables without inventories, measured along the rails of the inventories.
-    let gpu = world.gpu();
-    let tables = manager.tables.display().to_string();
-    let arguments = ["--tables", &tables, &gpu[0], &gpu[1]];
-    let measured = world.plan(&arguments).expect("rails are known");
-    assert_equal(measured, before);
-    assert!(before.mean > 1.25, "{before:?}");
-
-    manager.import();
-    manager.wait_for(|measured| measured == NONE_SHARED);
 }

@@ -316,6 +316,7 @@ fn a_master_that_served_without_the_store_after_another_epoch_makes_hosts_regist
     let mut world = together(FIRST, Settings::sharing(false));
     world.cut_from_store(0, true);
     cut_fabric(&mut world);
+    add_hosts(&mut world);
     assert_eq!(holder(&world), 1);
     join_parts(&mut world);
     assert_eq!(masters(&world), [0], "the first manager has precedence");

@@ -17,7 +17,7 @@ const REPAIR_FIRST: Duration = Duration::from_millis(250);
 const REPAIR_LAST: Duration = Duration::from_secs(30);
 
 /// Maximum number of times that a full or light sweep gives way to reports of changes. Without a
-/// limit, flapping links could keep a full sweep from ever ending, and a light sweep from beginning.
+/// limit, flapping links could keep a full sweep from ending, and a light sweep from beginning.
 const GIVES_WAY: u8 = 4;
 
 /// Maximum number of passes that a ticket waits for while urgent work follows each of them. The
@@ -75,8 +75,8 @@ pub struct Work {
     not_before: Option<Time>,
     /// Whether the next full sweep distrusts the tables that switches hold.
     rewrites: bool,
-    /// The part of the subnet that the last full sweep did not reach; `None` if it reached all known
-    /// nodes.
+    /// The part of the subnet that the last full sweep did not reach; `None` if it reached all
+    /// known nodes.
     uncovered: Option<Uncovered>,
 }
 
