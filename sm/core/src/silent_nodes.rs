@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use rsm_hardware::push::Push;
 use rsm_hardware::sweep::inventory::Inventory;
-use rsm_hardware::sweep::{AgentAnswer, Query, Sweep, Withdrawal};
+use rsm_hardware::sweep::{AgentAnswer, Query, Sweep, SweepScope, Withdrawal};
 use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 use rsm_mad::client::{Client, ClientConfig, Completion, Priority, Request};
@@ -197,7 +197,8 @@ impl Silence {
         let may_use_dead_paths = overdue_counts && !inventory.suspects.is_empty();
         if !sweep.is_outward() {
             let has_new_paths = sweep.take_rerouted();
-            if has_new_paths {
+            // In a full sweep, queries behind silent nodes are sent last in any case.
+            if has_new_paths && !matches!(sweep.scope(), SweepScope::Full { .. }) {
                 reroute_unsent(sweep, client, inventory);
             }
             if has_new_paths || may_use_dead_paths {
