@@ -7,7 +7,7 @@ use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_mad::wire::perf::Counter;
 use rsm_monitor::counters::CountersSnapshot;
-use rsm_past::{PastReader, Quantity, Span, Wanted};
+use rsm_past::{MovedErrors, PastReader, Quantity, Span, Wanted};
 
 /// Minimum time to which errors are attributed, so that one error gives no high rate.
 const SHORTEST_SPAN: Duration = Duration::from_secs(300);
@@ -52,9 +52,8 @@ pub(in crate::publish) trait Past: Send + Sync {
 /// Errors on the disk since a time.
 #[derive(Default)]
 pub(super) struct StoredErrors {
-    /// Errors of the ports that counted any, each with the time of the last reading that shows
-    /// them, in milliseconds since the Unix epoch.
-    errors: BTreeMap<PortKey, Vec<(Moved, u64)>>,
+    /// Errors of the ports that counted any.
+    errors: BTreeMap<PortKey, Vec<(Counter, MovedErrors)>>,
     /// Time since which counters are stored, in milliseconds since the Unix epoch; `None` if the
     /// past cannot be read.
     pub(super) from_unix_ms: Option<u64>,
@@ -83,24 +82,28 @@ impl StoredErrors {
             }
         };
         let errors = moved.into_iter().map(|port| {
-            let errors = port.errors.iter().filter_map(|(quantity, errors)| {
-                let ms = errors.last_unix_ms.saturating_sub(errors.first_unix_ms);
-                let span = Duration::from_millis(ms).max(SHORTEST_SPAN);
-                let moved = Moved {
-                    counter: counter(*quantity)?,
-                    count: errors.count,
-                    per_hour: errors.count as f64 * 3600.0 / span.as_secs_f64(),
-                    from_unix_ms: errors.first_unix_ms,
-                    is_new: false,
-                };
-                Some((moved, errors.last_unix_ms))
-            });
+            let errors = port.errors.into_iter();
+            let errors = errors.filter_map(|(quantity, errors)| Some((counter(quantity)?, errors)));
             (port.port, errors.collect())
         });
         StoredErrors {
             errors: errors.collect(),
             from_unix_ms: past.began_unix_ms(),
         }
+    }
+}
+
+/// The errors of a counter on the disk. They are new if the last reading with errors covers only
+/// time after the requested time: if it came at `first_certain_ms` or later.
+fn stored(counter: Counter, errors: MovedErrors, first_certain_ms: u64) -> Moved {
+    let ms = errors.last_unix_ms.saturating_sub(errors.first_unix_ms);
+    let span = Duration::from_millis(ms).max(SHORTEST_SPAN);
+    Moved {
+        counter,
+        count: errors.count,
+        per_hour: errors.count as f64 * 3600.0 / span.as_secs_f64(),
+        from_unix_ms: errors.first_unix_ms,
+        is_new: errors.last_unix_ms >= first_certain_ms,
     }
 }
 
@@ -156,12 +159,9 @@ impl Past for Readings {
         // The errors on the disk reach further back, and their times are known; the last readings
         // also cover the current step.
         let mut errors: Vec<Moved> = errors.collect();
-        let first_certain = since_unix_ms + self.counters.interval(&port).as_millis() as u64;
-        for &(stored, last_unix_ms) in self.stored.errors.get(&key).into_iter().flatten() {
-            let stored = Moved {
-                is_new: last_unix_ms >= first_certain,
-                ..stored
-            };
+        let first_certain_ms = since_unix_ms + self.counters.interval(&port).as_millis() as u64;
+        for &(counter, on_disk) in self.stored.errors.get(&key).into_iter().flatten() {
+            let stored = stored(counter, on_disk, first_certain_ms);
             match errors
                 .iter_mut()
                 .find(|moved| moved.counter == stored.counter)
