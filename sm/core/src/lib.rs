@@ -47,8 +47,6 @@ mod silences;
 mod silent_nodes;
 mod snapshot;
 mod stage;
-mod trap_pauses;
-mod trap_sources;
 mod traps;
 mod trials;
 pub mod work;
