@@ -317,16 +317,7 @@ mod tests {
         let plan = planned("pgft:2;4,4;1,2;1,1");
         let port = port_to(&plan, NodeType::Ca);
         let host = what_if(&plan, Loss::Cable(port)).unwrap().cut_off[0];
-        let drained = Drained {
-            by: "operator".to_owned(),
-            since_unix_ms: 1,
-            note: String::new(),
-            forced: false,
-            name: String::new(),
-            peer: None,
-            disabled: false,
-            beside: None,
-        };
+        let drained = Drained::new("operator", 1);
         let mut avoid = Avoid::default();
         let parts = BTreeMap::from([(NodeOrCable::Node(host.node), Reason::Drained(drained))]);
         avoid.add(&parts).unwrap();

@@ -114,14 +114,8 @@ mod tests {
 
     fn drained() -> Reason {
         Reason::Drained(Drained {
-            by: "operator".to_owned(),
-            since_unix_ms: 1,
-            note: String::new(),
             forced: true,
-            name: String::new(),
-            peer: None,
-            disabled: false,
-            beside: None,
+            ..Drained::new("operator", 1)
         })
     }
 

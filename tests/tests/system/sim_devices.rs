@@ -95,14 +95,9 @@ fn port_is_disabled_and_enabled_at_a_switch_that_refuses_extended_speeds() {
     let port = PortKey::new(leaf, number);
     let state = |world: &World| *world.sim.port_info(leaf, number).unwrap();
     let reason = Reason::Drained(Drained {
-        by: "alice".to_owned(),
-        since_unix_ms: 7,
-        note: String::new(),
         forced: true,
-        name: "it".to_owned(),
-        peer: None,
         disabled: true,
-        beside: None,
+        ..Drained::new("alice", 7)
     });
     world.command(Command::Drain {
         parts: BTreeMap::from([(NodeOrCable::Port(port), reason)]),

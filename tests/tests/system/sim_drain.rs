@@ -49,14 +49,8 @@ fn leaf(world: &World) -> Guid {
 /// Requests the drain of these parts, and waits until the subnet is at rest.
 fn drain(world: &mut World, parts: &[NodeOrCable], forced: bool, ticket: u64) {
     let reason = Reason::Drained(Drained {
-        by: "alice".to_owned(),
-        since_unix_ms: ticket,
-        note: String::new(),
         forced,
-        name: "it".to_owned(),
-        peer: None,
-        disabled: false,
-        beside: None,
+        ..Drained::new("alice", ticket)
     });
     let parts: BTreeMap<NodeOrCable, Reason> =
         parts.iter().map(|&part| (part, reason.clone())).collect();

@@ -531,14 +531,8 @@ fn forged_table_is_repaired_and_a_drain_completes_while_cables_flap() {
     world.run_for(Duration::from_millis(200));
     forge_table(&mut world, forged);
     let reason = Reason::Drained(Drained {
-        by: "alice".to_owned(),
-        since_unix_ms: 0,
-        note: String::new(),
         forced: true,
-        name: "it".to_owned(),
-        peer: None,
-        disabled: false,
-        beside: None,
+        ..Drained::new("alice", 0)
     });
     let drained = NodeOrCable::Port(PortKey::new(forged, uplink(&world, forged)));
     world.command(Command::Drain {

@@ -207,16 +207,7 @@ fn a_pause_without_a_successor_delays_the_push_and_loses_nothing() {
 fn drain(world: &mut World, ticket: u64) {
     let (spine, port) = trunks(world)[0];
     let part = NodeOrCable::Port(PortKey::new(spine, port));
-    let reason = Reason::Drained(Drained {
-        by: "alice".to_owned(),
-        since_unix_ms: ticket,
-        note: String::new(),
-        forced: false,
-        name: "a trunk".to_owned(),
-        peer: None,
-        disabled: false,
-        beside: None,
-    });
+    let reason = Reason::Drained(Drained::new("alice", ticket));
     world.command(Command::Drain {
         parts: [(part, reason)].into(),
         forced: false,

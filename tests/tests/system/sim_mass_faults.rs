@@ -652,14 +652,8 @@ fn drains_beside_missing_and_exchanged_parts_keep_the_order_of_routes() {
         world.sim.swap_cables(here, there).unwrap();
         world.settle(LIMIT);
         let drained = Drained {
-            by: "alice".to_owned(),
-            since_unix_ms: 1,
-            note: String::new(),
-            forced: false,
             name: name.to_owned(),
-            peer: None,
-            disabled: false,
-            beside: None,
+            ..Drained::new("alice", 1)
         };
         let part = NodeOrCable::Node(switches_named(&world, &[name])[0]);
         world.command(Command::Drain {

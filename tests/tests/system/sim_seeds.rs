@@ -350,14 +350,8 @@ fn schedule_drain(world: &mut World, hardware: &Hardware, delay: Duration, dice:
     }
     let forced = dice.one_in(2);
     let drained = Drained {
-        by: "alice".to_owned(),
-        since_unix_ms: delay.as_micros() as u64,
-        note: String::new(),
         forced,
-        name: "a part".to_owned(),
-        peer: None,
-        disabled: false,
-        beside: None,
+        ..Drained::new("alice", delay.as_micros() as u64)
     };
     let parts = BTreeMap::from([(part, Reason::Drained(drained))]);
     world.schedule(delay, move |world| {

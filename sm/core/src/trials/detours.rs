@@ -325,14 +325,9 @@ mod tests {
 
         fn disable(&mut self, port: PortKey, by: &str, ticket: Ticket) {
             let drained = Drained {
-                by: by.to_owned(),
-                since_unix_ms: 0,
-                note: String::new(),
-                forced: false,
                 name: "switch 1 port 2".to_owned(),
-                peer: None,
                 disabled: true,
-                beside: None,
+                ..Drained::new(by, 0)
             };
             let parts = BTreeMap::from([(NodeOrCable::Port(port), Reason::Drained(drained))]);
             self.with(|detours, answers| detours.drain(parts, false, ticket, answers));
@@ -340,14 +335,9 @@ mod tests {
 
         fn drain(&mut self, switch: u64, ticket: Ticket) {
             let drained = Drained {
-                by: "an operator".to_owned(),
-                since_unix_ms: 0,
-                note: String::new(),
                 forced: true,
                 name: format!("switch {switch}"),
-                peer: None,
-                disabled: false,
-                beside: None,
+                ..Drained::new("an operator", 0)
             };
             let parts =
                 BTreeMap::from([(NodeOrCable::Node(Guid(switch)), Reason::Drained(drained))]);

@@ -113,6 +113,20 @@ pub struct Drained {
 }
 
 impl Drained {
+    /// The plainest order of an operator: without a note or a name, not forced, for a node.
+    pub fn new(by: impl Into<String>, since_unix_ms: u64) -> Drained {
+        Drained {
+            by: by.into(),
+            since_unix_ms,
+            note: String::new(),
+            forced: false,
+            name: String::new(),
+            peer: None,
+            disabled: false,
+            beside: None,
+        }
+    }
+
     /// This order, and the orders beside it.
     pub fn orders(&self) -> impl Iterator<Item = &Drained> {
         std::iter::successors(Some(self), |order| order.beside.as_deref())

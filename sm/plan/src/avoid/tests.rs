@@ -27,16 +27,7 @@ fn planned(job: &PlanJob) -> Arc<Plan> {
 
 /// The reason of a part that the operator drained at this time.
 fn drained(since_unix_ms: u64) -> Reason {
-    Reason::Drained(Drained {
-        by: "operator".to_owned(),
-        since_unix_ms,
-        note: String::new(),
-        forced: false,
-        name: String::new(),
-        peer: None,
-        disabled: false,
-        beside: None,
-    })
+    Reason::Drained(Drained::new("operator", since_unix_ms))
 }
 
 /// The parts as drained, one after another, from the time 1 on.

@@ -110,14 +110,12 @@ fn decode(key: &[u8], value: &[u8]) -> Option<(NodeOrCable, Drained)> {
     let (note, value) = table::read_text(value)?;
     let (name, value) = table::read_text(value)?;
     let drained = Drained {
-        by,
-        since_unix_ms: u64::from_be_bytes(*since),
         note,
         forced: flags & FORCED != 0,
         disabled: flags & DISABLED != 0,
         name,
         peer: read_port(peer).filter(|_| has_peer != 0),
-        beside: None,
+        ..Drained::new(by, u64::from_be_bytes(*since))
     };
     value.is_empty().then_some((part, drained))
 }
@@ -139,14 +137,12 @@ mod tests {
     fn stored_drains_are_restored_and_unreadable_rows_are_kept() {
         let drained = |peer| {
             Reason::Drained(Drained {
-                by: "alice".to_owned(),
-                since_unix_ms: 1_700_000_000_000,
                 note: "ticket 7".to_owned(),
                 forced: true,
                 name: "leaf-03 port 7".to_owned(),
                 peer,
                 disabled: peer.is_some(),
-                beside: None,
+                ..Drained::new("alice", 1_700_000_000_000)
             })
         };
         let here = PortKey::new(Guid(3), PortNum(7));

@@ -378,16 +378,7 @@ fn drain_effect(fabric: &Fabric, after: &AfterDrain) -> String {
 /// The parts with the reasons that a drain by an operator would give them.
 fn as_drained(parts: &[NodeOrCable]) -> BTreeMap<NodeOrCable, Reason> {
     let drained = |&part: &NodeOrCable| {
-        let drained = Drained {
-            by: String::new(),
-            since_unix_ms: 0,
-            note: String::new(),
-            forced: false,
-            name: String::new(),
-            peer: None,
-            disabled: false,
-            beside: None,
-        };
+        let drained = Drained::new("", 0);
         (part, Reason::Drained(drained))
     };
     parts.iter().map(drained).collect()

@@ -192,14 +192,8 @@ mod tests {
 
     fn drained(since_unix_ms: u64, name: &str) -> Reason {
         Reason::Drained(Drained {
-            by: "alice".to_owned(),
-            since_unix_ms,
-            note: String::new(),
-            forced: false,
             name: name.to_owned(),
-            peer: None,
-            disabled: false,
-            beside: None,
+            ..Drained::new("alice", since_unix_ms)
         })
     }
 

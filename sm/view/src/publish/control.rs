@@ -286,14 +286,11 @@ impl Controller {
                     return Err(ControlError::Refused { reason });
                 }
                 let drained = Drained {
-                    by: port_command::operator(&request.by),
-                    since_unix_ms,
                     note: request.note.clone(),
                     forced: request.force,
                     name,
                     peer,
-                    disabled: false,
-                    beside: None,
+                    ..Drained::new(port_command::operator(&request.by), since_unix_ms)
                 };
                 parts.insert(part, Reason::Drained(drained));
             }

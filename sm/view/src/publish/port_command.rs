@@ -31,14 +31,12 @@ impl Target {
     /// The record of this port as a disabled port.
     pub(super) fn disabled(&self, command: &PortCommand, since_unix_ms: u64) -> Drained {
         Drained {
-            by: operator(&command.by),
-            since_unix_ms,
             note: command.reason.clone(),
             forced: command.accept_cut_off,
             name: self.name.clone(),
             peer: self.peer,
             disabled: true,
-            beside: None,
+            ..Drained::new(operator(&command.by), since_unix_ms)
         }
     }
 }

@@ -28,14 +28,9 @@ fn drain(world: &mut World, part: NodeOrCable) {
 /// Drains a part, even if the drain cuts ports off if it is forced.
 fn drain_as(world: &mut World, part: NodeOrCable, forced: bool) {
     let drained = Drained {
-        by: "alice".to_owned(),
-        since_unix_ms: 7,
-        note: String::new(),
         forced,
         name: "spine-a".to_owned(),
-        peer: None,
-        disabled: false,
-        beside: None,
+        ..Drained::new("alice", 7)
     };
     world.handle(Event::Command(Command::Drain {
         parts: BTreeMap::from([(part, Reason::Drained(drained))]),

@@ -119,14 +119,8 @@ async fn a_disabled_cable_between_switches_stays_down_until_it_is_enabled() {
 /// Drains a cable without disabling its port.
 fn drain(world: &mut World, port: PortKey) {
     let drained = Drained {
-        by: "bob".to_owned(),
-        since_unix_ms: 7,
-        note: String::new(),
         forced: true,
-        name: "a cable".to_owned(),
-        peer: None,
-        disabled: false,
-        beside: None,
+        ..Drained::new("bob", 7)
     };
     world.handle(Event::Command(Command::Drain {
         parts: BTreeMap::from([(NodeOrCable::Port(port), Reason::Drained(drained))]),
@@ -291,14 +285,9 @@ fn disable_command_ends_when_the_port_reports_that_its_link_is_down() {
     let mut world = World::up();
     let port = PortKey::new(SPINE_A, PortNum(2));
     let drained = Drained {
-        by: "alice".to_owned(),
-        since_unix_ms: 7,
-        note: String::new(),
-        forced: false,
         name: "spine-a port 2".to_owned(),
-        peer: None,
         disabled: true,
-        beside: None,
+        ..Drained::new("alice", 7)
     };
     world.handle(Event::Command(Command::Drain {
         parts: BTreeMap::from([(NodeOrCable::Port(port), Reason::Drained(drained))]),
