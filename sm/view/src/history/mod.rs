@@ -17,6 +17,7 @@
 
 pub mod archive;
 pub mod difference;
+mod finding_numbers;
 pub mod frame;
 pub mod moments;
 mod operator_actions;

@@ -7,6 +7,8 @@ use rsm_mad::wire::attr::{NodeType, PortInfo, PortState};
 use rsm_model::fabric::{Fabric, Node};
 use rsm_state::{Role, Snapshot};
 
+use super::finding_numbers::numbered;
+
 /// Maximum length of a finding's text in the state, in bytes: some findings list many parts.
 const MAX_TEXT: usize = 512;
 
@@ -105,6 +107,9 @@ pub struct StateChange {
 
 /// Identifies a finding, as code, node GUID, port number and index.
 pub(super) type FindingKey = (String, u64, Option<u32>, u32);
+
+/// Kind and subject of findings, as code, node GUID and port number.
+type FindingSubject = (String, u64, Option<u32>);
 
 /// A node in a [`State`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -291,15 +296,24 @@ impl State {
     }
 
     fn follow_findings(&mut self, snapshot: &Snapshot, change: &mut StateChange) {
-        let mut now: BTreeMap<FindingKey, Box<str>> = BTreeMap::new();
+        let mut by_subject: BTreeMap<FindingSubject, Vec<&str>> = BTreeMap::new();
         for finding in snapshot.findings.iter() {
             let (node, port) = subject(finding.subject);
-            let code = finding.kind.code();
-            let mut key = (code.to_owned(), node, port, 0);
-            while now.contains_key(&key) {
-                key.3 += 1;
+            let about = (finding.kind.code().to_owned(), node, port);
+            by_subject
+                .entry(about)
+                .or_default()
+                .push(cut(&finding.text));
+        }
+        let mut now: BTreeMap<FindingKey, Box<str>> = BTreeMap::new();
+        for ((kind, node, port), texts) in by_subject {
+            let first = (kind.clone(), node, port, 0);
+            let last = (kind.clone(), node, port, u32::MAX);
+            let known = self.findings.range(first..=last);
+            let known: BTreeMap<u32, &str> = known.map(|(key, text)| (key.3, &**text)).collect();
+            for (index, text) in numbered(&known, &texts, node != 0) {
+                now.insert((kind.clone(), node, port, index), text.into());
             }
-            now.insert(key, cut(&finding.text).into());
         }
         let gone = self.findings.keys().filter(|key| !now.contains_key(*key));
         for key in gone {

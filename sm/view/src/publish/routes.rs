@@ -6,6 +6,7 @@ use rsm_api::model::{NodeKind, PortState, RouteOutcome, Selector};
 use rsm_api::resolve::{NameLookup as _, resolve_node, resolve_port};
 use rsm_api::{LookupError, v1};
 use rsm_ids::{Lid, PortNum};
+use rsm_mad::wire::attr::PKey;
 use rsm_model::fabric::{Node, NodeIx, Port, PortRef};
 use rsm_routing::tables::Lft;
 use rsm_sa::{NoPath, can_talk, planned_keys};
@@ -13,6 +14,9 @@ use rsm_sa::{NoPath, can_talk, planned_keys};
 use super::api_view::{api_key, core_key, holds_lid, kind, state};
 use super::names::obstacle;
 use super::published::Published;
+
+/// Maximum number of partitions of a port in a sentence; further partitions are counted.
+const MAX_PARTITIONS: usize = 6;
 
 pub(super) fn forwarding_table(
     published: &Published,
@@ -126,7 +130,32 @@ pub(super) fn route(
 fn no_partition(published: &Published, from: PortRef, to: PortRef) -> Option<String> {
     let (fabric, plan) = (published.fabric(), published.plan()?);
     let [these, those] = [from, to].map(|end| planned_keys(fabric, plan, end));
-    (from != to && !can_talk(these, those)).then(|| NoPath::NoPartition.to_string())
+    if from == to || can_talk(these, those) {
+        return None;
+    }
+    let member = |end: PortRef, keys: &[PKey]| {
+        let name = &fabric.node(end.node).description;
+        format!("{name} is in {}", memberships(keys))
+    };
+    let reason = NoPath::NoPartition;
+    let (from, to) = (member(from, these), member(to, those));
+    Some(format!("{reason}; {from}; {to}"))
+}
+
+/// The partitions of a port with this P_Key table, in words: `0x7fff (limited), 0x0010 (full)`.
+fn memberships(keys: &[PKey]) -> String {
+    let valid: Vec<&PKey> = keys.iter().filter(|key| key.is_valid()).collect();
+    let named = valid.iter().take(MAX_PARTITIONS).map(|key| {
+        let member = if key.is_full() { "full" } else { "limited" };
+        format!("{:#06x} ({member})", key.base())
+    });
+    let mut named: Vec<String> = named.collect();
+    match valid.len().saturating_sub(MAX_PARTITIONS) {
+        0 if valid.is_empty() => named.push("no partition".to_owned()),
+        0 => {}
+        more => named.push(format!("{more} more")),
+    }
+    named.join(", ")
 }
 
 /// A sentence on where and why packets from `from` to a LID of `to` are dropped, or cycle; `None`

@@ -38,7 +38,9 @@
 //!
 //! Without evidence of weight 60 or more, the verdict is *cannot say* if an essential input is
 //! unknown: a host, the counters, or the events of the time. Hosts of a job that receive too
-//! slowly, and partitions, explain a slow job without the fabric.
+//! slowly, and partitions, explain a slow job without the fabric. If at least half of the job's hosts
+//! share no partition with the others, the verdict is about configuration even beside such evidence:
+//! their packets are dropped whatever the links do.
 
 mod evidence;
 mod happened;
@@ -131,11 +133,11 @@ pub(super) fn judge(question: &Question<'_>) -> v1::Judgement {
     case.find_link_events(&mut found);
     case.find_findings(&mut found);
     case.find_missing_adapters(&mut found);
-    case.find_partition_evidence(&mut found);
+    let is_cut_by_partitions = case.find_partition_evidence(&mut found);
     case.find_idle_hosts(&mut found);
     case.find_context(&mut found);
     let missing = verdict::missing(question, &case, unread);
-    verdict::judgement(question, &case, found, missing)
+    verdict::judgement(question, &case, found, is_cut_by_partitions, missing)
 }
 
 /// Answers questions about jobs from the snapshot in force, the last readings and the history.

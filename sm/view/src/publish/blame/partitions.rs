@@ -28,11 +28,11 @@ fn list(hosts: &[&str]) -> String {
 }
 
 impl Case<'_> {
-    /// Finds hosts that share no partition with other hosts of the job. If two groups cannot
-    /// communicate, the evidence names the smaller one.
-    pub(super) fn find_partition_evidence(&self, found: &mut Vec<Evidence>) {
+    /// Hosts of the job that share no partition with other hosts of the job, by their index. Of two
+    /// groups that cannot communicate, these are the hosts of the smaller one.
+    fn partitioned_hosts(&self) -> BTreeSet<usize> {
         let Some(plan) = self.published.plan() else {
-            return;
+            return BTreeSet::new();
         };
         let mut groups: BTreeMap<Vec<u16>, BTreeSet<usize>> = BTreeMap::new();
         for port in &self.job.ports {
@@ -63,13 +63,20 @@ impl Case<'_> {
                 }
             }
         }
-        if partitioned.is_empty() {
-            return;
-        }
-        let hosts: Vec<&str> = partitioned
-            .iter()
-            .map(|&host| self.job.hosts[host].as_str())
+        partitioned
+    }
+
+    /// Finds hosts that share no partition with other hosts of the job. Returns whether they are at
+    /// least half of the job, which then fails whatever its links do.
+    pub(super) fn find_partition_evidence(&self, found: &mut Vec<Evidence>) -> bool {
+        let hosts: Vec<&str> = self
+            .partitioned_hosts()
+            .into_iter()
+            .map(|host| self.job.hosts[host].as_str())
             .collect();
+        let Some(first) = hosts.first() else {
+            return false;
+        };
         found.push(Evidence {
             kind: Kind::NoPartition,
             place: Place::Hosts(list(&hosts)),
@@ -78,10 +85,10 @@ impl Case<'_> {
                 .to_owned(),
             from_unix_ms: 0,
             remedy: format!(
-                "`rsmctl path {} OTHER` says why; `rsmctl partitions` lists the partitions",
-                hosts[0]
+                "`rsmctl path {first} OTHER` says why; `rsmctl partitions` lists the partitions"
             ),
         });
+        2 * hosts.len() >= self.job.hosts.len()
     }
 
     /// Finds hosts with almost no traffic while most hosts of the job have traffic: this is no

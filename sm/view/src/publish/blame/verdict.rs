@@ -131,11 +131,13 @@ pub(super) fn missing(question: &Question<'_>, case: &Case<'_>, unread: usize) -
     missing
 }
 
-/// The answer derived from all evidence.
+/// The answer derived from all evidence. `is_cut_by_partitions` says whether partitions keep half of
+/// the job apart: the verdict is then about configuration, whatever the links show.
 pub(super) fn judgement(
     question: &Question<'_>,
     case: &Case<'_>,
     mut found: Vec<Evidence>,
+    is_cut_by_partitions: bool,
     missing: MissingInputs,
 ) -> v1::Judgement {
     rank(case, &mut found);
@@ -147,6 +149,7 @@ pub(super) fn judgement(
     });
     let is_known = case.job.unknown.is_empty();
     let verdict = match explained {
+        Some(_) if is_cut_by_partitions => BlameVerdict::No,
         _ if heaviest >= LIKELY => BlameVerdict::Likely,
         Some(_) if is_known => BlameVerdict::No,
         _ if missing.is_essential => BlameVerdict::CannotSay,
@@ -159,14 +162,21 @@ pub(super) fn judgement(
             .first()
             .map_or_else(String::new, |one| sentence(case, one))
     };
+    let unpartitioned = found.iter().find(|one| one.kind == Kind::NoPartition);
     let summary = match (verdict, explained) {
-        (BlameVerdict::Likely | BlameVerdict::Unlikely, _) => first(),
+        (BlameVerdict::Likely, _) => match unpartitioned {
+            Some(cause) => format!("{}; besides, {}", first(), sentence(case, cause)),
+            None => first(),
+        },
+        (BlameVerdict::Unlikely, _) => first(),
         (BlameVerdict::No, Some(cause)) => match cause.kind.row().2 {
             v1::BlameBearing::Configuration => {
-                format!(
-                    "not a broken fabric, but configuration: {}",
-                    sentence(case, cause)
-                )
+                let cause = sentence(case, cause);
+                let besides = match heaviest >= LIKELY {
+                    true => format!("; besides, {}", first()),
+                    false => String::new(),
+                };
+                format!("not a broken fabric, but configuration: {cause}{besides}")
             }
             _ => format!("the fabric delivers: {}", sentence(case, cause)),
         },

@@ -13,7 +13,7 @@ use rsm_monitor::health::PortErrors;
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::NodeKind;
 
-use super::partitions::divided;
+use super::partitions::{all_limited, divided};
 use super::world::*;
 use crate::publish::blame::{Moved, Past, PortMoves, Question, judge};
 
@@ -256,6 +256,40 @@ fn hosts_without_a_common_partition_are_blamed_on_configuration() {
         .iter()
         .find(|one| one.kind == "no-partition");
     assert_eq!(cause.unwrap().bearing(), BlameBearing::Configuration);
+}
+
+/// The judgement of a story in which a cable of the job flapped.
+fn judged_after_a_flap(mut story: Story) -> v1::Judgement {
+    let (here, _) = story.uplink();
+    story.pass();
+    story.world.sim.unlink(here.node, here.port).unwrap();
+    story.world.run(Duration::from_secs(5));
+    story.world.sim.relink(here.node, here.port).unwrap();
+    story.end()
+}
+
+#[test]
+fn partitions_that_part_half_of_a_job_come_before_a_flapped_cable() {
+    let judgement = judged_after_a_flap(Story::of(all_limited()));
+    assert_eq!(judgement.verdict(), BlameVerdict::No, "{judgement:#?}");
+    let summary = &judgement.summary;
+    assert!(
+        summary.starts_with("not a broken fabric, but configuration")
+            && summary.contains("; besides, ")
+            && summary.contains("went down 1 time"),
+        "{judgement:#?}"
+    );
+}
+
+#[test]
+fn flapped_cable_comes_before_partitions_that_part_few_hosts_of_a_job() {
+    let judgement = judged_after_a_flap(Story::of(divided()));
+    assert_eq!(judgement.verdict(), BlameVerdict::Likely, "{judgement:#?}");
+    let summary = &judgement.summary;
+    assert!(
+        summary.contains("went down 1 time") && summary.contains("share no partition"),
+        "{judgement:#?}"
+    );
 }
 
 #[test]

@@ -23,6 +23,14 @@ pub(super) fn divided() -> World {
     with_partitions(TEXT)
 }
 
+/// The partitions of a site where every host is a limited member.
+const ALL_LIMITED: &str = "Default=0x7fff : ALL=limited, SELF=full ;";
+
+/// The small fabric where no host reaches another host.
+pub(super) fn all_limited() -> World {
+    with_partitions(ALL_LIMITED)
+}
+
 /// The small fabric with the partitions of a file.
 fn with_partitions(text: &str) -> World {
     let mut world = World::up();
@@ -58,9 +66,11 @@ fn status_says_that_partitions_keep_hosts_apart() {
     assert_eq!(World::up().view.status().partitions_apart, "");
     let apart = |text: &str| with_partitions(text).view.status().partitions_apart;
     assert_eq!(apart(TEXT), "", "one host of three waits for a partition");
-    let limited = "Default=0x7fff : ALL=limited, SELF=full ;";
-    assert_eq!(apart(limited), "3 of 3 ports of hosts reach no other host");
-    let status = with_partitions(limited).view.status();
+    assert_eq!(
+        apart(ALL_LIMITED),
+        "3 of 3 ports of hosts reach no other host"
+    );
+    let status = all_limited().view.status();
     assert_eq!(
         (status.state(), status.state_reason.as_str()),
         (SubnetState::Degraded, "1 error")

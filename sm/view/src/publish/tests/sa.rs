@@ -259,7 +259,11 @@ fn a_route_between_ports_without_a_common_partition_says_so() {
         (route.outcome(), route.no_partition)
     };
     let delivered = RouteOutcome::Delivered;
-    assert_eq!(route(1, 2), (delivered, NoPath::NoPartition.to_string()));
+    let apart = format!(
+        "{}; host-2 is in 0x7fff (limited), 0x0010 (limited); host-3 is in 0x7fff (limited)",
+        NoPath::NoPartition
+    );
+    assert_eq!(route(1, 2), (delivered, apart));
     assert_eq!(route(0, 3), (delivered, String::new()));
     assert_eq!(route(1, 1), (delivered, String::new()));
 }
