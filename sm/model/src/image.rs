@@ -111,6 +111,11 @@ impl<T: BlockTable> Image<T> {
         self.states.keys().copied()
     }
 
+    /// Forgets a block.
+    pub(crate) fn forget_block(&mut self, place: T::Place) {
+        self.states.remove(&place);
+    }
+
     /// Forgets all blocks after a reset of the device.
     pub fn forget(&mut self) {
         *self = Image::default();

@@ -4,11 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_config::{QosConfig, SlToVl};
+use rsm_core::{CoreConfig, Event};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::header::AttrId;
 use rsm_plan::Plan;
 use rsm_plan::policy::Policy;
+use rsm_plan::qos::Qos;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
 use rsm_routing::topology::Destination;
@@ -219,4 +222,102 @@ fn links_with_too_few_vls_are_a_finding_before_any_mapping_is_set() {
     let said = finding_texts(&world);
     assert!(said.iter().any(|text| text.contains(needs)), "{said:?}");
     assert_eq!(mappings_set(&world), 0);
+}
+
+/// The configuration of a site that maps all service levels to VL 0. Routes on one VL stay sound on
+/// it, the rings of a torus do not.
+fn core_with_one_vl(engine: EngineKind) -> CoreConfig {
+    let qos = QosConfig {
+        enabled: true,
+        sl2vl: Some(SlToVl(OPERATORS_ROW)),
+        ..QosConfig::default()
+    };
+    let policy = Policy {
+        engine,
+        qos: Qos::of(&qos, 5).map(Arc::new),
+        ..Policy::default()
+    };
+    CoreConfig {
+        policy: Arc::new(policy),
+        ..CoreConfig::default()
+    }
+}
+
+const OPERATORS_ROW: [u8; 16] = [0; 16];
+
+/// A torus with the operator's mapping of [`core_with_one_vl`], routed by `torus`.
+fn torus_with_operators_mapping() -> World {
+    let settings = Settings {
+        core: core_with_one_vl(EngineKind::Torus),
+        ..Settings::default()
+    };
+    let mut world = World::generated("torus:5x5,hosts=1", settings);
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    assert_mapped(&world);
+    world
+}
+
+fn change_engine(world: &mut World, engine: EngineKind) {
+    let core = core_with_one_vl(engine);
+    world.event(Event::Reload(Box::new(core)));
+    world.settle(LIMIT);
+    expect::assert_up(world);
+}
+
+/// Asserts that every switch holds the operator's SLtoVLMappingTables between its Active ports.
+fn assert_operators_mapping(world: &World) {
+    for guid in world.nodes(NodeKind::Switch) {
+        let ports = active(world, guid);
+        for &input in &ports {
+            for &output in ports.iter().filter(|&&output| output != input) {
+                let held = world.sim.virtual_lanes(guid, input, output).unwrap();
+                assert_eq!(held, OPERATORS_ROW, "{guid} from {input} to {output}");
+            }
+        }
+    }
+}
+
+#[test]
+fn mappings_of_a_torus_return_after_routes_on_one_vl() {
+    let mut world = torus_with_operators_mapping();
+    for _ in 0..2 {
+        change_engine(&mut world, EngineKind::UpDn);
+        assert_operators_mapping(&world);
+        change_engine(&mut world, EngineKind::Torus);
+        assert_mapped(&world);
+        // Two light sweeps read back what the switches hold.
+        world.run_for(Duration::from_secs(25));
+        expect::assert_no_findings(&world);
+    }
+}
+
+#[test]
+fn mapping_of_the_operator_waits_until_no_switch_holds_an_old_route_of_the_torus() {
+    let mut world = torus_with_operators_mapping();
+    let before = mappings_set(&world);
+    world.event(Event::Reload(Box::new(core_with_one_vl(EngineKind::UpDn))));
+    let mut steps = 0;
+    while mappings_set(&world) == before {
+        world.run_for(Duration::from_micros(5));
+        steps += 1;
+        assert!(steps < 1_000_000, "no mapping is set");
+    }
+    let switches = world.nodes(NodeKind::Switch);
+    let held = switches.iter().map(|&guid| world.sim.lft(guid).unwrap());
+    let held: Vec<Vec<u8>> = held.map(<[u8]>::to_vec).collect();
+    world.settle(LIMIT);
+    let plan = plan(&world);
+    assert!(plan.routing.lanes.is_single());
+    for (guid, held) in switches.iter().zip(held) {
+        for lid in lids(&plan) {
+            let entry = held[usize::from(lid.0)];
+            let planned = world.sim.lft(*guid).unwrap()[usize::from(lid.0)];
+            assert!(
+                entry == planned || entry == 255,
+                "{guid}: the old entry to {lid} leads to port {entry}, the planned one to {planned}"
+            );
+        }
+    }
+    assert_operators_mapping(&world);
 }

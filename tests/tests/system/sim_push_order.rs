@@ -193,6 +193,7 @@ fn text_of(need: Need) -> &'static str {
         Need::PortZero => "PortInfo of port 0 of the switch is settled",
         Need::PortInfoAnswered => "an end port has answered its PortInfo",
         Need::PortInfoSettled => "PortInfo of the port is settled",
+        Need::OldRoutesGone => "no packet passes the port by old routes",
         Need::PortSettings => "the Set of PortInfo that arms or configures the port is settled",
         Need::Qos => "tables for quality of service are settled at both ends",
         Need::PKeys => "both ends hold their P_Keys",

@@ -51,6 +51,7 @@ impl Push {
         if self.stopped {
             return;
         }
+        let was_last = self.phases.is_last();
         while let Some(phase) = self.phases.next() {
             self.phases.unmet = self.counted(phase);
             let ends: Vec<PortKey> = self.awaited.iter().flat_map(|(&a, &b)| [a, b]).collect();
@@ -69,6 +70,9 @@ impl Push {
         self.multicast.give_turns();
         if self.phases.is_last() {
             self.release_all_vports(inventory);
+        }
+        if self.phases.is_last() && !was_last {
+            self.release_all_managed(inventory);
         }
         self.release_adaptive(inventory);
     }

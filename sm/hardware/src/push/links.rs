@@ -39,7 +39,9 @@ impl Push {
         };
         if self.awaited.remove(&key.min(peer)).is_some() && self.phases.current() == Phase::Links {
             self.phases.unmet -= 1;
-            self.advance(inventory);
+            if self.phases.unmet == 0 {
+                self.advance(inventory);
+            }
         }
     }
 

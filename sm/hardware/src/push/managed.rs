@@ -103,6 +103,14 @@ impl Push {
         }
     }
 
+    /// Queues the managed blocks of all ports that may be sent now.
+    pub(super) fn release_all_managed(&mut self, inventory: &Inventory) {
+        let ports: Vec<PortKey> = self.managed.ports().collect();
+        for port in ports {
+            self.release_managed(inventory, port);
+        }
+    }
+
     /// The planned content of a block; `None` if the push does not write it.
     pub(super) fn wanted_managed(&self, key: BlockKey) -> Option<Content> {
         self.managed.wanted(key)
@@ -125,6 +133,7 @@ impl Push {
         }
         let is_held = wanted.is_some_and(|wanted| port.managed.holds(key.place, &wanted));
         inventory.hardware.record_managed_write(key.port);
+        inventory.hardware.forget_engine_rows(key);
         if is_held {
             inventory.vport_limits_taken(key);
             self.qos_settled(inventory, key);
@@ -146,6 +155,9 @@ impl Push {
             port.managed.mark_dirty(key.place);
         }
         inventory.hardware.record_managed_write(key.port);
+        if !matches!(cause, Cause::Refused(_)) {
+            inventory.hardware.forget_engine_rows(key);
+        }
         let is_habit = match cause {
             Cause::Refused(status) => {
                 key.is_habit_by(status) || inventory.vport_limits_refused(key)

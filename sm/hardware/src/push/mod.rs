@@ -193,10 +193,7 @@ impl Push {
         for key in keys {
             self.consider(inventory, key);
         }
-        let managed: Vec<PortKey> = self.managed.ports().collect();
-        for key in managed {
-            self.release_managed(inventory, key);
-        }
+        self.release_all_managed(inventory);
         self.release_all_vports(inventory);
     }
 

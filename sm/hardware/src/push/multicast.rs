@@ -321,7 +321,7 @@ impl Push {
                 // The multicast table that the switch still holds could close a credit loop with
                 // the next unicast tables.
                 self.stop();
-            } else {
+            } else if self.phases.unmet == 0 {
                 self.advance(inventory);
             }
         }

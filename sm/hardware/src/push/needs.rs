@@ -5,6 +5,7 @@
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{PortInfo, PortState};
+use rsm_model::managed::ManagedAttribute;
 
 use super::phases::Phase;
 use super::ports::PortPush;
@@ -54,6 +55,9 @@ pub enum Need {
     /// The Set of PortInfo that arms the port or changes its settings is settled: it sets the
     /// number of VLs, on which the QoS blocks depend.
     PortSettings,
+    /// No packet passes the switch port by old routes, which may need the rows that an engine wrote
+    /// in its SLtoVLMappingTables: the port is not Active yet, or the last phase has begun.
+    OldRoutesGone,
     /// The QoS blocks of the port are settled, because packets on an Active link use them. The link
     /// of a device that refuses them becomes Active without them.
     Qos,
@@ -140,6 +144,9 @@ impl Task {
                 Need::PKeysOfEnforcingPeer,
                 Need::PortZero,
             ],
+            Task::Managed(block) if block.place.attribute == ManagedAttribute::SlToVl => {
+                &[Need::PortSettings, Need::OldRoutesGone]
+            }
             Task::Managed(block) if block.is_qos() => &[Need::PortSettings],
             Task::Managed(_) | Task::Virtualization(_) | Task::VPortPKeys(..) => {
                 &[Need::PortInfoSettled]
@@ -211,6 +218,11 @@ impl Push {
                 shown().is_none_or(|(port, info)| !port.info_goes_first(info))
             }
             Need::PortSettings => shown().is_none_or(|(port, info)| !port.awaits_settings(info)),
+            Need::OldRoutesGone => {
+                let is_of_engine = at != zero && inventory.hardware.is_switch(at.node);
+                let is_active = info().is_some_and(|info| info.port_state() == PortState::Active);
+                phases.is_last() || !is_of_engine || !is_active
+            }
             Need::Qos => self.managed.qos_is_settled(at),
             Need::PortInfoSettled => !awaits_info(at),
             Need::PKeys => port().is_none_or(|port| port.p_keys.is_held()),

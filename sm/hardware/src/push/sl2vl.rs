@@ -30,6 +30,7 @@ impl Push {
         if let Some(record) = inventory.hardware.switch_mut(switch) {
             record.sl2vl.store((input, output), &held);
         }
+        (inventory.hardware).forget_operator_row(switch, input, output);
         let wanted = self.switches.get(&switch);
         let wanted = wanted.and_then(|switch| switch.sl2vl_row(input, output));
         if wanted.is_some_and(|wanted| wanted.row == held) {
@@ -51,6 +52,7 @@ impl Push {
             && let Some(record) = inventory.hardware.switch_mut(switch)
         {
             record.sl2vl.mark_dirty((input, output));
+            (inventory.hardware).forget_operator_row(switch, input, output);
         }
         self.table_settled(inventory, task, switch, true);
     }

@@ -123,8 +123,9 @@ impl SwitchPush {
     /// The planned VL of each service level from one port to another; `None` if the push does not
     /// write that table.
     pub(super) fn sl2vl_row(&self, input: PortNum, output: PortNum) -> Option<&SlToVlRow> {
-        let mut rows = self.change.sl2vl.iter();
-        rows.find(|row| (row.input, row.output) == (input, output))
+        let rows = &self.change.sl2vl;
+        let at = rows.binary_search_by_key(&(input, output), |row| (row.input, row.output));
+        rows.get(at.ok()?)
     }
 
     /// Number of Sets of `phase` that must be settled before the next phase begins: blocks or
