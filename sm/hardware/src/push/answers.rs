@@ -211,31 +211,20 @@ impl Push {
             inventory.set_ignored(port);
         }
         self.report.failures.push(failure);
+        if cause == Cause::Silence {
+            self.mark_uncertain(inventory, task);
+        }
         match task {
             Task::Switch(guid) | Task::AdaptiveRouting(guid) => {
                 self.table_settled(inventory, task, guid, true);
             }
             Task::Adaptive(guid, step) => self.adaptive_failed(inventory, guid, step, cause),
-            Task::Block {
-                switch,
-                block,
-                interim,
-            } => {
-                if cause == Cause::Silence
-                    && let Some(sent) = self.wanted(switch, block, interim)
-                    && let Some(record) = inventory.hardware.switch_mut(switch)
-                {
-                    record.lft.mark_sent(usize::from(block), &sent);
-                }
+            Task::Block { switch, .. } | Task::SlToVl { switch, .. } => {
                 self.table_settled(inventory, task, switch, true);
             }
-            Task::SlToVl {
-                switch,
-                input,
-                output,
-            } => self.sl2vl_failed(inventory, task, (switch, input, output), cause),
-            Task::Multicast { .. } => self.masks_failed(inventory, task, cause),
-            Task::MulticastTop(_) => self.multicast_settled(inventory, task, true),
+            Task::Multicast { .. } | Task::MulticastTop(_) => {
+                self.multicast_settled(inventory, task, true);
+            }
             Task::Port(key, _) => {
                 if let Some(port) = self.ports.get_mut(&key) {
                     port.give_up();
@@ -254,6 +243,41 @@ impl Push {
             Task::Virtualization(_) | Task::VPort(..) | Task::VPortPKeys(..) => {
                 self.vport_failed(inventory, task, cause);
             }
+        }
+    }
+
+    /// Records that a switch holds the old content of a table or the content of this Set, which may
+    /// or may not have been executed.
+    pub(super) fn mark_uncertain(&mut self, inventory: &mut Inventory, task: Task) {
+        let hardware = &mut inventory.hardware;
+        match task {
+            Task::Block {
+                switch,
+                block,
+                interim,
+            } => {
+                if let Some(sent) = self.wanted(switch, block, interim)
+                    && let Some(record) = hardware.switch_mut(switch)
+                {
+                    record.lft.mark_sent(usize::from(block), &sent);
+                }
+            }
+            Task::SlToVl {
+                switch,
+                input,
+                output,
+            } => {
+                if let Some(record) = hardware.switch_mut(switch) {
+                    record.sl2vl.mark_dirty((input, output));
+                }
+                hardware.forget_operator_row(switch, input, output);
+            }
+            Task::Multicast { switch, at, .. } => {
+                if let Some(record) = hardware.switch_mut(switch) {
+                    record.mft.mark_dirty(at);
+                }
+            }
+            _ => {}
         }
     }
 

@@ -327,7 +327,12 @@ impl Push {
                 AgentAnswer::Refused(_) | AgentAnswer::RefusedRepetition(_),
                 Task::AdaptiveRouting(guid),
             ) => self.ar_info_answered(inventory, guid, None),
-            (AgentAnswer::Refused(status) | AgentAnswer::RefusedRepetition(status), _) => {
+            (AgentAnswer::RefusedRepetition(status), _) => {
+                // The device may have executed an earlier attempt whose answer was lost.
+                self.mark_uncertain(inventory, task);
+                self.failed(inventory, task, Cause::Refused(status));
+            }
+            (AgentAnswer::Refused(status), _) => {
                 self.failed(inventory, task, Cause::Refused(status));
             }
             (AgentAnswer::Silence, _) => {

@@ -274,17 +274,6 @@ impl Push {
         }
     }
 
-    /// Handles the failed Set of a block.
-    pub(super) fn masks_failed(&mut self, inventory: &mut Inventory, task: Task, cause: Cause) {
-        if let Task::Multicast { switch, at, .. } = task
-            && cause == Cause::Silence
-            && let Some(record) = inventory.hardware.switch_mut(switch)
-        {
-            record.mft.mark_dirty(at);
-        }
-        self.multicast_settled(inventory, task, true);
-    }
-
     /// Handles the answer to the Set of MulticastFDBTop.
     pub(super) fn top_answered(
         &mut self,

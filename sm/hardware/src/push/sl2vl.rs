@@ -39,21 +39,4 @@ impl Push {
             self.failed(inventory, task, Cause::NotHeld);
         }
     }
-
-    /// Handles the Set of a table that was refused, lost or not kept.
-    pub(super) fn sl2vl_failed(
-        &mut self,
-        inventory: &mut Inventory,
-        task: Task,
-        (switch, input, output): Place,
-        cause: Cause,
-    ) {
-        if cause == Cause::Silence
-            && let Some(record) = inventory.hardware.switch_mut(switch)
-        {
-            record.sl2vl.mark_dirty((input, output));
-            (inventory.hardware).forget_operator_row(switch, input, output);
-        }
-        self.table_settled(inventory, task, switch, true);
-    }
 }

@@ -8,8 +8,8 @@
 //!    partitioned comes last ([`LidRights`]). With a floating LID, this manager's port comes first,
 //!    and takes its claimed LID from a port without a claim to it.
 //! 2. A port that holds no LID gets its claimed LID, if that is free.
-//! 3. All other ports get the lowest free LIDs; LIDs that absent ports claim come last. While
-//!    another manager may assign LIDs as well, these ports get LIDs of a block
+//! 3. All other ports get the lowest free LIDs that no virtual port holds; LIDs that absent ports
+//!    claim come last. While another manager may assign LIDs as well, these ports get LIDs of a block
 //!    (`assign_with_rights`).
 //!
 //! No assigned LID lies beyond the smallest forwarding table. A table that is too small for the
@@ -63,6 +63,8 @@ struct Space {
     owner: Vec<u32>,
     /// Whether an absent port has a persisted claim to each LID.
     reserved: Vec<bool>,
+    /// Whether a virtual port holds each LID. Only a port that claims or holds such a LID gets it.
+    of_vports: Vec<bool>,
     /// The highest LID that may be assigned.
     last: u16,
 }
@@ -92,6 +94,14 @@ impl Space {
                 .all(|&owner| owner == 0 || owner == mark)
     }
 
+    /// Whether a virtual port holds a LID of `claim` other than its base.
+    fn has_vport_above_base(&self, claim: Claim) -> bool {
+        let first = claim.base.index();
+        let above = first + 1..first + claim.lmc.lids() as usize;
+        let mut above = self.of_vports.get(above).into_iter().flatten();
+        above.any(|&is_held| is_held)
+    }
+
     /// Gives the LIDs of `claim` to the port with index `owner`.
     fn occupy(&mut self, claim: Claim, owner: usize) {
         self.owner[claim.base.index()..][..claim.lmc.lids() as usize].fill(owner as u32 + 1);
@@ -109,7 +119,8 @@ impl Space {
             };
             let range = base as usize..(base + u32::from(count)) as usize;
             if self.is_free(claim)
-                && (allow_reserved || !self.reserved[range].iter().any(|&taken| taken))
+                && !self.of_vports[range.clone()].contains(&true)
+                && (allow_reserved || !self.reserved[range].contains(&true))
             {
                 return Some(claim);
             }
@@ -182,9 +193,13 @@ fn assign_by(
     let mut space = Space {
         owner: vec![0; usize::from(Lid::UNICAST_LAST.0) + 1],
         reserved: vec![false; usize::from(Lid::UNICAST_LAST.0) + 1],
+        of_vports: vec![false; usize::from(Lid::UNICAST_LAST.0) + 1],
         last: limit.last,
     };
     if let Some((claims, rights)) = known {
+        for lid in vports::held(fabric) {
+            space.of_vports[lid.index()] = true;
+        }
         keep_held(
             fabric,
             ports,
@@ -351,7 +366,10 @@ fn keep_held(
             lmc: wanted_lmc(fabric, at, policy),
             ..claim
         };
-        let claim = if space.is_free_for(full, index) {
+        // A range that the port holds already stays, whatever a virtual port says.
+        let is_held = fabric.port(at).lmc() == full.lmc;
+        let is_kept = is_held || !space.has_vport_above_base(full);
+        let claim = if space.is_free_for(full, index) && is_kept {
             full
         } else {
             plan.findings.push(lmc_not_applied(fabric, at, full));
@@ -396,7 +414,8 @@ fn holders(fabric: &Fabric, ports: &[PortRef], claims: &Claims, rights: &LidRigh
     holders
 }
 
-/// The finding about a port that keeps one LID, because other ports hold LIDs of `full`.
+/// The finding about a port that keeps one LID, because other ports or virtual ports hold LIDs of
+/// `full`.
 fn lmc_not_applied(fabric: &Fabric, at: PortRef, full: Claim) -> Finding {
     let (key, Claim { base, lmc }) = (fabric.key(at), full);
     let text = format!(

@@ -267,6 +267,35 @@ fn vport_keeps_the_lid_of_its_guid_wherever_it_is() {
 }
 
 #[test]
+fn raised_lmc_takes_no_lid_of_a_virtual_port() {
+    let ranges: [_; PORTS] = std::array::from_fn(|at| Some((4 * at as u16 + 8, 0)));
+    let mut fabric = fabric(&ranges);
+    let is_host = |at: &PortRef| fabric.node(at.node).kind() != NodeType::Switch;
+    let mut ends = fabric.end_ports().map(|(at, _)| at);
+    let host = ends.find(is_host).expect("there is a host");
+    let base = fabric.port(host).lid();
+    drop(ends);
+    let key = add_vport(&mut fabric, 0, Guid(0x00AA_0001), Some(Lid(base.0 + 1)));
+    let plan = assign(&fabric, &Claims::new(), &policy(2));
+    assert_eq!(plan.vports[&key], Lid(base.0 + 1));
+    assert_eq!(plan.lids[&fabric.key(host)].lmc, Lmc::ZERO);
+    let kinds: Vec<FindingKind> = plan.findings.iter().map(|finding| finding.kind).collect();
+    assert_eq!(kinds, [FindingKind::LmcNotApplied]);
+}
+
+#[test]
+fn new_port_takes_no_lid_of_a_virtual_port_although_all_claims_are_lost() {
+    let mut lids: [_; PORTS] = std::array::from_fn(|at| Some((at as u16 + 10, 0)));
+    lids[PORTS - 1] = None;
+    let mut fabric = fabric(&lids);
+    let lowest = Lid(1);
+    let key = add_vport(&mut fabric, 0, Guid(0x00AA_0001), Some(lowest));
+    let plan = assign(&fabric, &Claims::new(), &policy(0));
+    assert_eq!(plan.vports[&key], lowest);
+    assert!(plan.lids.values().all(|claim| claim.base != lowest));
+}
+
+#[test]
 fn port_with_vport_indices_beyond_the_maximum_has_a_finding() {
     let mut beyond = fabric(&[None; PORTS]);
     let key = add_vport(&mut beyond, 0, Guid(0x00AA_0001), None);

@@ -100,6 +100,16 @@ pub(super) fn assign(
     plan.vports = given;
 }
 
+/// The unicast LIDs that virtual ports hold as their own.
+pub(super) fn held(fabric: &Fabric) -> impl Iterator<Item = Lid> + '_ {
+    let ports = fabric.end_ports();
+    let vports = ports.filter_map(|(_, port)| port.vports.as_ref());
+    let vports = vports.flat_map(|vports| vports.vports.values());
+    let own = vports.filter(|vport| vport.is_usable() && vport.info.lid_required());
+    own.map(|vport| vport.info.lid())
+        .filter(|lid| lid.is_unicast())
+}
+
 /// The virtual ports that are served, in the order of ports and indices. Adds findings about other
 /// virtual ports to `plan`.
 fn served<'a>(fabric: &'a Fabric, plan: &mut LidPlan) -> Vec<Candidate<'a>> {
