@@ -25,11 +25,21 @@ pub trait NameLookup {
     /// The nodes whose description satisfies `is_meant`, by ascending GUID.
     fn nodes_described(&self, is_meant: &dyn Fn(&str) -> bool) -> Vec<Guid>;
 
+    /// The nodes that `name` names in this form, by ascending GUID. A directory with an index of
+    /// names need not read all descriptions.
+    fn nodes_named(&self, name: &str, form: NameForm) -> Vec<Guid> {
+        self.nodes_described(&|description| form.is_name(name, description))
+    }
+
     /// Whether the node has a port with this number; every switch has a port 0.
     fn has_port(&self, port: PortId) -> bool;
 
     /// The ports of the node that hold a LID, ascending; for a switch, port 0.
     fn end_ports(&self, node: Guid) -> Vec<PortNum>;
+
+    /// The ports of the node that can have a cable, ascending, each with whether it has one; port 0
+    /// is none of them.
+    fn cable_ports(&self, node: Guid) -> Vec<(PortNum, bool)>;
 
     /// The description of a node, and the facts that tell the node or its port from others: kind,
     /// LID, and the port at the other end of the cable. Both are empty if they are not known.
@@ -58,6 +68,53 @@ pub enum Sense {
     Whole,
     /// The text is any part of the description, in any case.
     Part,
+}
+
+/// The form in which a text names a node by its description.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameForm {
+    /// The whole description, or the name of a switch in it.
+    Exact,
+    /// The same in any case of letters.
+    AnyCase,
+    /// The name that tables show, such as `core/L01`, in any case of letters.
+    Shown,
+    /// The name of the host that an adapter belongs to.
+    Host,
+    /// Any part of the description, in any case of letters.
+    Part,
+}
+
+impl NameForm {
+    /// Whether `name` names, in this form, a node with this description.
+    pub fn is_name(self, name: &str, description: &str) -> bool {
+        let is_own = |is_name: &dyn Fn(&str) -> bool| {
+            is_name(description) || switch_name(description).is_some_and(is_name)
+        };
+        match self {
+            NameForm::Exact => is_own(&|own| own == name),
+            NameForm::AnyCase => is_own(&|own| own.eq_ignore_ascii_case(name)),
+            NameForm::Shown => plain_names(description).eq_ignore_ascii_case(name),
+            NameForm::Host => host_of(description) == Some(name),
+            NameForm::Part => contains(
+                &description.to_ascii_lowercase(),
+                &name.to_ascii_lowercase(),
+            ),
+        }
+    }
+}
+
+/// The names of a node with this description in all forms but [`NameForm::Part`], in lower case,
+/// for an index of names. A name may occur twice.
+pub fn names_in(description: &str) -> impl Iterator<Item = String> {
+    let own = [
+        Some(description),
+        switch_name(description),
+        host_of(description),
+    ];
+    let shown = plain_names(description).to_ascii_lowercase();
+    let own = own.into_iter().flatten().map(str::to_ascii_lowercase);
+    own.chain([shown])
 }
 
 /// The object that a name identifies, before a default port is chosen.
@@ -110,7 +167,7 @@ fn candidate(
         let Ok(Selector::Description(text)) = name.parse() else {
             return false;
         };
-        let find: &FindDescribed<'_, Guid> = &|is_meant| directory.nodes_described(is_meant);
+        let find: &FindNamed<'_, Guid> = &|name, form| directory.nodes_named(name, form);
         called(&text, Sense::Whole, find) == (vec![node], port)
     });
     match own {
@@ -188,7 +245,7 @@ fn described(
     text: &str,
 ) -> Result<Target, LookupError> {
     for sense in [Sense::Whole, Sense::Part] {
-        let (nodes, port) = called(text, sense, &|is_meant| directory.nodes_described(is_meant));
+        let (nodes, port) = called(text, sense, &|name, form| directory.nodes_named(name, form));
         match *nodes.as_slice() {
             [] => {}
             [node] => return Ok(Target { node, port }),
@@ -255,20 +312,15 @@ fn without_zeros(name: &str) -> String {
     bare
 }
 
-/// A function that finds the nodes whose description passes a test.
-pub type FindDescribed<'a, T> = dyn Fn(&dyn Fn(&str) -> bool) -> Vec<T> + 'a;
+/// A function that finds the nodes that a text names in a form.
+pub type FindNamed<'a, T> = dyn Fn(&str, NameForm) -> Vec<T> + 'a;
 
 /// The nodes that `text` names, and the port number that it ends with. The whole text is tried as a
-/// name first; only if no node has that name, the text before `:PORT` is tried. `find` finds nodes
-/// by their description.
-pub fn called<T>(
-    text: &str,
-    sense: Sense,
-    find: &FindDescribed<'_, T>,
-) -> (Vec<T>, Option<PortNum>) {
+/// name first; only if no node has that name, the text before `:PORT` is tried.
+pub fn called<T>(text: &str, sense: Sense, find: &FindNamed<'_, T>) -> (Vec<T>, Option<PortNum>) {
     let named = |name: &str| match sense {
         Sense::Whole => called_whole(name, find),
-        Sense::Part => called_in_part(name, find),
+        Sense::Part => find(name, NameForm::Part),
     };
     let whole = named(text);
     match (whole.is_empty(), Selector::split_port(text)) {
@@ -281,22 +333,10 @@ pub fn called<T>(
 /// the given case, then in any case, and finally by the name that tables show (`core/L01`). A host
 /// whose description is the name of a switch makes the name ambiguous, and does not replace the
 /// switch.
-fn called_whole<T>(name: &str, find: &FindDescribed<'_, T>) -> Vec<T> {
-    let exact = |text: &str| text == name;
-    let alike = |text: &str| text.eq_ignore_ascii_case(name);
-    let matches: [&dyn Fn(&str) -> bool; 3] = [
-        &|description| exact(description) || switch_name(description).is_some_and(exact),
-        &|description| alike(description) || switch_name(description).is_some_and(alike),
-        &|description| alike(&plain_names(description)),
-    ];
-    let mut found = matches.into_iter().map(find);
+fn called_whole<T>(name: &str, find: &FindNamed<'_, T>) -> Vec<T> {
+    let forms = [NameForm::Exact, NameForm::AnyCase, NameForm::Shown];
+    let mut found = forms.into_iter().map(|form| find(name, form));
     found.find(|nodes| !nodes.is_empty()).unwrap_or_default()
-}
-
-/// The nodes whose description contains this text, in any case.
-fn called_in_part<T>(part: &str, find: &FindDescribed<'_, T>) -> Vec<T> {
-    let part = part.to_ascii_lowercase();
-    find(&|description| contains(&description.to_ascii_lowercase(), &part))
 }
 
 /// Whether `text` contains `part` without cutting a number of `text` in two: `node-17` does not
@@ -369,8 +409,8 @@ pub fn resolve_host_or_part(
     selector: &Selector,
 ) -> Result<Vec<(Guid, Option<PortNum>)>, LookupError> {
     if let Selector::Description(text) = selector {
-        let find: &FindDescribed<'_, Guid> = &|is_meant| directory.nodes_described(is_meant);
-        let adapters = find(&|description| host_of(description) == Some(text));
+        let find: &FindNamed<'_, Guid> = &|name, form| directory.nodes_named(name, form);
+        let adapters = find(text, NameForm::Host);
         if adapters.len() > 1 && called_whole(text, find).is_empty() {
             return Ok(adapters.into_iter().map(|node| (node, None)).collect());
         }
@@ -405,6 +445,38 @@ pub fn resolve_port(
     }
 }
 
+/// The port with a cable that `selector` identifies. A node without a port number, and a switch's
+/// port 0, stands for the only port that the node has, otherwise for its only port with a cable.
+///
+/// # Errors
+/// The errors of [`resolve_node`], or the node has several ports with a cable, or several ports and
+/// none with a cable.
+pub fn resolve_cable_port(
+    directory: &(impl NameLookup + ?Sized),
+    selector: &Selector,
+) -> Result<PortId, LookupError> {
+    let Target { node, port } = locate(directory, selector)?;
+    if let Some(number) = port.filter(|&number| number != PortNum::ZERO) {
+        return existing(directory, PortId { node, number });
+    }
+    let all = directory.cable_ports(node);
+    let cabled = all.iter().filter(|&&(_, has_cable)| has_cable);
+    let cabled: Vec<PortNum> = cabled.map(|&(number, _)| number).collect();
+    match (&all[..], &cabled[..]) {
+        (&[(number, _)], _) | (_, &[number]) => Ok(PortId { node, number }),
+        _ => {
+            let meant: Vec<_> = match cabled.is_empty() {
+                true => all
+                    .iter()
+                    .map(|&(number, _)| (node, Some(number)))
+                    .collect(),
+                false => cabled.iter().map(|&number| (node, Some(number))).collect(),
+            };
+            Err(ambiguous(directory, selector, &meant))
+        }
+    }
+}
+
 /// Returns `port`, or an error if the node has no port of this number.
 fn existing(directory: &(impl NameLookup + ?Sized), port: PortId) -> Result<PortId, LookupError> {
     if directory.has_port(port) {
@@ -418,7 +490,8 @@ fn existing(directory: &(impl NameLookup + ?Sized), port: PortId) -> Result<Port
 mod tests {
     use super::*;
 
-    /// A directory of few nodes. The GUID of port N is the node's GUID plus N.
+    /// A directory of few nodes. The GUID of port N is the node's GUID plus N, and a port other than 0
+    /// has a cable if it holds a LID.
     struct Few(&'static [FewNode]);
 
     /// A node's GUID and description, and the number and LID of each port (LID 0 for none).
@@ -475,6 +548,13 @@ mod tests {
 
         fn has_port(&self, port: PortId) -> bool {
             self.ports().any(|(key, _)| key == port)
+        }
+
+        fn cable_ports(&self, node: Guid) -> Vec<(PortNum, bool)> {
+            self.ports()
+                .filter(|&(key, _)| key.node == node && key.number != PortNum::ZERO)
+                .map(|(key, lid)| (key.number, lid != Lid::NONE))
+                .collect()
         }
 
         fn end_ports(&self, node: Guid) -> Vec<PortNum> {
@@ -642,6 +722,34 @@ mod tests {
             names("host-3:1"),
             ["'host-3 mlx5_0:1'", "'host-3 mlx5_1:1'"]
         );
+    }
+
+    #[test]
+    fn a_node_stands_for_its_only_port_or_its_only_port_with_a_cable() {
+        const HOSTS: Few = Few(&[
+            (0x10_0000, "host-1 mlx5_0", &[(1, 0)]),
+            (0x20_0000, "host-2 mlx5_0", &[(1, 0), (2, 7)]),
+            (0x30_0000, "leaf-1", &[(0, 9), (1, 0), (2, 0)]),
+            (0x40_0000, "leaf-2", &[(0, 10), (1, 11), (2, 12), (3, 0)]),
+        ]);
+        let port = |name: &str| {
+            let found = resolve_cable_port(&HOSTS, &name.parse().unwrap());
+            found.map(|port| (port.node.0, port.number.0))
+        };
+        assert_eq!(port("host-1 mlx5_0"), Ok((0x10_0000, 1)), "its only port");
+        assert_eq!(port("host-2 mlx5_0"), Ok((0x20_0000, 2)), "its only cable");
+        assert_eq!(port("host-2 mlx5_0:1"), Ok((0x20_0000, 1)));
+        for (name, named) in [
+            ("leaf-1", ["leaf-1:1", "leaf-1:2"]),
+            ("leaf-2", ["leaf-2:1", "leaf-2:2"]),
+            ("10", ["leaf-2:1", "leaf-2:2"]),
+        ] {
+            let Err(LookupError::Ambiguous { candidates, .. }) = port(name) else {
+                panic!("{name}: {:?}", port(name));
+            };
+            let names = candidates.into_iter().map(|one| one.name);
+            assert_eq!(names.collect::<Vec<_>>(), named, "{name}");
+        }
     }
 
     #[test]

@@ -90,6 +90,14 @@ impl NameLookup for Fake {
         self.ports.contains_key(&port)
     }
 
+    fn cable_ports(&self, node: Guid) -> Vec<(PortNum, bool)> {
+        self.ports
+            .values()
+            .filter(|port| port.key.node == node && port.key.number != PortNum::ZERO)
+            .map(|port| (port.key.number, port.message.peer.is_some()))
+            .collect()
+    }
+
     fn end_ports(&self, node: Guid) -> Vec<PortNum> {
         self.ports
             .values()

@@ -323,6 +323,16 @@ impl NameLookup for SimNames<'_> {
         })
     }
 
+    fn cable_ports(&self, node: Guid) -> Vec<(PortNum, bool)> {
+        let Some(index) = self.netlist.by_guid(node) else {
+            return Vec::new();
+        };
+        let numbers = (1..=self.netlist.nodes()[index].num_ports).map(PortNum);
+        numbers
+            .map(|number| (number, self.netlist.cable((index, number)).is_some()))
+            .collect()
+    }
+
     /// Ports of a node that may have an address.
     fn end_ports(&self, node: Guid) -> Vec<PortNum> {
         let index = self.netlist.by_guid(node);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rsm_api::model::{Keyed, LossSelector, Page, PortId, Selector};
-use rsm_api::resolve::{resolve_node, resolve_port};
+use rsm_api::resolve::{resolve_cable_port, resolve_node};
 use rsm_api::{BoxFuture, RoutingError, RoutingQueries, blocking, v1};
 use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
@@ -241,7 +241,7 @@ impl RoutingQueries for RouteAnalyst {
             for selector in &selectors {
                 match selector {
                     LossSelector::Cable(port) => {
-                        let key = core_key(resolve_port(names, port)?);
+                        let key = core_key(resolve_cable_port(names, port)?);
                         losses.push(whatif::Loss::Cable(with_cable(&published, key, port)?));
                     }
                     LossSelector::Node(node) => {

@@ -1,7 +1,7 @@
 //! Attributes of subnet management in the devices' last answers, field by field.
 
 use rsm_api::model::Selector;
-use rsm_api::resolve::{resolve_node, resolve_port};
+use rsm_api::resolve::{resolve_cable_port, resolve_node, resolve_port};
 use rsm_api::{LookupError, v1};
 use rsm_mad::wire::attr::Attribute;
 use rsm_mad::wire::fields::of_attribute;
@@ -21,7 +21,13 @@ pub(super) fn fields(
     let fabric = published.fabric();
     let fields = match attribute {
         v1::SmpAttribute::PortInfo => {
-            let key = resolve_port(&published.names, selector)?;
+            let key = match resolve_port(&published.names, selector) {
+                // A port without a link has no LID, and PortInfo all the same.
+                Err(LookupError::NoLid { .. } | LookupError::WithoutLid { .. }) => {
+                    resolve_cable_port(&published.names, selector)?
+                }
+                found => found?,
+            };
             let port = fabric.find_port(core_key(key)).map(|at| fabric.port(at));
             port.and_then(|port| port.info.as_ref()).map(shown)
         }

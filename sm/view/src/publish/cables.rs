@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rsm_api::model::{Keyed, Page, PortId, Selector};
-use rsm_api::resolve::resolve_port;
+use rsm_api::resolve::resolve_cable_port;
 use rsm_api::{RoutingError, timestamp, v1};
 use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
@@ -38,7 +38,7 @@ pub(super) fn ends(
     plan: &Plan,
     port: &Selector,
 ) -> Result<[PortKey; 2], RoutingError> {
-    let key = core_key(resolve_port(&published.names, port)?);
+    let key = core_key(resolve_cable_port(&published.names, port)?);
     let at = plan.fabric.find_port(key);
     let peer = at.and_then(|at| plan.fabric.port(at).peer);
     let peer = peer.ok_or_else(|| RoutingError::Impossible {

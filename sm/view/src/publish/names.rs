@@ -3,14 +3,14 @@
 use std::sync::{Arc, OnceLock};
 
 use rsm_api::model::{NodeKind, PortId, Selector};
-use rsm_api::resolve::{NameLookup, Sense, ambiguous, called};
+use rsm_api::resolve::{NameForm, NameLookup, Sense, ambiguous, called};
 use rsm_api::{LookupError, plain_names};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 use rsm_model::expected::LostEnd;
 use rsm_model::fabric::{Fabric, Node, Port};
 use rsm_routing::netlist::host_of;
 
-use super::api_view::{api_key, core_key, end_port_numbers, holds_lid, kind};
+use super::api_view::{api_key, core_key, end_port_numbers, holds_lid, kind, port_numbers};
 use super::index::Index;
 use super::missing::MissingNode;
 
@@ -20,7 +20,7 @@ pub struct Names {
     prefix: u64,
     /// Missing nodes.
     gone: Arc<[MissingNode]>,
-    /// Index by LID and GUID, built at its first use.
+    /// Index by LID, GUID and name, built at its first use.
     index: OnceLock<Index>,
 }
 
@@ -80,9 +80,10 @@ impl Names {
             Selector::Gid(gid) => {
                 with_end(&|end| end.guid == gid.guid() && self.has_prefix(gid.prefix()))
             }
-            Selector::Description(text) => called(text, sense, &|is_meant| {
+            Selector::Description(text) => called(text, sense, &|name, form| {
                 let gone = self.gone.iter();
-                gone.filter(|gone| is_meant(&gone.description)).collect()
+                gone.filter(|gone| form.is_name(name, &gone.description))
+                    .collect()
             }),
         }
     }
@@ -140,6 +141,18 @@ impl NameLookup for Names {
             .collect()
     }
 
+    fn nodes_named(&self, name: &str, form: NameForm) -> Vec<Guid> {
+        if form == NameForm::Part {
+            return self.nodes_described(&|description| form.is_name(name, description));
+        }
+        let found = self.index().nodes_named(name).iter();
+        let found = found.map(|&ix| self.fabric.node(ix));
+        let is_meant = |node: &&Node| {
+            form.is_name(name, &node.description) || form.is_name(name, node.reported())
+        };
+        found.filter(is_meant).map(|node| node.guid).collect()
+    }
+
     fn has_port(&self, port: PortId) -> bool {
         let at = self.fabric.find_port(core_key(port));
         at.is_some_and(|at| at.port != PortNum::ZERO || self.fabric.node(at.node).is_switch())
@@ -152,6 +165,16 @@ impl NameLookup for Names {
         let node = self.fabric.node(ix);
         end_port_numbers(node)
             .filter(|number| holds_lid(&node.ports[number.index()]))
+            .collect()
+    }
+
+    fn cable_ports(&self, node: Guid) -> Vec<(PortNum, bool)> {
+        let Some(node) = self.fabric.node_of(node) else {
+            return Vec::new();
+        };
+        let numbers = port_numbers(node).filter(|&number| number != PortNum::ZERO);
+        numbers
+            .map(|number| (number, node.ports[number.index()].peer.is_some()))
             .collect()
     }
 

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_api::model::{PortCommand, Selector};
-use rsm_api::resolve::resolve_node_or_port;
+use rsm_api::resolve::resolve_cable_port;
 use rsm_api::{ControlError, LookupError, timestamp};
-use rsm_ids::{PortKey, PortNum};
+use rsm_ids::{Guid, PortKey};
 use rsm_mad::wire::attr::{PortPhysicalState, PortState};
 use rsm_plan::avoid::{Avoid, AvoidError, Drained, NodeOrCable, Reason};
 
-use super::api_view::api_key;
+use super::api_view::{api_key, core_key};
 use super::published::Published;
 
 /// The port that a command sets: the end of the cable at a switch; of two switches, the one closer
@@ -57,20 +57,10 @@ pub(super) fn operator(by: &str) -> String {
 pub(super) fn target(published: &Published, name: &Selector) -> Result<Target, ControlError> {
     let fabric = published.fabric();
     let refuse = |reason: String| ControlError::Refused { reason };
-    let (node, number) = match resolve_node_or_port(&published.names, name) {
+    let named = match resolve_cable_port(&published.names, name) {
         Err(error) => return disabled_before(published, name, &error).ok_or(error.into()),
-        Ok(found) => found,
+        Ok(found) => core_key(found),
     };
-    let number = match number {
-        Some(number) if number != PortNum::ZERO => number,
-        _ => {
-            let called = fabric.name(node);
-            return Err(refuse(format!(
-                "`{name}` is a node: name one of its ports, such as {called}:1"
-            )));
-        }
-    };
-    let named = PortKey::new(node, number);
     let at = fabric.find_port(named).ok_or(LookupError::NoSuchPort {
         port: api_key(named),
     })?;
@@ -109,18 +99,16 @@ fn last_peer(published: &Published, port: PortKey) -> Option<PortKey> {
     (!fabric.find_port(peer).is_some_and(is_cabled)).then_some(peer)
 }
 
-/// The disabled port that leads to a switch that has disappeared, if the name refers to the
-/// switch's port at the other end of that cable.
+/// The disabled port that leads to a node that has disappeared, if the name refers to the node's
+/// port at the other end of that cable, or to the node and only one disabled port leads to it.
 fn disabled_before(published: &Published, name: &Selector, error: &LookupError) -> Option<Target> {
-    let LookupError::Gone {
-        node,
-        port: Some(number),
-        ..
-    } = error
-    else {
+    let LookupError::Gone { node, port, .. } = error else {
         return None;
     };
-    let named = PortKey::new(*node, *number);
+    let named = match port {
+        Some(number) => PortKey::new(*node, *number),
+        None => only_disabled_end(published, *node)?,
+    };
     let port = disabled_at(published, named)?;
     let called = published.fabric().port_name(port);
     Some(Target {
@@ -130,6 +118,18 @@ fn disabled_before(published: &Published, name: &Selector, error: &LookupError) 
         name: called,
         named,
     })
+}
+
+/// The only port of a node that has disappeared to which a disabled port leads.
+fn only_disabled_end(published: &Published, node: Guid) -> Option<PortKey> {
+    let disabled = published.snapshot.avoid.drained();
+    let disabled = disabled.filter(|(_, drained)| drained.disabled);
+    let ends = disabled.filter_map(|(_, drained)| drained.peer);
+    let mut ends = ends.filter(|end| end.node == node);
+    match (ends.next(), ends.next()) {
+        (Some(end), None) => Some(end),
+        _ => None,
+    }
 }
 
 /// The port that operators keep disabled at one of the ends of the cable at `key`, as it was when

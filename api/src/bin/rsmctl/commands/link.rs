@@ -16,8 +16,8 @@ use crate::text::{count, host_name, label, link_remarks, port_of, rate};
     after_help = "Paths are those of all pairs of adapters, by the tables in force. A host is one row with all its\nadapters: --all shows each adapter.\n\nExamples:\n  rsmctl link leaf-03:33\n  rsmctl link host-017 --limit 10"
 )]
 pub(crate) struct LinkArguments {
-    /// A port at an end of the cable
-    #[arg(add = of_nodes(), value_name = "NODE:PORT")]
+    /// A port at an end of the cable; a node with one cable needs no number
+    #[arg(add = of_nodes(), value_name = "NODE[:PORT]")]
     port: String,
     /// Each adapter by itself
     #[arg(long)]

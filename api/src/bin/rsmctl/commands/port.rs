@@ -34,8 +34,8 @@ Example: rsmctl port disable leaf-03:7 --reason 'errors, ticket 4711'";
 /// The port.
 #[derive(Debug, Args)]
 pub(crate) struct PortName {
-    /// The port, at either end of its cable
-    #[arg(add = of_nodes(), value_name = "NODE:PORT")]
+    /// The port, at either end of its cable; a node with one port, or one cable, needs no number
+    #[arg(add = of_nodes(), value_name = "NODE[:PORT]")]
     port: String,
 }
 

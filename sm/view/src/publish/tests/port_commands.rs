@@ -384,7 +384,29 @@ async fn enabling_a_port_that_is_not_disabled_is_refused() {
     assert!(refused.contains("is not disabled"), "{refused}");
     let refused = send_command(&mut world, command(PortAction::Disable, "leaf-2")).await;
     let refused = refused.unwrap_err().to_string();
-    assert!(refused.contains("name one of its ports"), "{refused}");
+    assert!(refused.contains("use one of: leaf-2:1 ("), "{refused}");
+}
+
+#[tokio::test]
+async fn host_with_one_port_needs_no_port_number() {
+    let mut world = World::up();
+    let command = |action| PortCommand {
+        accept_cut_off: true,
+        ..command(action, "host-2")
+    };
+    let analyst = RouteAnalyst::new(Arc::clone(&world.view));
+    analyst.cable_use(named("host-2")).await.unwrap();
+    let answer = send_command(&mut world, command(PortAction::Reset)).await;
+    assert_eq!(answer.unwrap().named_port.unwrap().number, 1);
+    world.run(WAIT);
+    let answer = send_command(&mut world, command(PortAction::Disable)).await;
+    assert_eq!(answer.unwrap().named_description, "host-2");
+    assert_eq!(state(&world, LEAF_1, 2).1, PortPhysicalState::Disabled);
+    // The host has disappeared, and only one disabled port leads to it.
+    let answer = send_command(&mut world, command(PortAction::Enable)).await;
+    assert_eq!(answer.unwrap().description, "leaf-1");
+    world.run(WAIT);
+    assert_eq!(state(&world, LEAF_1, 2).0, PortState::Active);
 }
 
 #[tokio::test]

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use rsm_api::model::{
     LinkFilter, NodeFilter, NodeKind, PortFilter, PortState, RouteOutcome, Selector,
 };
+use rsm_api::resolve::{NameForm, NameLookup as _};
 use rsm_api::v1::{LinkSpeed, LinkWidth};
 use rsm_api::{LookupError, Subnet, v1};
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_model::fabric::Fabric;
 use rsm_plan::Plan;
+use rsm_routing::netlist::Netlist;
 use rsm_routing::tables::NO_PATH;
 use rsm_sim::Probe;
 use rsm_state::Snapshot;
@@ -405,4 +407,49 @@ fn attributes_are_shown_field_by_field_without_the_m_key() {
     assert_eq!(node["NodeGUID"], HOSTS[0].to_string());
     assert!(!fields(v1::SmpAttribute::SwitchInfo, "leaf-1").is_empty());
     assert!(fields(v1::SmpAttribute::SwitchInfo, "host-1").is_empty());
+}
+
+#[test]
+fn index_of_names_finds_the_nodes_that_a_search_of_all_descriptions_finds() {
+    let mut nodes = netlist().nodes().to_vec();
+    for (node, description) in [
+        (0, "MF0;core:CS8500/S01"),
+        (1, "MF0;core:CS8500/S02"),
+        (2, "MF0;Leaf-1:MQM8700/U1"),
+        (4, "host-1 mlx5_0"),
+        (5, "host-1 mlx5_1"),
+    ] {
+        nodes[node].description = description.as_bytes().to_vec();
+    }
+    let netlist = Netlist::new(nodes, netlist().cables().to_vec()).unwrap();
+    let mut world = World::of(&netlist, HOSTS[0]);
+    world.run(WAIT);
+    let published = world.view.published();
+    let names = &published.names;
+    let described = published
+        .fabric()
+        .nodes()
+        .map(|node| node.description.clone());
+    let mut asked: Vec<String> = described.collect();
+    asked.extend(
+        [
+            "core", "core/S01", "leaf-1", "LEAF-1", "host-1", "HOST-1", "host", "-",
+        ]
+        .map(str::to_owned),
+    );
+    let mut found = 0;
+    for name in &asked {
+        for form in [
+            NameForm::Exact,
+            NameForm::AnyCase,
+            NameForm::Shown,
+            NameForm::Host,
+            NameForm::Part,
+        ] {
+            let searched = names.nodes_described(&|description| form.is_name(name, description));
+            found += searched.len();
+            assert_eq!(names.nodes_named(name, form), searched, "{name} {form:?}");
+        }
+    }
+    assert!(found > asked.len());
 }
