@@ -26,10 +26,15 @@ pub(crate) struct DrainArguments {
     note: String,
 }
 
-/// The operator's name in the environment.
+/// The operator's name in the environment; empty if it has none.
 pub(super) fn operator() -> String {
-    let names = ["SUDO_USER", "USER", "LOGNAME"];
-    let name = names.into_iter().find_map(|name| std::env::var(name).ok());
+    operator_in(|variable| std::env::var(variable).ok())
+}
+
+/// The operator's name in variables. An empty variable counts as one that is not set.
+fn operator_in(variable: impl Fn(&str) -> Option<String>) -> String {
+    let mut values = ["SUDO_USER", "USER", "LOGNAME"].into_iter();
+    let name = values.find_map(|name| variable(name).filter(|value| !value.is_empty()));
     name.unwrap_or_default()
 }
 
@@ -194,6 +199,20 @@ mod tests {
             note: "fans".to_owned(),
             ..v1::DrainedPart::default()
         }
+    }
+
+    #[test]
+    fn empty_variable_hides_no_other_name_of_the_operator() {
+        let named = |own: &[(&str, &str)]| {
+            operator_in(|variable| {
+                let value = own.iter().find(|(name, _)| *name == variable)?.1;
+                Some(value.to_owned())
+            })
+        };
+        assert_eq!(named(&[("SUDO_USER", ""), ("USER", "carol")]), "carol");
+        assert_eq!(named(&[("SUDO_USER", "bob"), ("USER", "root")]), "bob");
+        assert_eq!(named(&[("USER", ""), ("LOGNAME", "dave")]), "dave");
+        assert_eq!(named(&[]), "");
     }
 
     #[test]
