@@ -1,4 +1,5 @@
 use clap::{Args, Subcommand, ValueEnum};
+use rsm_api::node_list;
 use rsm_proto::v1;
 
 use super::confirm::{self, Confirmation};
@@ -11,7 +12,7 @@ use crate::text::{count, hex, label, p_key, port_of};
 /// Makes, changes and deletes partitions, and waits until the hardware holds the change
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Examples: rsmctl partition create 0x10 --name blue --ipoib host-01 host-02\n          \
+    after_help = "Examples: rsmctl partition create 0x10 --name blue --ipoib host-[01-32]\n          \
                   rsmctl partition add 0x10 0x0002c90300001234 --membership limited\n          \
                   rsmctl partition default limited"
 )]
@@ -141,8 +142,9 @@ pub(crate) struct MembershipArguments {
 pub(crate) struct CreateArguments {
     #[command(flatten)]
     key: NewKeyArguments,
-    /// Members: port GUIDs, present or not; names of hosts, for all their ports; NODE:PORT
-    #[arg(value_name = "GUID|NODE|NODE:PORT")]
+    /// Members: port GUIDs, present or not; names or lists of hosts such as host-[001-032], for all
+    /// their ports; NODE:PORT
+    #[arg(value_name = "GUID|HOSTS|NODE:PORT")]
     members: Vec<String>,
     #[command(flatten)]
     settings: SettingsArguments,
@@ -156,8 +158,9 @@ pub(crate) struct CreateArguments {
 pub(crate) struct MembersArguments {
     #[command(flatten)]
     key: KeyArguments,
-    /// Members: port GUIDs, present or not; names of hosts, for all their ports; NODE:PORT
-    #[arg(required = true, value_name = "GUID|NODE|NODE:PORT")]
+    /// Members: port GUIDs, present or not; names or lists of hosts such as host-[001-032], for all
+    /// their ports; NODE:PORT
+    #[arg(required = true, value_name = "GUID|HOSTS|NODE:PORT")]
     members: Vec<String>,
     #[command(flatten)]
     membership: MembershipArguments,
@@ -169,8 +172,9 @@ pub(crate) struct MembersArguments {
 pub(crate) struct SetArguments {
     #[command(flatten)]
     key: KeyArguments,
-    /// Members: port GUIDs, present or not; names of hosts, for all their ports; NODE:PORT
-    #[arg(value_name = "GUID|NODE|NODE:PORT")]
+    /// Members: port GUIDs, present or not; names or lists of hosts such as host-[001-032], for all
+    /// their ports; NODE:PORT
+    #[arg(value_name = "GUID|HOSTS|NODE:PORT")]
     members: Vec<String>,
     #[command(flatten)]
     membership: MembershipArguments,
@@ -182,8 +186,9 @@ pub(crate) struct SetArguments {
 pub(crate) struct NamesArguments {
     #[command(flatten)]
     key: KeyArguments,
-    /// Members: port GUIDs, present or not; names of hosts, for all their ports; NODE:PORT
-    #[arg(required = true, value_name = "GUID|NODE|NODE:PORT")]
+    /// Members: port GUIDs, present or not; names or lists of hosts such as host-[001-032], for all
+    /// their ports; NODE:PORT
+    #[arg(required = true, value_name = "GUID|HOSTS|NODE:PORT")]
     members: Vec<String>,
     #[command(flatten)]
     confirmation: Confirmation,
@@ -294,18 +299,30 @@ async fn settings(p_key: u16, session: &Session) -> Result<v1::PartitionSettings
 }
 
 impl MembershipArguments {
-    fn wanted(&self, ports: Vec<String>) -> Vec<v1::WantedMember> {
+    /// The requested members in the words of a command line.
+    fn wanted(&self, words: &[String]) -> Result<Vec<v1::WantedMember>, Failure> {
         let membership = match self.membership {
             Wanted::Full => v1::Membership::Full,
             Wanted::Limited => v1::Membership::Limited,
             Wanted::Both => v1::Membership::Both,
         };
-        let wanted = ports.into_iter().map(|port| v1::WantedMember {
+        let wanted = names(words)?.into_iter().map(|port| v1::WantedMember {
             port,
             membership: membership.into(),
             index0: self.index0,
         });
-        wanted.collect()
+        Ok(wanted.collect())
+    }
+}
+
+/// The names in the words of a command line, with lists of hosts expanded.
+///
+/// # Errors
+/// A list is malformed, or the lists contain too many hosts.
+fn names(words: &[String]) -> Result<Vec<String>, Failure> {
+    match words.is_empty() {
+        true => Ok(Vec::new()),
+        false => node_list::expand(words).map_err(Failure::Usage),
     }
 }
 
@@ -374,7 +391,7 @@ async fn create(arguments: CreateArguments, session: &Session) -> Result<Report,
     let mut request = v1::CreatePartitionRequest {
         p_key: p_key.into(),
         settings: arguments.settings.message(DEFAULT_SETTINGS),
-        members: arguments.membership.wanted(arguments.members),
+        members: arguments.membership.wanted(&arguments.members)?,
         accept_cut_off: false,
     };
     let mut client = session.partitions();
@@ -390,7 +407,7 @@ async fn add(arguments: MembersArguments, session: &Session) -> Result<Report, F
     let p_key = arguments.key.p_key(session).await?;
     let mut request = v1::AddPartitionMembersRequest {
         p_key: p_key.into(),
-        members: arguments.membership.wanted(arguments.members),
+        members: arguments.membership.wanted(&arguments.members)?,
         accept_cut_off: false,
     };
     let mut client = session.partitions();
@@ -406,7 +423,7 @@ async fn remove(arguments: NamesArguments, session: &Session) -> Result<Report, 
     let p_key = arguments.key.p_key(session).await?;
     let mut request = v1::RemovePartitionMembersRequest {
         p_key: p_key.into(),
-        ports: arguments.members,
+        ports: names(&arguments.members)?,
         accept_cut_off: false,
     };
     let mut client = session.partitions();
@@ -422,7 +439,7 @@ async fn set(arguments: SetArguments, session: &Session) -> Result<Report, Failu
     let p_key = arguments.key.p_key(session).await?;
     let mut request = v1::SetPartitionMembersRequest {
         p_key: p_key.into(),
-        members: arguments.membership.wanted(arguments.members),
+        members: arguments.membership.wanted(&arguments.members)?,
         accept_cut_off: false,
     };
     let mut client = session.partitions();
