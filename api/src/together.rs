@@ -7,14 +7,24 @@ use crate::v1;
 
 /// The least number of links of one node that count as a loss of the node: fewer links go down
 /// together by chance, or with one bundle of cables.
-const LEAST: usize = 4;
+pub const LEAST: usize = 4;
 
 /// The counters that grow at a port when its link goes down with a node, although nothing is wrong
 /// with the link itself.
-const OF_LOSSES: [&str; 2] = [LINK_DOWNED, "PortXmitDiscards"];
+const OF_LOSSES: [&str; 3] = [LINK_DOWNED, "PortXmitDiscards", RELAY_ERRORS];
 
 /// The name of the counter of a port for losses of its link (IBA 16.1.3.5).
 pub const LINK_DOWNED: &str = "LinkDownedCounter";
+
+/// The name of the counter of packets that a switch received and has no way on for (IBA 16.1.3.5):
+/// no error of a cable.
+pub const RELAY_ERRORS: &str = "PortRcvSwitchRelayErrors";
+
+/// Whether a port counts packets that a switch could not relay, and no other errors.
+pub fn has_only_relay_errors(port: &v1::PortCounters) -> bool {
+    let mut errors = port.errors.iter();
+    !port.errors.is_empty() && errors.all(|error| error.name == RELAY_ERRORS)
+}
 
 /// Groups links by the node that most of them share, then the remaining links in the same way, as
 /// long as at least four links share a node. Returns each such node with the indices of its links

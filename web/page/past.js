@@ -39,6 +39,7 @@ function placed(length, values, place) {
 /** Counters that are no errors of the port, and why: they are listed, and not summed up. */
 const OTHER = {
   PortRcvRemotePhysicalErrors: "whose cause is another link",
+  PortRcvSwitchRelayErrors: "for which the switch has no way on",
   PortFECCorrectedSymbolCtr: "that error correction has mended",
 };
 

@@ -107,13 +107,16 @@ impl Counts {
     }
 
     /// Sum of the error counts, without errors that another link causes
-    /// ([`Quantity::RcvRemotePhysicalErrors`]) and errors that forward error correction has
+    /// ([`Quantity::RcvRemotePhysicalErrors`]), packets for which a switch has no way on
+    /// ([`Quantity::RcvSwitchRelayErrors`]), and errors that forward error correction has
     /// corrected.
     pub fn errors(&self) -> u64 {
         let of_port = Quantity::errors().filter(|one| {
             !matches!(
                 one,
-                Quantity::RcvRemotePhysicalErrors | Quantity::FecCorrectedSymbols
+                Quantity::RcvRemotePhysicalErrors
+                    | Quantity::RcvSwitchRelayErrors
+                    | Quantity::FecCorrectedSymbols
             )
         });
         of_port.map(|one| self[one]).fold(0, u64::saturating_add)
@@ -131,5 +134,21 @@ impl Index<Quantity> for Counts {
 impl IndexMut<Quantity> for Counts {
     fn index_mut(&mut self, quantity: Quantity) -> &mut u64 {
         &mut self.0[quantity as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sum_of_errors_has_those_of_the_ports_own_link() {
+        let mut counts = Counts::default();
+        for quantity in Quantity::ALL {
+            counts[quantity] = 1;
+        }
+        let kinds = Quantity::errors().count() as u64;
+        // Errors of another link, packets with no way on from a switch, and corrected symbols.
+        assert_eq!(counts.errors(), kinds - 3);
     }
 }

@@ -112,7 +112,8 @@ fn the_start_page_shows_causes_charts_changes_and_managers() {
     // errors of the port.
     let errors = "return import('/past.js').then(({ errorsIn }) => errorsIn({ errors: [ \
         { name: 'PortFECCorrectedSymbolCtr', count: 5000 }, { name: 'SymbolErrorCounter', count: 2 }, \
-        { name: 'PortRcvRemotePhysicalErrors', count: 7 }] }))";
+        { name: 'PortRcvRemotePhysicalErrors', count: 7 }, \
+        { name: 'PortRcvSwitchRelayErrors', count: 9 }] }))";
     assert_eq!(browser.run(errors), json!(2));
     // The pointer over a chart reads the step below it.
     let read = "const plot = [...document.querySelectorAll('.chart')].find((one) => one.innerText.includes('Errors')).querySelector('.plot'); \

@@ -39,7 +39,7 @@ pub use self::collector::{Collector, CountedSubnet, PlannedLevels, Routes};
 pub use self::config::CountersConfig;
 pub use self::corrected::{Corrected, MovedCorrections};
 pub(crate) use self::port::SHORTEST_SPAN;
-pub use self::port::{ErrorRates, PortReading, Rates, RecentErrors, TRAFFIC};
+pub use self::port::{ErrorRates, PortReading, Rates, RecentErrors, TRAFFIC, is_of_link};
 pub use self::snapshot::{
     AgentCounters, AgentState, CountersSnapshot, DeviceFirmware, PortCounters,
 };

@@ -18,7 +18,7 @@ use rsm_mad::wire::perf::Counter;
 use rsm_model::fabric::Fabric;
 use rsm_monitor::counters::{
     self, AgentCounters, Corrected, CountersSnapshot, MovedCorrections, PortCounters, PortReading,
-    TRAFFIC,
+    TRAFFIC, is_of_link,
 };
 
 use super::api_view::{PartKey, api_key, core_key, description};
@@ -282,12 +282,16 @@ fn rank(order: PortOrder, reading: &PortReading) -> Option<(f64, u64)> {
         }),
         PortOrder::Wait => Some((rates?.wait_share?.into(), 0)),
         PortOrder::Errors => {
-            let total: u64 = error_counters()
-                .filter(|&counter| counter != Counter::RcvRemotePhysicalErrors)
-                .filter_map(|counter| reading.total(counter))
-                .fold(0, u64::saturating_add);
+            let total = |is_meant: &dyn Fn(Counter) -> bool| {
+                let counters = error_counters().filter(|&counter| is_meant(counter));
+                let totals = counters.filter_map(|counter| reading.total(counter));
+                totals.fold(0, u64::saturating_add)
+            };
+            let of_link = total(&is_of_link);
+            // Packets that a switch could not relay come last: they hide no error of a link.
+            let relay = total(&|counter| counter == Counter::RcvSwitchRelayErrors);
             let per_hour = reading.errors().map_or(0.0, |rates| rates.sum());
-            (total > 0).then_some((per_hour, total))
+            (of_link > 0 || relay > 0).then_some((per_hour, of_link))
         }
     }
 }

@@ -164,7 +164,11 @@ pub(super) fn top(
     let mut ranked = reader
         .moved(ports.as_ref(), span_of(span), wanted)
         .map_err(unreadable)?;
-    ranked.retain(|moved| rank(order, moved) > 0.0);
+    ranked.retain(|moved| {
+        // A port that only counts packets which a switch could not relay comes last.
+        let has_relay_errors = moved.counts[Quantity::RcvSwitchRelayErrors] > 0;
+        rank(order, moved) > 0.0 || order == PortOrder::Errors && has_relay_errors
+    });
     ranked.sort_by(|a, b| {
         let by_rank = rank(order, b).total_cmp(&rank(order, a));
         let by_errors = Reverse(a.counts.errors()).cmp(&Reverse(b.counts.errors()));

@@ -1,4 +1,5 @@
 use clap::Args;
+use rsm_api::together::RELAY_ERRORS;
 use rsm_proto::v1;
 
 use super::series;
@@ -106,7 +107,10 @@ fn corrected(correction: Option<&v1::ErrorCorrection>) -> String {
 /// The text `SymbolErrorCounter=40 (12/h)`, with a `+` after a total that is saturated, and with
 /// the number in place of the rate if the time is short: `(1 in 15 s)`.
 pub(super) fn errors(port: &v1::PortCounters) -> String {
-    let shown = port.errors.iter().map(|error| {
+    // Packets that a switch could not relay are no error of the cable: they come last.
+    let (relay, own): (Vec<_>, Vec<_>) =
+        (port.errors.iter()).partition(|error| error.name == RELAY_ERRORS);
+    let shown = own.into_iter().chain(relay).map(|error| {
         let full = if error.full { "+" } else { "" };
         let v1::ErrorCounter {
             name,

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use rsm_api::together::{Offender, offenders};
+use rsm_api::together::{Offender, RELAY_ERRORS, has_only_relay_errors, offenders};
 use rsm_proto::{thousands, v1};
 
 use super::counters::errors;
@@ -19,7 +19,7 @@ const DEFAULT_ROWS: u32 = 20;
 /// The busiest ports now, or those with the most errors
 #[derive(Debug, Args)]
 #[command(
-    after_help = "USE is the busier direction as a share of the rate of the link; WAIT the share of the time in which\ndata waited without being sent: congestion.\n\nOf --errors, ports whose links went down with one node, and that count nothing else, are one row:\n--all shows each of them.\n\nWith --since, the ports that counted the most errors in a span of the past that rsm keeps on its\ndisk; with --by traffic or --by wait the most of that.\n\nExamples:\n  rsmctl top\n  rsmctl top --errors --limit 50\n  rsmctl top --since yesterday\n  rsmctl top leaf-03 --by wait --follow 2"
+    after_help = "USE is the busier direction as a share of the rate of the link; WAIT the share of the time in which\ndata waited without being sent: congestion.\n\nOf --errors, ports whose links went down with one node, and that count nothing else, are one row:\n--all shows each of them. Packets with no way on from a switch (PortRcvSwitchRelayErrors) are no\nerror of a cable: ports that count nothing else are the last row.\n\nWith --since, the ports that counted the most errors in a span of the past that rsm keeps on its\ndisk; with --by traffic or --by wait the most of that.\n\nExamples:\n  rsmctl top\n  rsmctl top --errors --limit 50\n  rsmctl top --since yesterday\n  rsmctl top leaf-03 --by wait --follow 2"
 )]
 pub(crate) struct TopArguments {
     /// Only the ports of this node, or only this port
@@ -146,14 +146,20 @@ fn show(
         session.output.limited_by_server();
         return session.output.json(&top);
     }
+    let is_folded = |port: &v1::PortCounters| options.folds && has_only_relay_errors(port);
+    let (mut relay, own): (Vec<_>, Vec<_>) = top.ports.into_iter().partition(is_folded);
     let mut ports: Vec<Offender> = match options.folds {
-        true => offenders(top.ports),
-        false => top.ports.into_iter().map(Offender::single).collect(),
+        true => offenders(own),
+        false => own.into_iter().map(Offender::single).collect(),
     };
+    if ports.len() >= options.rows {
+        relay.clear();
+    }
     ports.truncate(options.rows);
     let shown: usize = ports.iter().map(|one| one.ports.len()).sum();
+    let shown = shown + relay.len();
     session.output.only_table(match options.is_of_errors {
-        true => errors_table(&ports),
+        true => errors_table(&ports, &relay),
         false => traffic_table(&ports),
     })?;
     let mut note = format!(
@@ -175,7 +181,9 @@ fn show(
     session.output.line(&note)
 }
 
-fn errors_table(ports: &[Offender]) -> Rows {
+/// The table of errors. `relay` are ports that only count packets which a switch could not relay;
+/// they are the last row.
+fn errors_table(ports: &[Offender], relay: &[v1::PortCounters]) -> Rows {
     let mut rows = Rows::new(&[
         "PORT",
         "PEER",
@@ -206,6 +214,21 @@ fn errors_table(ports: &[Offender]) -> Rows {
             share(first.use_share),
             share(first.wait_share),
         ]);
+    }
+    if let Some(first) = relay.first() {
+        let packets = relay.iter().flat_map(|port| &port.errors);
+        let packets: u64 = packets.map(|error| error.total).sum();
+        let none = || NONE.to_owned();
+        let (name, peer) = match relay {
+            [_] => (port_name(first), peer_name(first)),
+            many => (format!("{} ports", many.len()), none()),
+        };
+        let errors = format!(
+            "{RELAY_ERRORS}={packets}: packets with no way on from a switch, as while routes \
+             change; no cable error"
+        );
+        let row = [name, peer, none(), errors, none(), none(), none(), none()];
+        rows.add(row);
     }
     rows
 }
@@ -262,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_whose_links_went_down_with_a_switch_are_one_row() {
+    fn ports_whose_links_went_down_with_a_switch_are_one_row_and_relay_errors_the_last() {
         let port = |node: &str, number: u32, error: &str, total: u64| v1::PortCounters {
             port: Some(v1::PortKey {
                 node_guid: node.to_owned(),
@@ -283,13 +306,20 @@ mod tests {
         };
         let mut ports = vec![port("leaf-1", 40, "SymbolErrorCounter", 500)];
         ports.extend((1..=64).map(|number| port("leaf-2", number, "LinkDownedCounter", 1)));
-        let laid_out = errors_table(&offenders(ports)).laid_out(80);
+        let relay = [1, 2].map(|number| port("spine-1", number, RELAY_ERRORS, 70));
+        let laid_out = errors_table(&offenders(ports), &relay).laid_out(80);
         let text = laid_out.lines.join("\n");
         assert!(
             laid_out.lines.iter().all(|line| line.chars().count() <= 80),
             "{text}"
         );
-        assert!(laid_out.lines.len() < 8, "{text}");
+        assert!(laid_out.lines.len() < 14, "{text}");
+        let last = laid_out
+            .lines
+            .iter()
+            .rposition(|line| line.starts_with("2 ports"));
+        let last = laid_out.lines[last.unwrap()..].join(" ");
+        assert!(last.contains("=140:"), "{text}");
         for part in ["PEER", "leaf-1:40", "spine-9:40", "64 links", "leaf-2"] {
             assert!(text.contains(part), "{part}: {text}");
         }

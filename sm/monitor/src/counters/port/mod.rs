@@ -159,10 +159,9 @@ impl ErrorRates {
         self.observed
     }
 
-    /// Errors per hour of all kinds, except PortRcvRemotePhysicalErrors, which another link causes.
+    /// Errors per hour of all kinds that [`is_of_link`] counts.
     pub fn sum(&self) -> f64 {
-        let of_port = |&&counter: &&Counter| counter != Counter::RcvRemotePhysicalErrors;
-        let counters = Counter::ALL.iter().filter(of_port);
+        let counters = Counter::ALL.iter().filter(|&&one| is_of_link(one));
         counters.map(|&counter| self.per_hour(counter)).sum()
     }
 
@@ -174,6 +173,16 @@ impl ErrorRates {
             f64::from(self.counts[index]) * HOUR_S / span.as_secs_f64()
         })
     }
+}
+
+/// Whether a counter of errors tells of the port's own link: not PortRcvRemotePhysicalErrors, whose
+/// cause is another link, and not PortRcvSwitchRelayErrors, packets for which the switch has no way
+/// on.
+pub fn is_of_link(counter: Counter) -> bool {
+    !matches!(
+        counter,
+        Counter::RcvRemotePhysicalErrors | Counter::RcvSwitchRelayErrors
+    )
 }
 
 /// Errors of each kind since a point in time.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rsm_api::together::{LINK_DOWNED, Offender, losses, offenders};
+use rsm_api::together::{LINK_DOWNED, Offender, RELAY_ERRORS, losses, offenders};
 use rsm_api::v1;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_model::findings::{FindingKind, Subject};
@@ -71,7 +71,9 @@ pub(super) fn link_errors(sources: &Sources) -> Measured {
         Err(measured) => return measured,
     };
     let reported = reported(sources);
-    let summary = errors_summary(sources.counters.ports, &ports, &reported);
+    let mut summary = errors_summary(sources.counters.ports, &ports, &reported);
+    let all = sources.errors.as_deref().unwrap_or_default();
+    summary += &relay_summary(all);
     match ports.is_empty() {
         true => Measured::pass(summary),
         false => Measured {
@@ -101,6 +103,20 @@ fn errors_summary(read: u64, ports: &[&v1::PortCounters], reported: &BTreeSet<Su
         );
     }
     summary + "; rsm reads no bit error rates"
+}
+
+/// The number of ports that count packets which a switch could not relay, and what that means;
+/// empty if there are none.
+fn relay_summary(ports: &[v1::PortCounters]) -> String {
+    let is_relay = |error: &v1::ErrorCounter| error.name == RELAY_ERRORS && error.per_hour > 0.0;
+    let relay = ports.iter().filter(|port| port.errors.iter().any(is_relay));
+    match relay.count() {
+        0 => String::new(),
+        number => format!(
+            "; no cable error: packets with no way on from a switch at {} ({RELAY_ERRORS})",
+            count(number, "port", "ports")
+        ),
+    }
 }
 
 /// A sentence on the error rate of each port, except for ports that a finding reports already: the
@@ -264,6 +280,26 @@ mod tests {
         assert!(
             summary.starts_with("9 ports read, none counts 10"),
             "{summary}"
+        );
+    }
+
+    #[test]
+    fn packets_that_a_switch_could_not_relay_are_no_error_of_a_cable() {
+        let relay = |per_hour| {
+            let mut port = port(1);
+            port.errors = vec![v1::ErrorCounter {
+                name: RELAY_ERRORS.to_owned(),
+                total: 9,
+                per_hour,
+                ..v1::ErrorCounter::default()
+            }];
+            port
+        };
+        assert_eq!(relay_summary(&[relay(0.0), port(2)]), "");
+        assert_eq!(
+            relay_summary(&[relay(5.0), relay(7.0)]),
+            "; no cable error: packets with no way on from a switch at 2 ports \
+             (PortRcvSwitchRelayErrors)"
         );
     }
 
