@@ -1,8 +1,8 @@
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
 
 use clap::Args;
-use rsm_api::together::{LINK_DOWNED, by_node};
+use rsm_api::together::{LEAST, LINK_DOWNED};
 use rsm_proto::v1;
 use rsm_proto::v1::event::Change;
 use serde::Serialize;
@@ -17,7 +17,7 @@ use crate::time::{self, minute};
 /// Links that went down, the most frequent ones first
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Counts come from the history on the disk. A link counts each time that it goes, and each time\nthat it trains anew without going. Four or more links of one node that went at the same time, as\nwhen a switch restarts or loses its power, and links of several adapters of one host within ten\nseconds, are one row behind the links: --all shows each of them.\n\nExamples:\n  rsmctl flaps\n  rsmctl flaps --since 22:00 --node leaf-03"
+    after_help = "Counts come from the history on the disk. A link counts each time that it goes, and each time\nthat it trains anew without going. Four or more links of one node that went within ten seconds, as\nwhen a switch restarts or loses its power, and links of several adapters of one host within ten\nseconds, are one row behind the links: --all shows each of them.\n\nBY COUNTER is what the ports counted in that time, without the losses that such a row has. It is\nhigher than TIMES DOWN where a link was up again before rsm read it, and lower where it trained\nanew without going.\n\nExamples:\n  rsmctl flaps\n  rsmctl flaps --since 22:00 --node leaf-03"
 )]
 pub(crate) struct FlapsArguments {
     /// Since this time: 22:00, yesterday, 2h, 2026-11-24, '2026-11-24 22:00', RFC 3339
@@ -35,8 +35,8 @@ pub(crate) struct FlapsArguments {
     all: bool,
 }
 
-/// The maximum time, in milliseconds, between the losses of a failed host's links: a sweep reads
-/// their switches one after the other.
+/// The maximum time, in milliseconds, between the losses of the links of a failed switch or host:
+/// a sweep reads the switches at their other ends one after the other.
 const TOGETHER_MS: u64 = 10_000;
 
 /// A link that went down.
@@ -47,7 +47,7 @@ struct Flaps {
     /// The number of times that the link went down or trained anew, by events.
     times: u64,
     /// The number of losses by the LinkDownedCounter of the link's ports, the higher number of the
-    /// two; `None` if neither port counted a loss, or if the counters are not read.
+    /// two, without the losses that count for a node or host; `None` if neither port counted a loss, or if the counters are not read.
     counted: Option<u64>,
     first_unix_ms: u64,
     last_unix_ms: u64,
@@ -127,9 +127,9 @@ pub(crate) async fn run(arguments: FlapsArguments, session: &mut Session) -> Res
         false => Folded::of(&events),
     };
     let flaps = counted(&events, &of_nodes, &counters, &present);
-    let notes: Vec<String> = unseen(&events, &counters)
+    let notes: Vec<String> = [back_before_read(&flaps), unseen(&events, &counters), doubt]
         .into_iter()
-        .chain(doubt)
+        .flatten()
         .collect();
     if !gaps.is_empty() {
         session.output.line(&format!(
@@ -221,6 +221,19 @@ impl Losses {
             }),
         }
     }
+}
+
+/// A line about links that went down more often by their ports than by events; `None` if there are
+/// no such links.
+fn back_before_read(flaps: &[Flaps]) -> Option<String> {
+    let more = flaps.iter().filter(|one| one.counted > Some(one.times));
+    let more = more.count() as u64;
+    (more > 0).then(|| {
+        format!(
+            "BY COUNTER is right for {}: up again before rsm read it, TIMES DOWN has fewer",
+            count(more, "link", "links")
+        )
+    })
 }
 
 /// A line about ports whose counter grew although no event is about their link; `None` if there
@@ -373,22 +386,58 @@ impl Folded {
     }
 }
 
-/// The losses of four or more links of one node at the same time, by the node's GUID, in the order
-/// of their times.
+/// The losses of four or more links of one node within [`TOGETHER_MS`], each link at most once, by
+/// the node's GUID, in the order of their times. A loss belongs to the node with the most losses;
+/// losses of one host's adapters alone belong to no node.
 fn at_once<'a>(losses: &[Loss<'a>]) -> Vec<(String, Vec<Loss<'a>>)> {
-    let mut by_time: BTreeMap<u64, Vec<Loss<'a>>> = BTreeMap::new();
-    for &loss in losses {
-        by_time.entry(loss.1).or_default().push(loss);
-    }
-    let mut groups = Vec::new();
-    for losses in by_time.into_values() {
-        let ends_of_links: Vec<[String; 2]> =
-            losses.iter().map(|(_, _, link)| guids(link)).collect();
-        for (guid, own) in by_node(&ends_of_links) {
-            groups.push((guid, own.into_iter().map(|one| losses[one]).collect()));
+    let mut groups = BinaryHeap::new();
+    let mut add = |guid: Reverse<String>, own: Vec<usize>| {
+        let hosts: BTreeSet<Option<&str>> = own.iter().map(|&one| host(losses[one].2)).collect();
+        let is_of_host = hosts.len() == 1 && !hosts.contains(&None);
+        if own.len() >= LEAST && !is_of_host {
+            groups.push((own.len(), guid, own));
+        }
+    };
+    let mut open: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (index, &(_, at, link)) in losses.iter().enumerate() {
+        for guid in BTreeSet::from(guids(link)) {
+            let own = open.entry(guid.clone()).or_default();
+            let is_next = own.iter().all(|&before| {
+                let (_, before, other) = losses[before];
+                at.saturating_sub(before) <= TOGETHER_MS && ends(other) != ends(link)
+            });
+            if !is_next {
+                add(Reverse(guid), std::mem::take(own));
+            }
+            own.push(index);
         }
     }
-    groups
+    open.into_iter()
+        .for_each(|(guid, own)| add(Reverse(guid), own));
+    let mut taken = HashSet::new();
+    let mut found = Vec::new();
+    while let Some((size, guid, mut own)) = groups.pop() {
+        own.retain(|one| !taken.contains(one));
+        match own.len() {
+            few if few < LEAST => {}
+            fewer if fewer < size => groups.push((fewer, guid, own)),
+            _ => {
+                taken.extend(own.iter().copied());
+                let own: Vec<Loss<'a>> = own.into_iter().map(|one| losses[one]).collect();
+                found.push((guid.0, own));
+            }
+        }
+    }
+    found.sort_by_key(|(_, own)| own[0].1);
+    found
+}
+
+/// The name of the host of a link's adapter; `None` for a link between switches, or if the
+/// description of the adapter does not name its host.
+fn host(link: &v1::Link) -> Option<&str> {
+    let ends = [&link.a, &link.b].into_iter().flatten();
+    let mut adapters = ends.filter(|end| end.kind() != v1::NodeKind::Switch);
+    adapters.find_map(|end| host_of(&end.description))
 }
 
 /// The losses of links of several adapters of one host within [`TOGETHER_MS`], each link at most
@@ -398,9 +447,7 @@ fn of_hosts<'a>(losses: &[Loss<'a>]) -> Vec<(String, Vec<Loss<'a>>)> {
     let mut groups = Vec::new();
     for &loss in losses {
         let (_, at, link) = loss;
-        let ends_of_link = [&link.a, &link.b].into_iter().flatten();
-        let mut adapters = ends_of_link.filter(|end| end.kind() != v1::NodeKind::Switch);
-        let Some(host) = adapters.find_map(|end| host_of(&end.description)) else {
+        let Some(host) = host(link) else {
             continue;
         };
         let own = open.entry(host).or_default();
@@ -437,8 +484,8 @@ fn name(link: &v1::Link, guid: &str) -> String {
 }
 
 /// The links that went down at least once, without the losses in events at the indices `of_nodes`.
-/// Links with the most losses come first, then links with the latest losses. `counters` are from
-/// [`losses_by_port`].
+/// Links with the most losses come first, then links with the latest losses. `counters` are
+/// numbers of losses by port; the losses in events at `of_nodes` are taken from them.
 fn counted(
     events: &[v1::Event],
     of_nodes: &HashSet<usize>,
@@ -463,7 +510,9 @@ fn counted(
             last_unix_ms: at,
             is_there: false,
         });
-        if went_down && !of_nodes.contains(&place) {
+        if went_down && of_nodes.contains(&place) {
+            known.counted = known.counted.map(|counted| counted.saturating_sub(1));
+        } else if went_down {
             if known.times == 0 {
                 known.first_unix_ms = at;
             }
@@ -636,6 +685,30 @@ mod tests {
         assert!(!row.contains("restart"), "{row}");
         // Three links are too few for a row of their node.
         assert!(Folded::of(&events[1..4]).nodes.is_empty());
+    }
+
+    #[test]
+    fn links_of_a_dead_switch_are_one_row_where_seconds_lie_between_their_losses() {
+        let leaves = ["l1", "l2", "l3", "l4", "l5", "l6"];
+        let lost = |(at, leaf)| event(at, Change::LinkVanished(cable(leaf, "spine")));
+        let times = [1_000, 1_000, 1_900, 2_100, 3_000, 9_000];
+        let mut events = vec![event(500, Change::LinkVanished(cable("l1", "other")))];
+        events.extend(times.into_iter().zip(leaves).map(lost));
+        // A flap of its own, after the switch is back.
+        events.push(lost((60_000, "l2")));
+        let folded = Folded::of(&events);
+        let [node] = &folded.nodes[..] else {
+            panic!("{} nodes", folded.nodes.len());
+        };
+        assert_eq!((node.name.as_str(), node.times), ("name-of-spine", 1));
+        assert_eq!(node.links.len(), 6);
+        // The port counted the loss with the switch, too: it is not one of its link.
+        let counters = HashMap::from([(("l2".to_owned(), 1), 2), (("other".to_owned(), 1), 3)]);
+        let flaps = counted(&events, &folded.events, &counters, &Present::new());
+        let shown = flaps.iter().map(|one| (one.times, one.counted));
+        assert_eq!(shown.collect::<Vec<_>>(), [(1, Some(3)), (1, Some(1))]);
+        let note = back_before_read(&flaps).unwrap();
+        assert!(note.starts_with("BY COUNTER is right for 1 link"), "{note}");
     }
 
     #[test]
