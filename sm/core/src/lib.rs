@@ -297,7 +297,7 @@ impl Core {
             Released::OfHosts => self.publish(now),
             Released::OfRoutes => self.work.plan_again("a flapping link is quiet"),
         }
-        let ends_finding = self.traps.release(now);
+        let ends_finding = self.traps.release(now) | self.links.note_ended_errors(now);
         if self.links.release_healthy(now) {
             self.health_changed(now);
         } else if ends_finding {

@@ -72,11 +72,16 @@ impl Links {
             || "without a cable now".to_owned(),
             |peer| format!("cabled to {}", context.inventory.hardware.port_name(peer)),
         );
-        let text = format!(
-            "{}, {cabled}, has errors of its link: {errors}; packets get lost or damaged there, {}; clean or replace the cable",
-            context.inventory.hardware.port_name(port),
-            self.consequence(port, context)
-        );
+        let name = context.inventory.hardware.port_name(port);
+        let consequence = self.consequence(port, context);
+        let text = match self.health.have_errors_ended(port) {
+            true => format!(
+                "{name}, {cabled}, had errors of its link, and none above a limit for the last 5 minutes or longer: {errors} then; packets got lost or damaged there, {consequence}; clean or replace the cable"
+            ),
+            false => format!(
+                "{name}, {cabled}, has errors of its link: {errors}; packets get lost or damaged there, {consequence}; clean or replace the cable"
+            ),
+        };
         let subject = Subject::Port(port);
         Finding::new(FindingKind::LinkErrors, subject, Severity::Warning, text)
     }

@@ -113,13 +113,18 @@ impl Links {
         self.health.release(now)
     }
 
+    /// Notes unhealthy ports whose errors have ended. Returns whether there are new ones.
+    pub(super) fn note_ended_errors(&mut self, now: Time) -> bool {
+        self.health.note_ended_errors(now)
+    }
+
     /// Forgets flapping links that have been quiet for the hold time at `now`.
     pub(super) fn release_quiet(&mut self, now: Time) -> Released {
         self.damping.release(now)
     }
 
-    /// Time at which [`Links::release_healthy`] or [`Links::release_quiet`] next has something to
-    /// do; `None` if never.
+    /// Time at which [`Links::release_healthy`], [`Links::note_ended_errors`] or
+    /// [`Links::release_quiet`] next has something to do; `None` if never.
     pub(super) fn next_release(&self) -> Option<Time> {
         let releases = [self.damping.next_release(), self.health.next_release()];
         releases.into_iter().flatten().min()

@@ -21,8 +21,11 @@ const RELAPSE: Duration = Duration::from_secs(24 * 3600);
 /// Maximum number of doublings of the quiet time.
 const DOUBLINGS: u32 = 4;
 
-/// Factor by which the excess of an unhealthy port must grow for its text to be updated.
+/// Factor by which the excess of an unhealthy port must change for its text to be updated.
 const UPDATE_FACTOR: f64 = 2.0;
+
+/// Time without errors above a limit after which the errors of an unhealthy port count as ended.
+const ENDED: Duration = Duration::from_secs(300);
 
 /// An unhealthy port.
 #[derive(Clone, Debug)]
@@ -39,6 +42,19 @@ struct UnhealthyPort {
     total: u64,
     /// Time without new errors after which the port is healthy again.
     quiet: Duration,
+    /// Whether the last errors above a limit are [`ENDED`] ago.
+    has_ended: bool,
+}
+
+impl UnhealthyPort {
+    /// Time at which the errors count as ended, if none follow; `None` if the port is healthy
+    /// again by then, or if they have ended.
+    fn errors_end(&self) -> Option<Time> {
+        let until_healthy = self.quiet.checked_sub(ENDED)?;
+        let is_due = !self.has_ended && !until_healthy.is_zero();
+        let before = u64::try_from(until_healthy.as_nanos()).unwrap_or(u64::MAX);
+        is_due.then(|| Time::from_nanos(self.ends.as_nanos().saturating_sub(before)))
+    }
 }
 
 /// The record of a port's illnesses, which an unhealthy port has as well.
@@ -101,6 +117,7 @@ impl Health {
                 // The counters of this run have other totals.
                 total: 0,
                 quiet: saved.quiet,
+                has_ended: false,
             };
             health.ill.insert(port, unhealthy);
             let recovery = Recovery {
@@ -206,8 +223,10 @@ impl Health {
         if let Some(unhealthy) = self.ill.get_mut(&port) {
             unhealthy.ends = now + unhealthy.quiet;
             unhealthy.total = total.max(unhealthy.total);
-            let is_similar = excess < unhealthy.excess * UPDATE_FACTOR;
-            if unhealthy.symptoms == symptoms && is_similar {
+            let factor = excess / unhealthy.excess;
+            let is_similar = (1.0 / UPDATE_FACTOR..UPDATE_FACTOR).contains(&factor);
+            let had_ended = std::mem::take(&mut unhealthy.has_ended);
+            if unhealthy.symptoms == symptoms && is_similar && !had_ended {
                 return false;
             }
             (unhealthy.symptoms, unhealthy.excess, unhealthy.text) = (symptoms, excess, text);
@@ -228,6 +247,7 @@ impl Health {
             ends: now + quiet,
             total,
             quiet,
+            has_ended: false,
         };
         self.ill.insert(port, unhealthy);
         self.recovered.insert(
@@ -300,10 +320,32 @@ impl Health {
         self.ill.len() < before
     }
 
-    /// Time at which [`Health::release`] makes the next port healthy, if it stays quiet; `None` if
-    /// all ports are healthy.
+    /// Notes which unhealthy ports have had no errors above a limit for [`ENDED`]. Returns whether
+    /// there are new ones.
+    pub fn note_ended_errors(&mut self, now: Time) -> bool {
+        let mut is_news = false;
+        for unhealthy in self.ill.values_mut() {
+            if unhealthy.errors_end().is_some_and(|end| end <= now) {
+                unhealthy.has_ended = true;
+                is_news = true;
+            }
+        }
+        is_news
+    }
+
+    /// Whether the errors of an unhealthy port have ended, so that its text is about earlier ones.
+    pub fn have_errors_ended(&self, port: PortKey) -> bool {
+        self.ill
+            .get(&port)
+            .is_some_and(|unhealthy| unhealthy.has_ended)
+    }
+
+    /// Time at which [`Health::release`] makes the next port healthy, or
+    /// [`Health::note_ended_errors`] notes one, if it stays quiet; `None` if all ports are healthy.
     pub fn next_release(&self) -> Option<Time> {
-        self.ill.values().map(|unhealthy| unhealthy.ends).min()
+        let ill = self.ill.values();
+        ill.map(|unhealthy| unhealthy.errors_end().unwrap_or(unhealthy.ends))
+            .min()
     }
 
     /// Time at which the last unhealthy port is healthy again, if all unhealthy ports stay quiet;
@@ -384,7 +426,7 @@ mod tests {
             "symbol errors at a rate of 121 an hour, the limit is 120"
         );
         assert!(!health.count(symbols(130.0, 60), at(100)), "the text stays");
-        assert_eq!(health.next_release(), Some(at(700)));
+        assert_eq!(health.next_release(), Some(at(400)), "errors have ended");
         // The rate stays above the limit for a while without new errors.
         assert!(!health.count(symbols(125.0, 60), at(500)));
         assert!(!health.release(at(699)));
@@ -394,13 +436,32 @@ mod tests {
     }
 
     #[test]
+    fn errors_have_ended_after_five_minutes_and_new_ones_renew_the_text() {
+        let mut health = health();
+        assert!(health.count(symbols(900.0, 10), at(0)));
+        assert!(!health.note_ended_errors(at(299)));
+        assert!(!health.have_errors_ended(PORT));
+        assert_eq!(health.next_release(), Some(at(300)));
+        assert!(health.note_ended_errors(at(300)));
+        assert!(!health.note_ended_errors(at(301)), "noted once");
+        assert!(health.have_errors_ended(PORT) && is_ill(&health));
+        assert_eq!(health.next_release(), Some(at(600)));
+        // The rate is similar, and its number is new.
+        assert!(health.count(symbols(700.0, 11), at(400)));
+        assert!(!health.have_errors_ended(PORT));
+        assert!(health.ill().next().unwrap().1.contains("700 an hour"));
+        // A rate that has fallen to half is told as well.
+        assert!(health.count(symbols(340.0, 12), at(410)));
+    }
+
+    #[test]
     fn port_must_be_quiet_for_longer_after_each_relapse() {
         let mut health = health();
         let mut now = 0;
         for (times, total) in (0..7).zip(10..) {
             assert!(health.count(symbols(500.0, total), at(now)));
             let quiet = 600 << u32::min(times, 4);
-            assert_eq!(health.next_release(), Some(at(now + quiet)), "{times}");
+            assert_eq!(health.last_release(), Some(at(now + quiet)), "{times}");
             now += quiet;
             assert!(health.release(at(now)));
             now += 60;
@@ -408,7 +469,7 @@ mod tests {
         now += 25 * 3600;
         assert!(!health.release(at(now)));
         assert!(health.count(symbols(500.0, 99), at(now)));
-        assert_eq!(health.next_release(), Some(at(now + 600)));
+        assert_eq!(health.last_release(), Some(at(now + 600)));
     }
 
     #[test]
@@ -487,13 +548,13 @@ mod tests {
         assert_eq!(saved.isolated, [PORT].into());
         let mut after = Health::restored(*before.policy(), &saved);
         assert_eq!(after.saved([PORT].into_iter()), saved);
-        assert_eq!(after.next_release(), Some(at(700 + 1200)));
+        assert_eq!(after.last_release(), Some(at(700 + 1200)));
         // The counters of this run have started again, so that the total is smaller.
         assert!(!after.count(symbols(130.0, 2), at(800)));
-        assert_eq!(after.next_release(), Some(at(800 + 1200)));
+        assert_eq!(after.last_release(), Some(at(800 + 1200)));
         assert!(after.release(at(2000)));
         assert!(after.count(symbols(500.0, 3), at(2100)));
-        assert_eq!(after.next_release(), Some(at(2100 + 2400)), "a relapse");
+        assert_eq!(after.last_release(), Some(at(2100 + 2400)), "a relapse");
         for other in [
             HealthPolicy {
                 limits: SymptomLimits([300; Symptom::ALL.len()]),
