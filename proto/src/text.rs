@@ -123,10 +123,17 @@ impl v1::OperatorActed {
         let what = format!("{}: {} {}", self.operator, self.action, self.detail);
         match self.refusal.as_str() {
             "" => what.trim_end().to_owned(),
-            reason => format!("{} was refused: {reason}", what.trim_end()),
+            reason => format!(
+                "{} was refused: {}",
+                what.trim_end(),
+                reason.replacen(REFUSED, "", 1)
+            ),
         }
     }
 }
+
+/// The words in the reason of a refusal that say again that the request was refused.
+const REFUSED: &str = "refused, and everything stays as it was: ";
 
 #[cfg(test)]
 mod tests {
@@ -209,6 +216,29 @@ mod tests {
             ("MFé", "MFé"),
         ] {
             assert_eq!(plain_names(text), plain);
+        }
+    }
+
+    #[test]
+    fn sentence_about_a_refused_act_says_once_that_it_was_refused() {
+        let act = |refusal: &str| v1::OperatorActed {
+            operator: "uid:0".to_owned(),
+            action: "drain".to_owned(),
+            detail: "leaf-1".to_owned(),
+            refusal: refusal.to_owned(),
+        };
+        for (reason, expected) in [
+            ("", "uid:0: drain leaf-1"),
+            (
+                "refused, and everything stays as it was: 1 node would be cut off: host-1",
+                "uid:0: drain leaf-1 was refused: 1 node would be cut off: host-1",
+            ),
+            (
+                "host-1 port 1: refused, and everything stays as it was: 1 node would be cut off",
+                "uid:0: drain leaf-1 was refused: host-1 port 1: 1 node would be cut off",
+            ),
+        ] {
+            assert_eq!(act(reason).sentence(), expected);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use rsm_api::Reason;
 use rsm_api::client::{ConnectError, Endpoint};
 use rsm_api::limits::ERROR_DOMAIN;
-use rsm_proto::with_causes;
+use rsm_proto::{plain_names, with_causes};
 use tonic::Status;
 use tonic_types::StatusExt as _;
 
@@ -57,7 +57,7 @@ impl Failure {
             | Failure::File(message)
             | Failure::Refused(message)
             | Failure::Unwritten(message)
-            | Failure::Unreachable(message) => Some(message.clone()),
+            | Failure::Unreachable(message) => Some(plain_names(message)),
         }
     }
 

@@ -43,14 +43,9 @@ pub(super) fn log(changes: &[Change]) {
 
 /// Logs a request of an operator.
 pub(super) fn log_act(act: &v1::OperatorActed) {
-    let what = format!("{} {}", act.action, act.detail);
-    match act.refusal.as_str() {
-        "" => tracing::info!("{}: {}", act.operator, what.trim_end()),
-        reason => tracing::warn!(
-            "{}: {} was refused: {reason}",
-            act.operator,
-            what.trim_end()
-        ),
+    match act.refusal.is_empty() {
+        true => tracing::info!("{}", act.sentence()),
+        false => tracing::warn!("{}", act.sentence()),
     }
 }
 
