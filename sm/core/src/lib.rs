@@ -401,6 +401,7 @@ impl Core {
         let (cause, since) = self.recorder.running().unzip();
         PassProgress {
             activity: self.activity(),
+            is_converging: self.work.is_urgent() || self.stage.follows_a_change(),
             cause: cause.unwrap_or_default().to_owned(),
             since,
             nodes: self.inventory.hardware.len(),

@@ -1,7 +1,7 @@
 //! The stages of a pass: sweep, plan, push; and handovers.
 
 use rsm_hardware::push::Push;
-use rsm_hardware::sweep::Sweep;
+use rsm_hardware::sweep::{Sweep, SweepScope};
 use rsm_mastership::{HandingOver, StageView};
 use rsm_state::Activity;
 
@@ -42,6 +42,18 @@ impl Stage {
                     expected: progress.expected.max(progress.done),
                 }
             }
+        }
+    }
+
+    /// Whether the stage follows a change of the subnet or a request: a light sweep and an inquiry
+    /// about managers look for changes that nothing has reported.
+    pub(super) fn follows_a_change(&self) -> bool {
+        match self {
+            Stage::Idle | Stage::HandingOver(_) => false,
+            Stage::Sweeping(sweep) => {
+                sweep.scope() != SweepScope::Light && !sweep.asks_managers_only()
+            }
+            Stage::Planning { .. } | Stage::Pushing(_) => true,
         }
     }
 

@@ -33,6 +33,9 @@ pub enum Activity {
 pub struct PassProgress {
     /// The stage.
     pub activity: Activity,
+    /// Whether the pass under way or the waiting work follows a change of the subnet or a request,
+    /// so that the state in the last snapshot may no longer hold. A light sweep does not.
+    pub is_converging: bool,
     /// Cause of the pass under way; empty if there is none.
     pub cause: String,
     /// Start of the pass under way; `None` if there is none.
@@ -52,6 +55,7 @@ impl Default for PassProgress {
     fn default() -> PassProgress {
         PassProgress {
             activity: Activity::Idle,
+            is_converging: false,
             cause: String::new(),
             since: None,
             nodes: 0,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rsm_api::model::{
     FindingFilter, GoneSwitches, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortId,
-    Selector, VirtualPortId,
+    Selector, SubnetState, VirtualPortId,
 };
 use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
@@ -17,7 +17,7 @@ use tokio::sync::broadcast;
 use super::api_view::{api_key, core_key, kind, port_numbers, state};
 use super::published::Published;
 use super::view::View;
-use super::{congestion, design, partitions, routes, status, vports};
+use super::{activity, congestion, design, partitions, routes, status, vports};
 
 impl Subnet for View {
     fn status(&self) -> v1::SubnetStatus {
@@ -29,6 +29,18 @@ impl Subnet for View {
             read_plan: following.read,
             ..store.shared_store()
         });
+        let progress = self.progress();
+        let mut of_snapshot = status::of(&published);
+        // The snapshot is of before the change that the pass under way follows.
+        let is_stated = matches!(published.state, SubnetState::Up | SubnetState::Degraded);
+        if progress.is_converging && is_stated {
+            of_snapshot.state = SubnetState::Converging.into();
+            of_snapshot.state_reason = match progress.cause.as_str() {
+                "" => progress.next.clone(),
+                cause => cause.to_owned(),
+            };
+        }
+        let activity = activity::of(progress, self.clock.now());
         v1::SubnetStatus {
             fabric: self.fabric.clone(),
             simulated: self.simulated,
@@ -39,8 +51,8 @@ impl Subnet for View {
                 .outlet
                 .as_ref()
                 .map_or_else(Vec::new, |outlet| outlet.receivers()),
-            activity: Some(self.activity()).filter(|activity| activity.stage() != v1::Stage::Idle),
-            ..status::of(&published)
+            activity: Some(activity).filter(|activity| activity.stage() != v1::Stage::Idle),
+            ..of_snapshot
         }
     }
 

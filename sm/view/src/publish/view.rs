@@ -131,8 +131,12 @@ impl View {
 
     /// Pass under way and work that waits, without the number of callers.
     pub(super) fn activity(&self) -> v1::Activity {
-        let progress = self.progress.lock().clone();
-        activity::of(progress, self.clock.now())
+        activity::of(self.progress(), self.clock.now())
+    }
+
+    /// The core's progress.
+    pub(super) fn progress(&self) -> PassProgress {
+        self.progress.lock().clone()
     }
 
     /// Shows `snapshot` from now on, and publishes its differences from the former one.

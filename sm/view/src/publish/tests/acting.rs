@@ -87,6 +87,7 @@ async fn activity_shows_the_progress_of_the_core() {
             done: 40,
             expected: 400,
         },
+        is_converging: true,
         cause: "trap 128".to_owned(),
         since: Some(now),
         nodes: 6,
@@ -107,10 +108,35 @@ async fn activity_shows_the_progress_of_the_core() {
         ..Activity::default()
     };
     assert_eq!(controller.activity(), expected);
-    let shown = world.view.status().activity.unwrap();
+    let status = world.view.status();
+    let shown = (status.state(), status.state_reason.as_str());
+    assert_eq!(shown, (SubnetState::Converging, "trap 128"));
+    let shown = status.activity.unwrap();
     assert_eq!((shown.sets_acknowledged, shown.callers), (40, 0));
     world.view.show_progress(PassProgress::default());
     assert_eq!(world.view.status().activity, None);
+    assert_eq!(world.view.status().state(), SubnetState::Up);
+}
+
+#[test]
+fn state_is_converging_from_a_trap_on_until_its_repair_has_ended() {
+    let mut world = World::up();
+    let state = |world: &World| {
+        world.view.show_progress(world.core.progress());
+        world.view.status().state()
+    };
+    assert_eq!(state(&world), SubnetState::Up);
+    world.sim.unlink(SPINE_A, PortNum(2)).unwrap();
+    let mut states = Vec::new();
+    for _ in 0..2000 {
+        world.run(Duration::from_micros(50));
+        let now = state(&world);
+        if states.last() != Some(&now) {
+            states.push(now);
+        }
+    }
+    let expected = [SubnetState::Up, SubnetState::Converging, SubnetState::Up];
+    assert_eq!(states, expected);
 }
 
 #[tokio::test]
