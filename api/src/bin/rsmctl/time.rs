@@ -61,8 +61,20 @@ pub(crate) fn minute(unix_ms: u64) -> String {
     }
 }
 
+/// Formats a time to the minute without its zone, for a column below a line that has the zone:
+/// `22:05`, or `11-23 22:05` for another day than that of `now`, in milliseconds since the epoch.
+pub(crate) fn short(unix_ms: u64, now: u64) -> String {
+    let (text, today) = (timestamp(unix_ms), timestamp(now));
+    let day = "2026-11-23".len();
+    match (text.get(..day), text.get(day + 1..day + 6)) {
+        (Some(date), Some(clock)) if today.starts_with(date) => clock.to_owned(),
+        (Some(date), Some(clock)) => format!("{} {clock}", date.get(5..).unwrap_or(date)),
+        _ => text,
+    }
+}
+
 /// The forms that [`parse`] takes, for messages and help.
-pub(crate) const FORMS: &str = "22:00, yesterday, today, now, 2h (ago; also s, min, d), 2026-11-24, '2026-11-24 22:00', or RFC 3339";
+pub(crate) const FORMS: &str = "22:00, 22:06:03.5, yesterday, today, now, 2h (ago; also s, min, d), 2026-11-24, '2026-11-24 22:00', or RFC 3339";
 
 /// Parses a time on the command line, relative to now and in the zone of all times. Returns
 /// milliseconds since the Unix epoch.
@@ -120,14 +132,20 @@ fn time_of(text: &str, now: &Zoned) -> Option<Timestamp> {
     Some(local.to_zoned(zone.clone()).ok()?.timestamp())
 }
 
-/// Whether the text has the form `22:00` or `22:00:30`.
+/// Whether the text has the form `22:00`, `22:00:30` or `22:00:30.5`.
 fn is_clock(text: &str) -> bool {
-    let parts: Vec<&str> = text.split(':').collect();
-    let is_number = |part: &&str| part.len() == 2 && part.bytes().all(|b| b.is_ascii_digit());
-    (2..=3).contains(&parts.len()) && parts.iter().all(is_number)
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let (clock, has_fraction) = match text.split_once('.') {
+        Some((clock, fraction)) if is_number(fraction) => (clock, true),
+        Some(_) => return false,
+        None => (text, false),
+    };
+    let parts: Vec<&str> = clock.split(':').collect();
+    let is_count = parts.len() == 3 || parts.len() == 2 && !has_fraction;
+    is_count && parts.iter().all(|part| part.len() == 2 && is_number(part))
 }
 
-/// The seconds of a duration such as `90s`, `15min`, `2h`, from a second to a year.
+/// The whole seconds of a duration such as `90s`, `15min`, `2h`, from a second to a year.
 ///
 /// # Errors
 /// The text is no such duration.
@@ -138,10 +156,10 @@ pub(crate) fn seconds(text: &str) -> Result<u32, String> {
     meant.ok_or_else(|| "expected a length of time such as 10s, 5min or 1h".to_owned())
 }
 
-/// Parses `90s`, `15min`, `2h`, `3d`.
+/// Parses `90s`, `15min`, `1.5h`, `3d`, to the millisecond.
 fn duration(text: &str) -> Option<SignedDuration> {
-    let end = text.find(|c: char| !c.is_ascii_digit())?;
-    let (digits, unit) = text.split_at(end);
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = text.split_at(end);
     let seconds: i64 = match unit {
         "s" => 1,
         "m" | "min" => 60,
@@ -149,8 +167,18 @@ fn duration(text: &str) -> Option<SignedDuration> {
         "d" => 86_400,
         _ => return None,
     };
-    let number: i64 = digits.parse().ok()?;
-    Some(SignedDuration::from_secs(number.checked_mul(seconds)?))
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    if !is_number(whole) || !is_number(fraction) {
+        return None;
+    }
+    let whole: i64 = whole.parse().ok()?;
+    let fraction: f64 = format!("0.{fraction}").parse().ok()?;
+    let fraction = (fraction * seconds as f64 * 1000.0).round() as i64;
+    let milliseconds = whole.checked_mul(seconds)?.checked_mul(1000)?;
+    Some(SignedDuration::from_millis(
+        milliseconds.checked_add(fraction)?,
+    ))
 }
 
 #[cfg(test)]
@@ -171,6 +199,12 @@ mod tests {
             ("2h", "2026-11-24T02:30:00Z"),
             ("90min", "2026-11-24T03:00:00Z"),
             ("3d", "2026-11-21T04:30:00Z"),
+            ("1.5h", "2026-11-24T03:00:00Z"),
+            ("0.25s", "2026-11-24T04:29:59.75Z"),
+            ("05:06:03.5", "2026-11-24T04:06:03.5Z"),
+            ("22:06:03.125", "2026-11-23T21:06:03.125Z"),
+            ("2026-11-20 12:00:01.5", "2026-11-20T11:00:01.5Z"),
+            ("2026-11-20T12:00:00.5Z", "2026-11-20T12:00:00.5Z"),
             // The time is later than now, so the previous day's is meant.
             ("22:00", "2026-11-23T21:00:00Z"),
             ("05:29:59", "2026-11-24T04:29:59Z"),
@@ -191,6 +225,13 @@ mod tests {
     }
 
     #[test]
+    fn short_time_has_the_day_only_if_it_is_another_one() {
+        let now = 1_735_689_599_001;
+        assert_eq!(short(1_735_689_540_000, now), "23:59");
+        assert_eq!(short(1_735_603_199_000, now), "12-30 23:59");
+    }
+
+    #[test]
     fn lengths_of_time_need_a_unit_and_are_in_range() {
         assert_eq!(seconds("15min"), Ok(900));
         for wrong in ["", "0s", "10", "-5s", "9999d", "soon"] {
@@ -207,6 +248,12 @@ mod tests {
             "2y",
             "25:00",
             "22:0",
+            "22:06.5",
+            "22:06:03.",
+            "22:06:03.x",
+            ".5h",
+            "1.h",
+            "1.5.5h",
             "tomorrow",
             "-2h",
             "99999999999999999999d",

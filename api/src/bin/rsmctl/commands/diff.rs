@@ -12,12 +12,12 @@ use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
 use crate::text::{count, host_name, label, or_none};
-use crate::time::{self, minute};
+use crate::time::{self, minute, short};
 
 /// The differences of the subnet now from an earlier time
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Nodes, LIDs, cables, widths and speeds, findings, engine and role, from the history on the\ndisk. BEFORE is the value at that time, NOW the present one, WHEN the last change in\nbetween, as rsm saw it; a link that went down and is up again is a row too. Where the history\nbegins later, its first state counts, and the first line says so.\n\nA switch stands for its cables and the hosts that were at it alone, a host for its adapters, and a\nkind of finding is one row: --all shows each difference.\n\nExamples:\n  rsmctl diff 22:00\n  rsmctl diff yesterday --all"
+    after_help = "Nodes, LIDs, cables, widths and speeds, findings, engine and role, from the history on the\ndisk. CHANGE is the value at that time, `->` and the present one, or one of them; WHEN the last\nchange in between, as rsm saw it, in the zone of the first line; a link that went down and is up again is a row too. Where the history\nbegins later, its first state counts, and the first line says so.\n\nA switch stands for its cables and the hosts that were at it alone, a host for its adapters, and a\nkind of finding is one row: --all shows each difference, and findings as a whole.\n\nExamples:\n  rsmctl diff 22:00\n  rsmctl diff yesterday --all"
 )]
 pub(crate) struct DiffArguments {
     /// The time to compare with: 22:00, yesterday, 2h, 2026-11-24, '2026-11-24 22:00', RFC 3339
@@ -55,8 +55,12 @@ pub(crate) async fn run(arguments: DiffArguments, session: &mut Session) -> Resu
         session.output.note(&late_start_note)?;
         return session.output.json_list(differences);
     }
+    let now = time::parse("now").map_err(Failure::Usage)?;
     if !late_start_note.is_empty() {
         session.output.line(&late_start_note)?;
+    } else if !differences.is_empty() {
+        let since = minute(at_unix_ms);
+        session.output.line(&format!("{since} to now"))?;
     }
     let total = differences.len() as u64;
     let rows = match arguments.all {
@@ -64,17 +68,7 @@ pub(crate) async fn run(arguments: DiffArguments, session: &mut Session) -> Resu
         false => folded(&differences),
     };
     let shown = rows.len() as u64;
-    let mut table = Rows::new(&["WHAT", "WHEN", "PART", "BEFORE", "NOW"]);
-    for row in rows {
-        table.add([
-            label::<Kind>(row.kind.into()),
-            or_none(&row.when()),
-            or_none(&row.part),
-            or_none(&row.before),
-            or_none(&row.now),
-        ]);
-    }
-    session.output.only_table(table)?;
+    session.output.only_table(table(rows, now))?;
     match shown < total {
         true => session.output.line(&format!(
             "{} in {}; --all shows each",
@@ -83,6 +77,20 @@ pub(crate) async fn run(arguments: DiffArguments, session: &mut Session) -> Resu
         )),
         false => Ok(()),
     }
+}
+
+/// The table of rows at `now`, in milliseconds since the Unix epoch.
+fn table(rows: Vec<Row>, now: u64) -> Rows {
+    let mut table = Rows::new(&["WHAT", "WHEN", "PART", "CHANGE"]);
+    for row in rows {
+        table.add([
+            label::<Kind>(row.kind.into()),
+            or_none(&row.when(now)),
+            or_none(&row.part),
+            or_none(&row.change()),
+        ]);
+    }
+    table
 }
 
 /// A row of the table.
@@ -110,15 +118,30 @@ impl Row {
     }
 
     /// The cell WHEN: the time of the only change, or the times of the first and the last change;
-    /// empty if no time is known.
-    fn when(&self) -> String {
+    /// empty if no time is known. `now` is in milliseconds since the Unix epoch.
+    fn when(&self, now: u64) -> String {
         let (first, last) = match self.span {
             (0, 0) => return String::new(),
-            (first, last) => (minute(first), minute(last)),
+            (first, last) => (short(first, now), short(last, now)),
         };
         match first == last {
             true => first,
             false => format!("{first} to {last}"),
+        }
+    }
+
+    /// The cell CHANGE: the value before and the present one, or the only one of them.
+    fn change(&self) -> String {
+        match (self.before.as_str(), self.now.as_str()) {
+            (before, now) if before == now => now.to_owned(),
+            ("", now) => now.to_owned(),
+            (before, "") if self.kind == Kind::FindingCleared => before.to_owned(),
+            (before, "") => format!("was {before}"),
+            (before, now) if self.kind == Kind::LinkVanished => format!("was {before}, {now}"),
+            (before, now) => match now.strip_prefix(before) {
+                Some(more) if more.starts_with(", ") => now.to_owned(),
+                _ => format!("{before} -> {now}"),
+            },
         }
     }
 
@@ -131,7 +154,7 @@ impl Row {
         };
     }
 
-    /// The cell that describes a node that appeared or vanished: NOW or BEFORE.
+    /// The value that describes a node that appeared or vanished: the present one or that before.
     fn node_cell(&mut self) -> &mut String {
         match self.kind {
             Kind::NodeVanished => &mut self.before,
@@ -140,8 +163,8 @@ impl Row {
     }
 }
 
-/// The cell NOW: the present value, and the number of times that a link went down. A vanished link
-/// went down at least once, so the cell does not state a single time.
+/// The present value, and the number of times that a link went down. A vanished link
+/// went down at least once, so a single time is not stated.
 fn now_cell(difference: &v1::Difference) -> String {
     let downs = match (difference.kind(), difference.downs) {
         (Kind::LinkVanished, 0..=1) | (_, 0) => return difference.now.clone(),
@@ -264,8 +287,11 @@ fn with_folded_parts(
                 parts.adapters += of_node.adapters;
             }
         }
-        if differences.len() > 1 {
-            fold(row, differences);
+        match (row.kind, differences.len()) {
+            (_, 2..) => fold(row, differences),
+            (Kind::FindingRaised, _) => row.now = first_clause(&row.now),
+            (Kind::FindingCleared, _) => row.before = first_clause(&row.before),
+            _ => {}
         }
         // A cable for each adapter is not stated: the row of a host already names the switch ports.
         if parts.cables + parts.adapters > differences.len() as u64 {
@@ -538,21 +564,74 @@ mod tests {
             flapped("leaf-2:3 - spine-4:1", 1, minute),
             flapped("leaf-2:4 - host-1 mlx5_0:1", 2, 3 * minute),
         ]);
-        let shown = rows.iter().map(|row| (&*row.part, &*row.now, row.when()));
+        let shown = rows
+            .iter()
+            .map(|row| (&*row.part, &*row.now, row.when(minute)));
         let expected = [
             ("a:1 - b:1", "went down 3 times", ""),
-            (
-                "leaf-1:9 - spine-1:1",
-                "4x ndr, went down 2 times",
-                "1970-01-01T00:01Z",
-            ),
+            ("leaf-1:9 - spine-1:1", "4x ndr, went down 2 times", "00:01"),
             (
                 "leaf-2 (4 links)",
                 "each went down 2 times at most",
-                "1970-01-01T00:01Z to 1970-01-01T00:03Z",
+                "00:01 to 00:03",
             ),
         ];
         let expected = expected.map(|(part, now, when)| (part, now, when.to_owned()));
         assert_eq!(shown.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn table_breaks_no_word_at_80_columns() {
+        let at = |mut difference: v1::Difference| {
+            difference.at_unix_ms = 60_000;
+            difference
+        };
+        let finding = "the cable from MF0;su-01-leaf-02:MQM9700/U1 port 40 to \
+                       MF0;spine-04:MQM9700/U1 port 4 is gone, was Active: 20710 routes were \
+                       moved; if it is gone for good: rsmctl expect --accept 0x1070fd0300000080:40";
+        let rows = folded(&[
+            at(difference(
+                Kind::NodeVanished,
+                "spine-03",
+                "switch at su-01-leaf-01:37, su-01-leaf-01:38 and 62 more",
+                "",
+            )),
+            at(difference(
+                Kind::LinkAppeared,
+                "su-01-leaf-05:3 - host-004 mlx5_4:1",
+                "",
+                "4x NDR",
+            )),
+            at(difference(
+                Kind::FindingRaised,
+                "cable-missing",
+                "",
+                finding,
+            )),
+            at(difference(
+                Kind::LinkRate,
+                "leaf-1:2 - leaf-2:1",
+                "4x NDR",
+                "1x SDR",
+            )),
+        ]);
+        let lines = table(rows, 90_000_000).laid_out(80).lines;
+        let text = lines.join("\n");
+        assert!(
+            lines.iter().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        assert!(lines.len() <= 12, "{text}");
+        let words: Vec<&str> = text.split_whitespace().collect();
+        for whole in [
+            "01-01",
+            "00:01",
+            "su-01-leaf-01:37,",
+            "su-01-leaf-05:3",
+            "cable-missing",
+        ] {
+            assert!(words.contains(&whole), "{whole}: {text}");
+        }
+        assert!(text.contains("4x NDR -> 1x SDR"), "{text}");
     }
 }
