@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::inventories::{missing_text, port_name};
 use super::{Explained, links};
 use crate::Analysis;
+use crate::fabric::FormerPlace;
 use crate::findings::{GpuFinding, GpuFindingKind, PortName};
 use crate::hints::{Gdr, GpuHint, HintReason};
 use crate::host::Host;
@@ -85,8 +86,9 @@ fn unjoined(
         if !is_known {
             evidence.push_str(", and no host of the fabric has this host's name");
         }
+        evidence.push_str(&former_places(analysis, host, &ports));
         if !waiting.is_empty() {
-            evidence.push_str("; GPUs beside them have to use other ports");
+            evidence.push_str(&beside(host, &waiting));
         }
         let mut finding = GpuFinding::new(GpuFindingKind::Unjoined, &host.name, evidence);
         finding.gpus = waiting
@@ -96,6 +98,43 @@ fn unjoined(
         finding.ports = ports.iter().map(|&port| port_name(host, port)).collect();
         findings.push(finding);
         reported_gpus.extend(waiting);
+    }
+}
+
+/// The maximum number of ports whose former places the evidence names.
+const FORMER_PLACES: usize = 4;
+
+/// The leaf and its port to which each of these ports was cabled, such as `; mlx5_3 was at leaf-04
+/// port 7 until …`; empty if no place is known.
+fn former_places(analysis: &Analysis, host: &Host, ports: &[usize]) -> String {
+    let fabric = analysis.fabric.as_ref();
+    let Some(absent) = fabric.and_then(|fabric| fabric.absent_host(&host.name)) else {
+        return String::new();
+    };
+    let devices = ports.iter().filter_map(|&port| {
+        let device = host.inventory.hca_ports[port].device.as_deref()?;
+        Some((device, absent.devices.get(device)?))
+    });
+    let places: BTreeMap<&str, &FormerPlace> = devices.collect();
+    let shown = places.iter().take(FORMER_PLACES);
+    let mut text: String = shown
+        .map(|(device, former)| format!("; {device} was at {former}"))
+        .collect();
+    if places.len() > FORMER_PLACES {
+        text += &format!("; and {} more", places.len() - FORMER_PLACES);
+    }
+    text
+}
+
+/// The GPUs beside lost ports, which have to use other ports.
+fn beside(host: &Host, gpus: &[usize]) -> String {
+    let names = gpus
+        .iter()
+        .map(|&gpu| format!("GPU{}", host.inventory.gpus[gpu].index));
+    let names: Vec<String> = names.collect();
+    match names.len() {
+        1 => format!("; {} beside it has to use another port", names[0]),
+        _ => format!("; {} beside them have to use other ports", names.join(", ")),
     }
 }
 

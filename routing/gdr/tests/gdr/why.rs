@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_gdr::fabric::{AbsentHost, FormerPlace, GpuFabric};
+use rsm_gdr::findings::GpuFindingKind;
 use rsm_gdr::generate::FleetFaults;
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::import::{InventoryFormat, import};
@@ -87,6 +88,17 @@ fn adapter_that_left_the_fabric_is_described_with_its_former_place() {
     assert!(
         line.contains("at leaf-01 port 7 until an hour ago: look at the cable there"),
         "{line}"
+    );
+    // The finding names the device, its GPU and the place, too.
+    let fabric = analysis.fabric.clone();
+    let analysis = Analysis::new(&inventory, fabric, AnalysisConfig::default());
+    let mut findings = analysis.findings.iter();
+    let lost = findings.find(|one| one.host == host && one.kind == GpuFindingKind::Unjoined);
+    let evidence = &lost.expect("a finding").evidence;
+    assert!(
+        evidence
+            .contains("; mlx5_2 was at leaf-01 port 7 until an hour ago; GPU2 beside it has to"),
+        "{evidence}"
     );
 }
 
