@@ -206,7 +206,7 @@ sections! {
         per_target: u16 = 2, takes number(1, 16), at start;
 
         /// Number of times that rsm repeats a request, each time on another path if there is one.
-        retries: u8 = 6, takes number(0, 30), opensm "transaction_retries" as Number, at start;
+        retries: u8 = 6, takes number(0, 30), opensm "transaction_retries" as NumberUnless(3), at start;
     }
 
     /// The rules of the SA for requests of hosts.
