@@ -19,7 +19,7 @@ use super::api_tokens::ApiTokens;
 use super::audit::{AuditEntry, AuditSink, reason};
 use super::calls;
 use super::digest::{ArgumentDigest, Digesting};
-use super::identity::{Caller, Peer, Proof};
+use super::identity::{Caller, Peer, Proof, StatedOperator};
 use super::rates::{RateKey, RateKind, RateSettings, Rates};
 use super::roles_file::RoleTable;
 use super::token::TokenVerifier;
@@ -623,6 +623,9 @@ where
             let subnet = self.layer.subnet.clone();
             Arc::new(self.layer.gate.follow(&caller, &peer, &path, subnet))
         });
+        if let Some(operator) = StatedOperator::of(request.headers()) {
+            request.extensions_mut().insert(operator);
+        }
         request.extensions_mut().insert(Arc::new(caller));
         let is_ours = path.starts_with(OUR_PACKAGE);
         let Some(followed) = followed else {

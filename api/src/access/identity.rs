@@ -5,6 +5,7 @@ use std::sync::Arc;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
+use crate::client::OPERATOR_METADATA;
 use crate::role::Grant;
 
 /// The maximum length of an identity's name in bytes; longer names are cut.
@@ -12,6 +13,24 @@ pub(super) const MAX_NAME_BYTES: usize = 256;
 
 /// The maximum number of names that are read from one certificate, for each of the two kinds.
 const MAX_CERTIFICATE_NAMES: usize = 64;
+
+/// Maximum length of the name that a client states for its operator, in bytes.
+const MAX_STATED_BYTES: usize = 64;
+
+/// The name that a client states for its operator. Nothing proves it: records show it in brackets
+/// behind the identity of the connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct StatedOperator(pub(crate) String);
+
+impl StatedOperator {
+    /// The name in the headers of a request; `None` if there is none, or it is longer than
+    /// [`MAX_STATED_BYTES`], or has other characters than the printable ones of ASCII.
+    pub(crate) fn of(headers: &http::HeaderMap) -> Option<StatedOperator> {
+        let name = headers.get(OPERATOR_METADATA)?.to_str().ok()?.trim();
+        let is_name = !name.is_empty() && name.len() <= MAX_STATED_BYTES;
+        is_name.then(|| StatedOperator(name.to_owned()))
+    }
+}
 
 /// The other end of a connection, and the identity that the connection proves.
 #[derive(Clone, Debug)]
@@ -182,5 +201,27 @@ impl Caller {
         }
         name.truncate(end);
         Caller { name, proof, grant }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stated_operator_is_a_short_printable_name() {
+        let stated = |value: &[u8]| {
+            let value = http::HeaderValue::from_bytes(value).expect("a value of a header");
+            let headers = http::HeaderMap::from_iter([(
+                http::HeaderName::from_static(OPERATOR_METADATA),
+                value,
+            )]);
+            StatedOperator::of(&headers).map(|operator| operator.0)
+        };
+        assert_eq!(stated(b" nightshift "), Some("nightshift".to_owned()));
+        assert_eq!(stated(b""), None);
+        assert_eq!(stated("n\u{e4}chte".as_bytes()), None);
+        assert_eq!(stated(&[b'x'; MAX_STATED_BYTES + 1]), None);
+        assert_eq!(StatedOperator::of(&http::HeaderMap::new()), None);
     }
 }

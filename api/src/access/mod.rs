@@ -24,6 +24,7 @@ pub use self::audit::{AuditEntry, AuditSink, NoAudit};
 pub use self::digest::digest_of;
 pub(crate) use self::guard::GuardLayer;
 pub use self::guard::{AccessPolicy, Anonymous, Followed, Gate};
+pub(crate) use self::identity::StatedOperator;
 pub use self::identity::{Caller, Certificate, Peer, Proof};
 pub use self::rates::RateSettings;
 pub use self::roles_file::{MAX_ROLES_BYTES, RoleTable, RolesError};

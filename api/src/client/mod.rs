@@ -171,27 +171,39 @@ pub enum ConnectError {
     },
 }
 
-/// The proofs of a client's identity, and the CAs that it trusts.
+/// Metadata of a request with the name that the client gives to its operator.
+pub const OPERATOR_METADATA: &str = "rsm-operator";
+
+/// The proofs of a client's identity, the CAs that it trusts, and its operator's name.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
     /// The CAs that the client trusts over TLS, and its certificate.
     pub tls: Option<ClientTlsFiles>,
     /// A bearer token; blanks around it are ignored.
     pub token: Option<String>,
+    /// Name of the operator, which records of orders show beside the identity of the connection. A
+    /// name that is not ASCII is left out.
+    pub operator: Option<String>,
 }
 
-/// A connection whose requests carry the client's token, if it has one.
-pub type Connection = InterceptedService<Channel, Bearer>;
+/// A connection whose requests say who sends them.
+pub type Connection = InterceptedService<Channel, Sender>;
 
-/// Adds the client's token to each request.
+/// Adds the client's token and the operator's name to each request.
 #[derive(Clone)]
-pub struct Bearer(Option<MetadataValue<Ascii>>);
+pub struct Sender {
+    token: Option<MetadataValue<Ascii>>,
+    operator: Option<MetadataValue<Ascii>>,
+}
 
-impl Interceptor for Bearer {
+impl Interceptor for Sender {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        if let Some(value) = &self.0 {
-            let metadata = request.metadata_mut();
-            metadata.insert("authorization", value.clone());
+        let metadata = request.metadata_mut();
+        if let Some(token) = &self.token {
+            metadata.insert("authorization", token.clone());
+        }
+        if let Some(operator) = &self.operator {
+            metadata.insert(OPERATOR_METADATA, operator.clone());
         }
         Ok(request)
     }
@@ -206,19 +218,24 @@ pub async fn connect_as(
     credentials: &Credentials,
 ) -> Result<Connection, ConnectError> {
     let token = credentials.token.as_deref().map(str::trim);
-    let bearer = token.map(|token| {
+    let token = token.map(|token| {
         let value: Result<MetadataValue<Ascii>, _> = format!("Bearer {token}").parse();
         let reason = "it has characters that no token has";
         let mut value = value.map_err(|_| ConnectError::Token { reason })?;
         value.set_sensitive(true);
         Ok(value)
     });
-    let bearer = Bearer(bearer.transpose()?);
+    let operator = credentials.operator.as_deref().map(str::trim);
+    let operator = operator.filter(|name| !name.is_empty());
+    let sender = Sender {
+        token: token.transpose()?,
+        operator: operator.and_then(|name| name.parse().ok()),
+    };
     let channel = match endpoint {
         Endpoint::Https(url) => secure::connect(url, credentials.tls.as_ref()).await?,
         endpoint => connect(endpoint).await?,
     };
-    Ok(InterceptedService::new(channel, bearer))
+    Ok(InterceptedService::new(channel, sender))
 }
 
 /// Connects to one server without credentials, which is impossible over TLS.

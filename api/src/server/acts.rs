@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rsm_proto::v1;
 use tonic::{Extensions, Status};
 
-use crate::access::{Caller, Peer};
+use crate::access::{Caller, Peer, StatedOperator};
 use crate::traits::ActionLog;
 
 /// The reason in the record of a refusal that states none: an empty one would mean success.
@@ -87,10 +87,12 @@ pub struct OpenAction {
 }
 
 impl OpenAction {
-    /// Adds `name`, which the client gives to its operator, to the record, unless it is empty.
+    /// Adds `name`, which the client gives to its operator, to the record, unless it is empty or
+    /// there already.
     pub(super) fn stated(mut self, name: &str) -> OpenAction {
-        if !name.is_empty() {
-            self.record.operator = format!("{} ({name})", self.record.operator);
+        let stated = format!(" ({name})");
+        if !name.is_empty() && !self.record.operator.ends_with(&stated) {
+            self.record.operator += &stated;
         }
         self
     }
@@ -134,13 +136,18 @@ pub(super) fn operator(extensions: &Extensions, stated: Option<&str>) -> String 
     }
 }
 
-/// The identity of the caller, if it is known, and the other end of its connection.
+/// The identity of the caller, if it is known, the other end of its connection, and in brackets the
+/// name that the client states for its operator.
 fn origin(extensions: &Extensions) -> String {
     let peer = extensions.get::<Peer>().map(ToString::to_string);
     let peer = peer.unwrap_or_else(|| "unknown".to_owned());
-    match extensions.get::<Arc<Caller>>() {
+    let origin = match extensions.get::<Arc<Caller>>() {
         Some(caller) => format!("{} at {peer}", caller.name),
         None => peer,
+    };
+    match extensions.get::<StatedOperator>() {
+        Some(StatedOperator(name)) => format!("{origin} ({name})"),
+        None => origin,
     }
 }
 

@@ -112,6 +112,7 @@ impl Authority {
                 identity,
             }),
             token: None,
+            operator: None,
         }
     }
 }

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use rsm_api::client::{ClientTlsFiles, Credentials, Endpoint};
 
 use crate::failure::Failure;
+use crate::operator::operator;
 use crate::table::Sort;
 
 /// The options of every subcommand.
@@ -119,7 +120,11 @@ impl Global {
             None => None,
         };
         let token = self.token_file.as_deref().map(token).transpose()?;
-        Ok(Credentials { tls, token })
+        Ok(Credentials {
+            tls,
+            token,
+            operator: Some(operator()),
+        })
     }
 }
 

@@ -5,6 +5,7 @@ mod commands;
 mod completion;
 mod failure;
 mod host;
+mod operator;
 mod output;
 mod pager;
 mod session;

@@ -195,6 +195,7 @@ impl Arguments {
         Ok(Credentials {
             tls: ca.map(|ca| ClientTlsFiles { ca, identity }),
             token: self.token_file.as_deref().map(token).transpose()?,
+            operator: None,
         })
     }
 }

@@ -6,18 +6,19 @@ use std::collections::{HashMap, HashSet};
 use clap::Args;
 use rsm_api::together::by_node;
 use rsm_proto::v1::DifferenceKind as Kind;
+use rsm_proto::v1::event::Change;
 use rsm_proto::{plain_names, v1};
 
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
-use crate::text::{count, host_name, label, or_none};
+use crate::text::{count, host_name, label, or_none, printable};
 use crate::time::{self, minute, short};
 
 /// The differences of the subnet now from an earlier time
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Nodes, LIDs, cables, widths and speeds, findings, engine and role, from the history on the\ndisk. CHANGE is the value at that time, `->` and the present one, or one of them; WHEN the last\nchange in between, as rsm saw it, in the zone of the first line; a link that went down and is up again is a row too. Where the history\nbegins later, its first state counts, and the first line says so.\n\nA switch stands for its cables and the hosts that were at it alone, a host for its adapters, and a\nkind of finding is one row: --all shows each difference, and findings as a whole.\n\nExamples:\n  rsmctl diff 22:00\n  rsmctl diff yesterday --all"
+    after_help = "Nodes, LIDs, cables, widths and speeds, findings, engine and role, from the history on the\ndisk. CHANGE is the value at that time, `->` and the present one, or one of them; WHEN the last\nchange in between, as rsm saw it, in the zone of the first line; a link that went down and is up again is a row too. Where the history\nbegins later, its first state counts, and the first line says so.\n\nA switch stands for its cables and the hosts that were at it alone, a host for its adapters, and a\nkind of finding is one row: --all shows each difference, and findings as a whole. Orders of\noperators since then stand below, with who gave them.\n\nExamples:\n  rsmctl diff 22:00\n  rsmctl diff yesterday --all"
 )]
 pub(crate) struct DiffArguments {
     /// The time to compare with: 22:00, yesterday, 2h, 2026-11-24, '2026-11-24 22:00', RFC 3339
@@ -69,13 +70,70 @@ pub(crate) async fn run(arguments: DiffArguments, session: &mut Session) -> Resu
     };
     let shown = rows.len() as u64;
     session.output.only_table(table(rows, now))?;
-    match shown < total {
-        true => session.output.line(&format!(
+    if shown < total {
+        session.output.line(&format!(
             "{} in {}; --all shows each",
             count(total, "difference", "differences"),
             count(shown, "row", "rows")
-        )),
-        false => Ok(()),
+        ))?;
+    }
+    show_orders(session, at_unix_ms, now).await
+}
+
+/// Shows the orders of operators that were carried out since a time: they explain differences, and
+/// changes of partitions are among them alone.
+async fn show_orders(session: &mut Session, since_unix_ms: u64, now: u64) -> Result<(), Failure> {
+    let events = all_pages(
+        v1::ListEventsRequest {
+            since_unix_ms,
+            kind: v1::EventKind::Operator.into(),
+            ..Default::default()
+        },
+        async |request| session.watch().list_events(request).await,
+    )
+    .await?;
+    let lines = order_lines(&events, now);
+    if lines.is_empty() {
+        return Ok(());
+    }
+    session.output.line("Orders of operators since then")?;
+    for line in lines {
+        session.output.line(&line)?;
+    }
+    Ok(())
+}
+
+/// A line for each order that was carried out and may have changed the subnet.
+fn order_lines(events: &[v1::Event], now: u64) -> Vec<String> {
+    let orders = events.iter().filter_map(|event| match &event.change {
+        Some(Change::OperatorActed(order)) if order.refusal.is_empty() => Some((event, order)),
+        _ => None,
+    });
+    let orders = orders.filter(|(_, order)| !READINGS.contains(&order.action.as_str()));
+    let line = |(event, order): (&v1::Event, &v1::OperatorActed)| {
+        let at = short(event.at_unix_ms, now);
+        let what = plain_names(&printable(&order.detail));
+        format!(
+            "  {at}  {} {what}, by {}",
+            order.action,
+            who(&order.operator)
+        )
+    };
+    orders.map(line).collect()
+}
+
+/// Orders that only read the subnet again.
+const READINGS: [&str; 2] = ["resweep", "rewrite"];
+
+/// The operator without the other end of the connection: `uid:0 (alice)`.
+fn who(operator: &str) -> String {
+    let operator = printable(operator);
+    let identity = operator.split(" at ").next().unwrap_or_default();
+    match operator.rfind(" (") {
+        Some(at) if operator.ends_with(')') && at >= identity.len() => {
+            format!("{identity}{}", &operator[at..])
+        }
+        _ => identity.to_owned(),
     }
 }
 
@@ -442,6 +500,29 @@ mod tests {
             now: now.to_owned(),
             ..v1::Difference::default()
         }
+    }
+
+    #[test]
+    fn orders_are_named_with_their_operator_and_refused_ones_and_readings_are_left_out() {
+        let order = |action: &str, refusal: &str| v1::Event {
+            at_unix_ms: 1_735_689_540_000,
+            change: Some(Change::OperatorActed(v1::OperatorActed {
+                action: action.to_owned(),
+                detail: "jobs host-053".to_owned(),
+                operator: "uid:0 at unix uid 0 pid 17359 (nightshift)".to_owned(),
+                refusal: refusal.to_owned(),
+            })),
+            ..v1::Event::default()
+        };
+        let events = [
+            order("remove-members", ""),
+            order("drain", "it cuts ports off"),
+            order("resweep", ""),
+        ];
+        let expected = "  23:59  remove-members jobs host-053, by uid:0 (nightshift)";
+        assert_eq!(order_lines(&events, 1_735_689_599_001), [expected]);
+        assert_eq!(who("uid:7 at unix uid 7 pid 1"), "uid:7");
+        assert_eq!(who("ops@example.org"), "ops@example.org");
     }
 
     #[test]

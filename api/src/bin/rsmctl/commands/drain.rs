@@ -5,6 +5,7 @@ use super::confirm::{self, Confirmation};
 use super::whatif;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
+use crate::operator::operator;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
 use crate::text::{NONE, count, timestamp};
@@ -24,18 +25,6 @@ pub(crate) struct DrainArguments {
     /// A note for other operators
     #[arg(long, default_value = "", value_name = "TEXT")]
     note: String,
-}
-
-/// The operator's name in the environment; empty if it has none.
-pub(super) fn operator() -> String {
-    operator_in(|variable| std::env::var(variable).ok())
-}
-
-/// The operator's name in variables. An empty variable counts as one that is not set.
-fn operator_in(variable: impl Fn(&str) -> Option<String>) -> String {
-    let mut values = ["SUDO_USER", "USER", "LOGNAME"].into_iter();
-    let name = values.find_map(|name| variable(name).filter(|value| !value.is_empty()));
-    name.unwrap_or_default()
 }
 
 pub(crate) async fn run(arguments: DrainArguments, session: &mut Session) -> Result<(), Failure> {
@@ -199,20 +188,6 @@ mod tests {
             note: "fans".to_owned(),
             ..v1::DrainedPart::default()
         }
-    }
-
-    #[test]
-    fn empty_variable_hides_no_other_name_of_the_operator() {
-        let named = |own: &[(&str, &str)]| {
-            operator_in(|variable| {
-                let value = own.iter().find(|(name, _)| *name == variable)?.1;
-                Some(value.to_owned())
-            })
-        };
-        assert_eq!(named(&[("SUDO_USER", ""), ("USER", "carol")]), "carol");
-        assert_eq!(named(&[("SUDO_USER", "bob"), ("USER", "root")]), "bob");
-        assert_eq!(named(&[("USER", ""), ("LOGNAME", "dave")]), "dave");
-        assert_eq!(named(&[]), "");
     }
 
     #[test]

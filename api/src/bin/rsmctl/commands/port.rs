@@ -4,9 +4,10 @@ use rsm_proto::v1;
 use rsm_proto::v1::PortAction;
 
 use super::confirm::{self, Confirmation};
-use super::drain::{drained_by, drained_parts, operator};
+use super::drain::{drained_by, drained_parts};
 use crate::completion::of_nodes;
 use crate::failure::Failure;
+use crate::operator::operator;
 use crate::session::Session;
 use crate::text::{plain_names, port_of, printable};
 
