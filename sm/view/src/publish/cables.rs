@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rsm_api::model::{Keyed, Page, PortId, Selector};
 use rsm_api::resolve::resolve_cable_port;
 use rsm_api::{RoutingError, timestamp, v1};
-use rsm_ids::PortKey;
+use rsm_ids::{PortKey, PortNum};
 use rsm_model::fabric::Fabric;
 use rsm_plan::Plan;
 use rsm_plan::avoid::NodeOrCable;
@@ -50,7 +50,15 @@ pub(super) fn ends(
 /// A sentence about a port that has no cable, or has lost it.
 pub(super) fn no_cable(published: &Published, key: PortKey, port: &Selector) -> String {
     lost_cable(published, key, port).unwrap_or_else(|| {
-        format!("there is no cable at `{port}`: name a port with one, as in `leaf-03:7`")
+        let fabric = published.fabric();
+        let at = fabric.find_port(key).map(|at| fabric.node(at.node));
+        match at.filter(|node| node.is_switch() && key.port == PortNum::ZERO) {
+            Some(node) => {
+                let name = &node.description;
+                format!("`{port}` is a switch: name one of its ports, as in `{name}:7`, or see `rsmctl whatif '{name}'`")
+            }
+            None => format!("there is no cable at `{port}`: name a port with one, as in `leaf-03:7`"),
+        }
     })
 }
 

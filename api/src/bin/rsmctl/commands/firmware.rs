@@ -1,3 +1,5 @@
+use std::collections::{BTreeMap, BTreeSet};
+
 use clap::Args;
 use rsm_api::firmware::{FirmwareGroup, groups};
 use rsm_proto::v1;
@@ -41,14 +43,37 @@ pub(crate) async fn run(
     })
 }
 
-/// The line `1024 nodes: 2 differ from most of their type, 3 are not known`.
+/// Number of nodes that are known to have firmware, from which on the only node of a type is
+/// conspicuous.
+const MANY_NODES: usize = 10;
+
+/// Types of devices of which a large fabric has one node alone: perhaps the wrong device.
+fn lone_types<'a>(groups: &[FirmwareGroup<'a>]) -> BTreeSet<&'a str> {
+    let mut nodes: BTreeMap<&str, usize> = BTreeMap::new();
+    for group in groups.iter().filter(|group| group.reason.is_empty()) {
+        *nodes.entry(group.device).or_default() += group.nodes.len();
+    }
+    let has_many = nodes.values().sum::<usize>() >= MANY_NODES;
+    let lone = nodes
+        .into_iter()
+        .filter(|&(_, count)| has_many && count == 1);
+    lone.map(|(device, _)| device).collect()
+}
+
+/// The line `1024 nodes: 2 differ from most of their type, 3 are not known`, with the number of
+/// nodes that are the only ones of their type, if there are any.
 fn summary(groups: &[FirmwareGroup<'_>]) -> String {
     let sum = |is_meant: &dyn Fn(&FirmwareGroup<'_>) -> bool| -> u64 {
         let meant = groups.iter().filter(|group| is_meant(group));
         meant.map(|group| group.nodes.len() as u64).sum()
     };
+    let lone = match lone_types(groups).len() {
+        0 => String::new(),
+        1 => ", 1 is the only one of its type".to_owned(),
+        more => format!(", {more} are the only ones of their types"),
+    };
     format!(
-        "{}: {} from most of their type, {} not known",
+        "{}: {} from most of their type, {} not known{lone}",
         count(sum(&|_| true), "node", "nodes"),
         count(sum(&|group| group.differs), "differs", "differ"),
         count(sum(&|group| group.version.is_empty()), "is", "are")
@@ -56,9 +81,10 @@ fn summary(groups: &[FirmwareGroup<'_>]) -> String {
 }
 
 /// The text about a group in the column STATE.
-fn remark(group: &FirmwareGroup<'_>) -> String {
+fn remark(group: &FirmwareGroup<'_>, lone: &BTreeSet<&str>) -> String {
     match (group.differs, group.reason) {
         (true, _) => "DIFFERS from most".to_owned(),
+        (false, "") if lone.contains(group.device) => "ALONE of its type".to_owned(),
         (false, "") => "usual".to_owned(),
         (false, reason) => format!("not known: {reason}"),
     }
@@ -66,6 +92,7 @@ fn remark(group: &FirmwareGroup<'_>) -> String {
 
 /// The table with a row for each group.
 fn of_types(groups: &[FirmwareGroup<'_>]) -> Rows {
+    let lone = lone_types(groups);
     let mut rows = Rows::new(&["TYPE", "VERSION", ">NODES", "STATE", "WHICH", "+PSID"]);
     for group in groups {
         let names = group.nodes.iter().take(MAX_NAMES);
@@ -77,7 +104,7 @@ fn of_types(groups: &[FirmwareGroup<'_>]) -> Rows {
             group.device.to_owned(),
             or_none(group.version),
             group.nodes.len().to_string(),
-            remark(group),
+            remark(group, &lone),
             names.join(", "),
             or_none(group.psid),
         ]);
@@ -87,6 +114,7 @@ fn of_types(groups: &[FirmwareGroup<'_>]) -> Rows {
 
 /// The table with a row for each node.
 fn of_nodes(groups: &[FirmwareGroup<'_>]) -> Rows {
+    let lone = lone_types(groups);
     let mut rows = Rows::new(&["NODE", "TYPE", "VERSION", "STATE", "+PSID", "+GUID"]);
     for group in groups {
         for node in &group.nodes {
@@ -94,7 +122,7 @@ fn of_nodes(groups: &[FirmwareGroup<'_>]) -> Rows {
                 node.description.clone(),
                 group.device.to_owned(),
                 or_none(group.version),
-                remark(group),
+                remark(group, &lone),
                 or_none(group.psid),
                 node.node_guid.clone(),
             ]);
@@ -136,5 +164,30 @@ mod tests {
                 assert!(lines[row].contains(part), "{lines:#?}");
             }
         }
+    }
+
+    #[test]
+    fn the_only_node_of_its_type_in_a_large_fabric_is_named() {
+        let node = |at: usize| v1::DeviceFirmware {
+            description: format!("leaf-{at}"),
+            device: if at == 7 { "Quantum" } else { "Quantum-2" }.to_owned(),
+            version: if at == 7 { "27.2010.1" } else { "31.2012.1" }.to_owned(),
+            ..v1::DeviceFirmware::default()
+        };
+        let nodes: Vec<v1::DeviceFirmware> = (0..12).map(node).collect();
+        let all = groups(&nodes);
+        let expected = "12 nodes: 0 differ from most of their type, 0 are not known, 1 is the only one of its type";
+        assert_eq!(summary(&all), expected);
+        let lines = of_types(&all).laid_out(120).lines;
+        let lone = lines.iter().find(|line| line.contains("ALONE of its type"));
+        assert!(
+            lone.is_some_and(|line| line.contains("leaf-7")),
+            "{lines:#?}"
+        );
+        let few = groups(&nodes[6..9]);
+        assert!(
+            lone_types(&few).is_empty(),
+            "a small fabric has each device once"
+        );
     }
 }

@@ -321,6 +321,13 @@ fn managers(status: &v1::SubnetStatus) -> Vec<(&'static str, String)> {
         );
         rows.push(("Other manager", text));
     }
+    let is_serving = matches!(
+        status.state(),
+        v1::SubnetState::Up | v1::SubnetState::Degraded | v1::SubnetState::Converging
+    );
+    if is_serving && master.is_none() && status.other_managers.is_empty() {
+        rows.push(("Other manager", "none: nobody stands by".to_owned()));
+    }
     rows
 }
 
