@@ -302,17 +302,17 @@ fn event_receiver(receiver: &v1::EventReceiver) -> String {
 /// The rows about other subnet managers; if the master is one of them, it comes first.
 fn managers(status: &v1::SubnetStatus) -> Vec<(&'static str, String)> {
     let master = status.master.as_ref();
-    let is_master =
+    let is_the_master =
         |other: &&v1::OtherManager| master.is_some_and(|master| master.guid == other.guid);
     let mut rows = Vec::new();
     if let Some(master) = master {
-        let name = status.other_managers.iter().find(is_master);
+        let name = status.other_managers.iter().find(is_the_master);
         let name = name.map_or("", |other| other.description.as_str());
         let place = identity(name, &master.guid, master.lid);
         rows.push(("Master", format!("{place}, priority {}", master.priority)));
     }
     let others = status.other_managers.iter();
-    for other in others.filter(|other| !is_master(other)) {
+    for other in others.filter(|other| !is_the_master(other)) {
         let text = format!(
             "{}, priority {}, {}",
             identity(&other.description, &other.guid, other.lid),
@@ -321,11 +321,8 @@ fn managers(status: &v1::SubnetStatus) -> Vec<(&'static str, String)> {
         );
         rows.push(("Other manager", text));
     }
-    let is_serving = matches!(
-        status.state(),
-        v1::SubnetState::Up | v1::SubnetState::Degraded | v1::SubnetState::Converging
-    );
-    if is_serving && master.is_none() && status.other_managers.is_empty() {
+    let is_alone = master.is_none() && status.other_managers.is_empty();
+    if is_alone && is_master(status.state()) {
         rows.push(("Other manager", "none: nobody stands by".to_owned()));
     }
     rows
