@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use clap::Args;
 use rsm_proto::v1;
 use serde::Serialize;
@@ -148,18 +150,8 @@ async fn waiting_ports(session: &Session) -> Result<Vec<Slow>, Failure> {
     } else {
         ""
     };
-    let mut found: Vec<Slow> = waiting
-        .iter()
-        .take(MAX_WAITING)
-        .map(|(share, port)| Slow {
-            kind: "wait",
-            place: port_of(&port.description, port.port.as_ref()),
-            text: format!(
-                "data waits {:.0} % of the time for the other end: congestion, or a slow receiver",
-                share * 100.0
-            ),
-        })
-        .collect();
+    let mut found = waits(&waiting);
+    found.truncate(MAX_WAITING);
     if more > 0 {
         found.push(statement(
             "wait",
@@ -170,6 +162,35 @@ async fn waiting_ports(session: &Session) -> Result<Vec<Slow>, Failure> {
         found.push(no_wait(top.total));
     }
     Ok(found)
+}
+
+/// A row for each port where data waits that share of the time. A port waits because of its peer if
+/// ports of the peer wait as well; the peer of any other port is where waiting begins.
+fn waits(waiting: &[(f64, &v1::PortCounters)]) -> Vec<Slow> {
+    let nodes = waiting.iter().filter_map(|(_, port)| port.port.as_ref());
+    let nodes: BTreeSet<&str> = nodes.map(|port| port.node_guid.as_str()).collect();
+    let row = |&(share, port): &(f64, &v1::PortCounters)| {
+        let percent = share * 100.0;
+        let peer = port_of(&port.peer_description, port.peer.as_ref());
+        let text = match &port.peer {
+            None => format!("data waits {percent:.0} % of the time"),
+            Some(key) if nodes.contains(key.node_guid.as_str()) => {
+                format!(
+                    "data waits {percent:.0} % of the time for {peer}, whose own data waits: see its rows"
+                )
+            }
+            Some(_) => format!(
+                "data waits {percent:.0} % of the time for {peer}: begin there, it takes less than it is \
+                 sent, or its link is full"
+            ),
+        };
+        Slow {
+            kind: "wait",
+            place: port_of(&port.description, port.port.as_ref()),
+            text,
+        }
+    };
+    waiting.iter().map(row).collect()
 }
 
 /// The statement that data waits long at no port; `ports` is the number of ports that count waits.
@@ -332,5 +353,33 @@ mod tests {
         assert_eq!(slow.place, "push");
         assert!(slow.text.contains("30.0 ms of 33.0 ms"), "{slow:?}");
         assert_eq!(slowest_stage(&[]).place, "");
+    }
+
+    #[test]
+    fn waits_name_the_receiver_where_they_begin_and_the_ports_that_wait_because_of_it() {
+        let key = |node: &str, port| v1::PortKey {
+            node_guid: node.to_owned(),
+            port,
+        };
+        let port = |name: &str, number: u32, peer: &str, peer_port: u32| v1::PortCounters {
+            port: Some(key(name, number)),
+            description: name.to_owned(),
+            peer: Some(key(peer, peer_port)),
+            peer_description: peer.to_owned(),
+            ..v1::PortCounters::default()
+        };
+        let leaf = port("leaf-1", 2, "host-7", 1);
+        let spine = port("spine-1", 5, "leaf-1", 33);
+        let rows = waits(&[(0.95, &leaf), (0.6, &spine)]);
+        assert!(
+            rows[0]
+                .text
+                .contains("95 % of the time for host-7:1: begin there"),
+            "{rows:?}"
+        );
+        assert!(
+            rows[1].text.contains("for leaf-1:33, whose own data waits"),
+            "{rows:?}"
+        );
     }
 }
