@@ -73,6 +73,9 @@ pub(crate) async fn run(arguments: EventsArguments, session: &mut Session) -> Re
     for event in &events {
         print(&mut session.output, event)?;
     }
+    if events.is_empty() && !arguments.follow && !session.output.is_json() {
+        session.output.note("no such events")?;
+    }
     if arguments.follow {
         session.output.flush()?;
         return watch::stream(session, Some(last)).await;

@@ -357,9 +357,9 @@ mod tests {
 
     #[test]
     fn waits_name_the_receiver_where_they_begin_and_the_ports_that_wait_because_of_it() {
-        let key = |node: &str, port| v1::PortKey {
+        let key = |node: &str, number| v1::PortKey {
             node_guid: node.to_owned(),
-            port,
+            number,
         };
         let port = |name: &str, number: u32, peer: &str, peer_port: u32| v1::PortCounters {
             port: Some(key(name, number)),
