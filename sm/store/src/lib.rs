@@ -45,7 +45,6 @@ mod lock;
 mod memory;
 mod records;
 pub mod replica;
-mod replicated;
 mod report;
 mod shared_tables;
 mod sidecar;
@@ -65,7 +64,6 @@ pub use records::{
     Bytes, ChangeError, ChangeSet, NAMESPACE_MAX, Namespace, NamespaceError, Persisted,
     RECORD_KEY_MAX, RECORD_VALUE_MAX,
 };
-pub use replicated::Replicated;
 pub use report::{LoadReport, Origin, Quarantined};
 pub use shared_tables::{
     CABLING, CLAIMS, FOLLOWED_TABLES, LOCAL_TABLES, last_commit, number_commit,

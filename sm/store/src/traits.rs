@@ -18,8 +18,6 @@ use super::report::LoadReport;
 /// * [`SledStore`](crate::SledStore): the end of the process, and a power failure of the machine.
 /// * [`EtcdStore`](crate::etcd::EtcdStore): the loss of fewer than half of etcd's members.
 /// * [`MemoryStore`](crate::MemoryStore): nothing.
-/// * [`Replicated`](crate::Replicated): what the store of this machine survives; a shared store
-///   follows.
 pub trait Store: Send {
     /// Returns everything that was committed, and the report of the opening.
     fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError>;

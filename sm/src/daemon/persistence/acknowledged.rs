@@ -349,7 +349,7 @@ impl AckJournal for Acknowledged {
     clippy::disallowed_methods,
     reason = "how long a disk takes is measured in real time"
 )]
-fn now() -> Instant {
+pub(super) fn now() -> Instant {
     Instant::now()
 }
 

@@ -1,11 +1,18 @@
 //! Stores the state of the core and the SA.
 //!
-//! A separate thread commits, so that no convergence waits for a disk. If several states wait, the
-//! thread commits only the last one, because each state is complete.
+//! ```text
+//! core, SA ── states, claims ─▶ store's thread ─ batches ─▶ committer ─▶ disk
+//!                                      └─ changes, claims ─▶ shared store
+//! ```
+//!
+//! Separate threads do this, so that no convergence waits for a disk, and no claim of the shared
+//! store either. If several states wait, only the last one is committed, because each state is
+//! complete.
 
 mod acknowledged;
 mod cabling;
 mod capabilities;
+mod committer;
 mod damage;
 mod drains;
 #[cfg(test)]
@@ -58,6 +65,7 @@ use rsm_view::publish::UnixClock;
 use tokio::sync::watch;
 
 use self::acknowledged::Acknowledged;
+use self::committer::{Committer, Ended};
 use self::damage::Damage;
 pub(super) use self::gpus::GpuRows;
 pub(super) use self::gpus::{StoredGpus, TEXT_MAX, set_machine_type, stored_bytes};
@@ -168,8 +176,7 @@ pub(super) fn open(
     };
     let (shared, view) = match shared {
         Some(setup) => {
-            let opened = shared::open(setup, store, &mailbox, clock, findings.clone())?;
-            store = opened.store;
+            let opened = shared::open(setup, &mailbox, clock, findings.clone())?;
             shared::adopt_stored(&mut persisted, opened.state, &mut uncommitted);
             (Some(opened.shared), Some(opened.view))
         }
@@ -191,10 +198,13 @@ pub(super) fn open(
     };
     let handles = shared.as_ref().map(Shared::handles);
     let store_thread = StoreThread {
-        store,
+        committer: Committer::start(store)?,
         persisted,
         known: None,
         uncommitted,
+        unshared: ChangeSet::new(),
+        retry: None,
+        hangs: false,
         journal: journal.as_ref().map(|(journal, _)| journal.clone()),
         shared,
         gpus,
@@ -338,19 +348,37 @@ impl StoreHandle {
 
 /// State of the store's thread.
 struct StoreThread {
-    store: Box<dyn Store>,
+    committer: Committer,
     /// State of the disk after the next successful commit.
     persisted: Persisted,
     /// Last state of the core that `persisted` includes.
     known: Option<Box<SavedCoreState>>,
-    /// Changes that are not on the disk yet; the next commit repeats failed ones.
+    /// Changes that no batch on its way to the disk includes; those of failed batches return.
     uncommitted: ChangeSet,
+    /// Changes that the shared store has not received; always empty without one.
+    unshared: ChangeSet,
+    /// Pause before a failed commit is repeated; `None` if the last commit succeeded.
+    retry: Option<Duration>,
+    /// Whether the commit under way is reported as one of a disk that hangs.
+    hangs: bool,
     journal: Option<Arc<Acknowledged>>,
     shared: Option<Shared>,
     gpus: GpuRows,
     damage: Damage,
     clock: Clock,
     findings: DaemonFindings,
+}
+
+/// Reason why the store's thread wakes.
+enum Wakeup {
+    /// New states or requests wait in the mailbox.
+    Mail,
+    /// The mailbox is closed, with its last state in it.
+    Closed,
+    /// A commit has ended, which included the journal up to this entry.
+    Ended(Ended, u64),
+    /// A failed commit is to be repeated, or a commit under way takes too long.
+    Due,
 }
 
 impl StoreThread {
@@ -363,35 +391,79 @@ impl StoreThread {
             tracing::error!("the thread of the store cannot wait; nothing is remembered");
             return;
         };
-        let mut pause = self.commit(COMMIT_RETRY_PAUSES.0);
+        self.commit();
         loop {
-            // An error means that the sender was dropped; its last state is still in the mailbox.
-            let is_open = match pause {
-                Some(pause) => {
-                    let woken = async { tokio::time::timeout(pause, woken.changed()).await };
-                    match runtime.block_on(woken) {
-                        Ok(woken) => woken.is_ok(),
-                        // No new state has arrived, so the failed commit is repeated.
-                        Err(_elapsed) => true,
-                    }
-                }
-                None => runtime.block_on(woken.changed()).is_ok(),
-            };
-            // The thread must not hold a view of the SA's data while it waits for the disk: the SA
-            // would have to copy the data before it changes a registration.
+            let wakeup = runtime.block_on(self.wait(&mut woken));
+            let is_closed = matches!(wakeup, Wakeup::Closed);
+            // A commit that has just failed is repeated after its pause, or with new states.
+            let mut may_commit = true;
+            match wakeup {
+                Wakeup::Ended(ended, covered) => may_commit = self.end_commit(ended, covered),
+                Wakeup::Due => self.report_hanging(),
+                Wakeup::Mail | Wakeup::Closed => {}
+            }
+            // The thread must not hold a view of the SA's data while it waits: the SA would have to
+            // copy the data before it changes a registration.
             let latest = std::mem::take(&mut *mailbox.lock());
-            let is_last = !is_open || latest.is_closing;
+            let is_last = is_closed || latest.is_closing;
             self.accept(latest);
-            pause = self.commit(pause.unwrap_or(COMMIT_RETRY_PAUSES.0));
             if is_last {
                 break;
             }
+            match may_commit {
+                true => self.commit(),
+                false => self.share(),
+            }
         }
-        if let Err(error) = self.store.close() {
-            tracing::error!(
-                error = &error as &dyn std::error::Error,
-                "cannot close the store"
-            );
+        self.finish(&runtime);
+    }
+
+    /// Waits for mail, for the end of a commit, or until the thread has something to do.
+    async fn wait(&mut self, woken: &mut watch::Receiver<()>) -> Wakeup {
+        let due = match self.committer.until_hanging() {
+            Some(until) => (!self.hangs).then_some(until),
+            None => self.retry,
+        };
+        let due = async {
+            match due {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            ended = self.committer.ended() => match ended {
+                Some((ended, covered)) => Wakeup::Ended(ended, covered),
+                None => Wakeup::Closed,
+            },
+            // An error means that the sender was dropped.
+            woken = woken.changed() => match woken {
+                Ok(()) => Wakeup::Mail,
+                Err(_) => Wakeup::Closed,
+            },
+            () = due => Wakeup::Due,
+        }
+    }
+
+    /// Makes a last attempt to bring the whole state to the disk, and closes the stores.
+    fn finish(mut self, runtime: &tokio::runtime::Runtime) {
+        self.share();
+        if let Some(shared) = &self.shared {
+            // A disk that hangs must not keep the epoch from the next manager.
+            shared.close();
+        }
+        runtime.block_on(self.settle());
+        self.commit();
+        runtime.block_on(self.settle());
+        self.committer.close();
+    }
+
+    /// Waits for the end of the commit under way, if there is one.
+    async fn settle(&mut self) {
+        if self.committer.is_busy()
+            && let Some((ended, covered)) = self.committer.ended().await
+        {
+            self.end_commit(ended, covered);
         }
     }
 
@@ -428,30 +500,79 @@ impl StoreThread {
         {
             acknowledged::cover(journaled, &mut changes);
         }
+        self.add(changes);
+    }
+
+    /// Adds changes to the state, and to the changes that the stores lack.
+    fn add(&mut self, changes: ChangeSet) {
         self.persisted.apply(&changes);
+        if self.shared.is_some() {
+            self.unshared.merge(changes.clone());
+        }
         self.uncommitted.merge(changes);
     }
 
-    /// Commits the changes that are not on the disk yet. After a failure, returns the pause before
-    /// the next attempt; `pause` is the previous pause.
-    fn commit(&mut self, pause: Duration) -> Option<Duration> {
+    /// Passes the changes that the shared store lacks to it, and begins the commit of those that
+    /// the disk lacks, unless one is under way.
+    fn commit(&mut self) {
+        self.share();
+        if self.committer.is_busy() {
+            return;
+        }
+        let covered = acknowledged::covered(&self.persisted);
         if !self.uncommitted.is_empty() {
-            if self.shared.is_some() && !shared::is_without_epoch(&self.persisted) {
-                number_commit(&mut self.persisted, &mut self.uncommitted);
-            }
-            if let Err(error) = self.store.commit(&self.uncommitted) {
-                self.findings.fail(DaemonPart::Store, unwritten(&error));
-                return Some((pause * 2).min(COMMIT_RETRY_PAUSES.1));
-            }
-            self.uncommitted = ChangeSet::new();
-            self.findings.clear(DaemonPart::Store);
-            self.damage.check_acknowledgement(&self.findings);
-            self.gpus.record_stored();
+            self.committer
+                .begin(std::mem::take(&mut self.uncommitted), covered);
+        } else if let Some(journal) = &self.journal {
+            journal.cover(covered);
         }
+    }
+
+    /// Passes the changes that the shared store lacks to it. The shared store does not wait for the
+    /// disk of this machine, which may be full or hang.
+    fn share(&mut self) {
+        let Some(shared) = self.shared.as_ref().filter(|_| !self.unshared.is_empty()) else {
+            return;
+        };
+        let mut changes = std::mem::take(&mut self.unshared);
+        if !shared::is_without_epoch(&self.persisted) {
+            let mut number = ChangeSet::new();
+            number_commit(&mut self.persisted, &mut number);
+            self.uncommitted.merge(number.clone());
+            changes.merge(number);
+        }
+        shared.put(changes);
+    }
+
+    /// Handles the end of a commit, which included the journal up to entry `covered`. Returns
+    /// whether the commit succeeded; otherwise, its changes wait for the next one.
+    fn end_commit(&mut self, ended: Ended, covered: u64) -> bool {
+        self.hangs = false;
+        if let Err(error) = ended.result {
+            self.findings.fail(DaemonPart::Store, unwritten(&error));
+            let later = std::mem::replace(&mut self.uncommitted, ended.changes);
+            self.uncommitted.merge(later);
+            let (first, longest) = COMMIT_RETRY_PAUSES;
+            let pause = self.retry.map_or(first, |pause| pause * 2);
+            self.retry = Some(pause.min(longest));
+            return false;
+        }
+        self.retry = None;
+        self.findings.clear(DaemonPart::Store);
+        self.damage.check_acknowledgement(&self.findings);
+        self.gpus.record_stored();
         if let Some(journal) = &self.journal {
-            journal.cover(acknowledged::covered(&self.persisted));
+            journal.cover(covered);
         }
-        None
+        true
+    }
+
+    /// Reports a disk that hangs, if the commit under way takes too long.
+    fn report_hanging(&mut self) {
+        if self.committer.until_hanging() == Some(Duration::ZERO) {
+            self.hangs = true;
+            self.findings.fail(DaemonPart::Store, hanging());
+        }
     }
 }
 
@@ -461,6 +582,15 @@ fn unwritten(error: &StoreError) -> String {
         "the store cannot be written ({}): LIDs and registrations since then are forgotten by a restart, traffic goes \
          on; make room in the state folder, or mount it writable",
         with_causes(error)
+    )
+}
+
+/// Text of the finding about a commit that does not end.
+fn hanging() -> String {
+    format!(
+        "the disk of the store hangs: a commit has not ended for {} seconds. LIDs and registrations since then are forgotten by \
+         a restart, traffic and takeovers go on; look at the disk of the state folder, or at the server of its file system",
+        committer::HANGS_AFTER.as_secs()
     )
 }
 

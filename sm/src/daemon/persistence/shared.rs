@@ -25,8 +25,7 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_store::etcd::{EtcdOptions, EtcdStore};
 use rsm_store::replica::{Claim, Health, ReplicaEvent, ReplicaHandle};
 use rsm_store::{
-    ChangeSet, Epoch, LOCAL_TABLES, Persisted, Replicated, SharedStore, Store, StoreError,
-    last_commit,
+    ChangeSet, Epoch, LOCAL_TABLES, Persisted, SharedStore, Store as _, StoreError, last_commit,
 };
 use rsm_view::history::Recorder;
 use rsm_view::publish::{SharedStoreSource, UnixClock};
@@ -123,8 +122,6 @@ type Stored = Option<(Epoch, Persisted)>;
 
 /// Opened shared store.
 pub(super) struct Opened {
-    /// Store of this machine, which the shared store follows.
-    pub(super) store: Box<dyn Store>,
     pub(super) shared: Shared,
     pub(super) view: SharedView,
     /// State of the shared store; `None` if the store does not answer, or no manager has held an
@@ -132,11 +129,10 @@ pub(super) struct Opened {
     pub(super) state: Stored,
 }
 
-/// Opens the shared store behind `local`. Refuses a store with damaged data or another program's
-/// data; accepts a store that does not answer.
+/// Opens the shared store. Refuses a store with damaged data or another program's data; accepts a
+/// store that does not answer.
 pub(super) fn open(
     setup: SharedSetup,
-    local: Box<dyn Store>,
     mailbox: &Mailbox,
     clock: Clock,
     findings: DaemonFindings,
@@ -155,7 +151,7 @@ pub(super) fn open(
         endpoints,
         core,
     };
-    start(back_end, local, mailbox, clock, findings)
+    start(back_end, mailbox, clock, findings)
 }
 
 /// Shared store that has answered, or that will be asked later.
@@ -168,10 +164,9 @@ pub(super) struct BackEnd {
     pub(super) core: mpsc::Sender<Event>,
 }
 
-/// Starts the thread of the shared store behind `local`.
+/// Starts the thread of the shared store.
 pub(super) fn start(
     back_end: BackEnd,
-    local: Box<dyn Store>,
     mailbox: &Mailbox,
     clock: Clock,
     findings: DaemonFindings,
@@ -207,12 +202,11 @@ pub(super) fn start(
         awaits_sa: false,
     };
     let view = SharedView {
-        replica: replica.clone(),
+        replica,
         endpoints,
         last_report,
     };
     Ok(Opened {
-        store: Box::new(Replicated::new(local, replica)),
         shared,
         view,
         state,
@@ -478,6 +472,16 @@ impl Shared {
         }
     }
 
+    /// Passes changes to the shared store, as far as it has the tables. Does not wait.
+    pub(super) fn put(&self, changes: ChangeSet) {
+        self.replica.put(changes.without(LOCAL_TABLES));
+    }
+
+    /// Writes the waiting changes, in one attempt, and releases the epoch.
+    pub(super) fn close(&self) {
+        self.replica.close();
+    }
+
     /// Passes an event to the core. A closed channel means that the daemon is ending.
     fn send(&self, event: EpochEvent) {
         drop(self.core.blocking_send(Event::Epoch(event)));
@@ -524,8 +528,7 @@ impl StoreThread {
                     if is_without_epoch(&self.persisted) {
                         let mut changes = ChangeSet::new();
                         changes.set_number(TABLE, WITHOUT, 0);
-                        self.persisted.apply(&changes);
-                        self.uncommitted.merge(changes);
+                        self.add(changes);
                     }
                 }
                 StoreRequest::Reported(event) => self.take_over(event),
@@ -623,8 +626,10 @@ impl StoreThread {
             // The shared state replaces the registrations in this machine's journal.
             acknowledged::cover(journal.last(), &mut changes);
         }
-        self.persisted.apply(&changes);
-        self.uncommitted.merge(changes);
+        self.add(changes);
+        let Some(shared) = &mut self.shared else {
+            return;
+        };
         let core = state.is_some().then(|| {
             let mut core = restored(&self.persisted, &self.clock);
             // Registrations of a time without the epoch are in no shared store.
@@ -688,7 +693,6 @@ impl StoreThread {
             hosts.adopt(self.gpus.reader.read(rows));
         }
         shared.history.read(&self.persisted, rows, &mut changes);
-        self.persisted.apply(&changes);
-        self.uncommitted.merge(changes);
+        self.add(changes);
     }
 }

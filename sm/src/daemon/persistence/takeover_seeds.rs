@@ -32,11 +32,10 @@ use super::acknowledged::{Acknowledged, covered, replay};
 use super::fault_seeds::{
     Faults, KEYS, Random, Rows, TEARS, copy, memory_folder, rows, seed_count, table,
 };
-use super::gpus::GpuRows;
 use super::requests::StoreRequest;
 use super::shared::{self, BackEnd};
-use super::tests::until;
-use super::{COMMIT_RETRY_PAUSES, Mailbox, PendingStates, StoreThread, acknowledged};
+use super::tests::{settle, store_thread, until};
+use super::{Mailbox, PendingStates, StoreThread, acknowledged};
 use crate::daemon::clock::Clock;
 use crate::daemon::findings::DaemonFindings;
 use crate::daemon::sa::AckJournal as _;
@@ -46,7 +45,7 @@ const GUIDS: [Guid; 2] = [Guid(0xa), Guid(0xb)];
 
 /// Content of the simulated shared store; a mutex makes each transaction atomic.
 #[derive(Default)]
-struct Contents {
+pub(super) struct Contents {
     /// Whether the store answers no request.
     is_unreachable: bool,
     /// Current epoch; `None` before the first claim.
@@ -54,11 +53,11 @@ struct Contents {
     /// Number of heartbeats of all holders so far.
     beat: i64,
     /// Committed rows.
-    state: Persisted,
+    pub(super) state: Persisted,
 }
 
 /// Access of one process to the shared store.
-struct Access {
+pub(super) struct Access {
     contents: Arc<Mutex<Contents>>,
     /// Whether the process has not been killed.
     is_alive: Arc<AtomicBool>,
@@ -67,6 +66,15 @@ struct Access {
 }
 
 impl Access {
+    /// Access of a process that runs as long as `is_alive` is true.
+    pub(super) fn new(contents: Arc<Mutex<Contents>>, is_alive: Arc<AtomicBool>) -> Access {
+        Access {
+            contents,
+            is_alive,
+            held: None,
+        }
+    }
+
     /// Content of the store; fails if the store is unreachable or the process was killed.
     fn reachable_contents(&self) -> Result<MutexGuard<'_, Contents>, StoreError> {
         let contents = self.contents.lock();
@@ -349,30 +357,20 @@ impl World {
         let state = contents.epoch.map(|epoch| (epoch, contents.state.clone()));
         drop(contents);
         let back_end = BackEnd {
-            store: Box::new(Access {
-                contents: self.contents.clone(),
-                is_alive: is_alive.clone(),
-                held: None,
-            }),
+            store: Box::new(Access::new(self.contents.clone(), is_alive.clone())),
             state,
             endpoints: String::new(),
             core,
         };
-        let opened = shared::start(back_end, Box::new(store), &mailbox, clock, findings.clone());
-        let opened = opened.unwrap();
+        let opened = shared::start(back_end, &mailbox, clock, findings.clone()).unwrap();
         shared::adopt_stored(&mut persisted, opened.state, &mut uncommitted);
         Running {
             store_thread: StoreThread {
-                store: opened.store,
                 persisted,
-                known: None,
                 uncommitted,
                 journal: Some(journal.clone()),
                 shared: Some(opened.shared),
-                gpus: GpuRows::default(),
-                damage: Default::default(),
-                clock,
-                findings,
+                ..store_thread(Box::new(store), clock, findings)
             },
             mailbox: latest,
             _rung: rung,
@@ -483,8 +481,7 @@ impl World {
         let failed = journal_faults.lock().failed;
         let number = running.journal.append_rows(&[row]);
         acknowledged::cover(running.journal.last(), &mut changes);
-        running.store_thread.persisted.apply(&changes);
-        running.store_thread.uncommitted.merge(changes);
+        running.store_thread.add(changes);
         let Some(number) = number else { return };
         until(|| running.journal.durable() >= number);
         // If the folder lags behind the shared store, neither the folder nor its journal counts.
@@ -496,7 +493,9 @@ impl World {
     /// Commits the state of the store's thread to the master's folder.
     fn commit(&mut self, running: &mut Running) {
         running.pump();
-        let is_committed = running.store_thread.commit(COMMIT_RETRY_PAUSES.0).is_none();
+        running.store_thread.commit();
+        settle(&mut running.store_thread);
+        let is_committed = running.store_thread.retry.is_none();
         running.is_behind = !is_committed;
         self.on_disk = match is_committed {
             true => self.history.len(),
@@ -525,7 +524,7 @@ impl World {
 
     /// Kills the master. The machine continues with a copy of the folder, either of now or of an
     /// earlier time, as if the disk had lost its later flushes.
-    fn kill(&mut self, mut running: Running) {
+    fn kill(&mut self, running: Running) {
         running.is_alive.store(false, Ordering::SeqCst);
         let machine = &mut self.machines[self.master];
         for faults in &machine.faults {
@@ -548,10 +547,12 @@ impl World {
         let had = (least..=self.history.len()).find(|&number| self.rows_at(number) == shared);
         let seed = self.seed;
         self.shared = had.unwrap_or_else(|| panic!("seed {seed}: the shared store has {shared:?}"));
-        let _ = running.store_thread.store.close();
+        running.store_thread.committer.close();
+        if let Some(shared) = running.store_thread.shared {
+            shared.close();
+        }
         running.journal.close();
         running.thread.join().unwrap();
-        drop(running.store_thread);
         remove(&left);
     }
 

@@ -2,10 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rsm_core::{EpochEvent, EpochRequest, Event};
 use rsm_ids::{Guid, Lid, Lmc};
 use rsm_store::LoadReport;
 use rsm_store::io::FileOperation;
 
+use super::shared::BackEnd;
+use super::takeover_seeds::{Access, Contents};
 use super::*;
 
 #[test]
@@ -132,6 +135,35 @@ impl Store for Flaky {
     }
 }
 
+/// State of a store's thread that commits to `store`, without a shared store and a journal.
+pub(super) fn store_thread(
+    store: Box<dyn Store>,
+    clock: Clock,
+    findings: DaemonFindings,
+) -> StoreThread {
+    StoreThread {
+        committer: Committer::start(store).unwrap(),
+        known: None,
+        persisted: Persisted::default(),
+        uncommitted: ChangeSet::new(),
+        unshared: ChangeSet::new(),
+        retry: None,
+        hangs: false,
+        journal: None,
+        shared: None,
+        gpus: GpuRows::default(),
+        damage: Default::default(),
+        clock,
+        findings,
+    }
+}
+
+/// Waits for the end of the commit under way.
+pub(super) fn settle(store_thread: &mut StoreThread) {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.build().unwrap().block_on(store_thread.settle());
+}
+
 /// Waits until `holds` returns true.
 pub(super) fn until(holds: impl Fn() -> bool) {
     for _ in 0..2000 {
@@ -147,22 +179,12 @@ pub(super) fn until(holds: impl Fn() -> bool) {
 fn failed_commit_is_a_finding_until_repeated() {
     let (full, kept) = (Arc::new(AtomicBool::new(true)), Arc::default());
     let findings = DaemonFindings::new();
-    let store_thread = StoreThread {
-        store: Box::new(Flaky {
-            inner: MemoryStore::default(),
-            full: full.clone(),
-            kept: Arc::clone(&kept),
-        }),
-        known: None,
-        persisted: Persisted::default(),
-        uncommitted: ChangeSet::new(),
-        journal: None,
-        shared: None,
-        gpus: GpuRows::default(),
-        damage: Default::default(),
-        clock: Clock::start(),
-        findings: findings.clone(),
+    let flaky = Flaky {
+        inner: MemoryStore::default(),
+        full: full.clone(),
+        kept: Arc::clone(&kept),
     };
+    let store_thread = store_thread(Box::new(flaky), Clock::start(), findings.clone());
     let (wakeup, rung) = watch::channel(());
     let mailbox = Mailbox {
         latest: Arc::default(),
@@ -178,6 +200,89 @@ fn failed_commit_is_a_finding_until_repeated() {
     until(|| findings.all().is_empty());
     assert!(kept.lock().claims.contains_key(&Guid(1)));
     drop(mailbox);
+    thread.join().unwrap();
+}
+
+/// Store on a disk that hangs until the sender of `works_again` is dropped.
+struct Hanging {
+    inner: MemoryStore,
+    works_again: std::sync::mpsc::Receiver<()>,
+}
+
+impl Store for Hanging {
+    fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError> {
+        self.inner.load()
+    }
+
+    fn commit(&mut self, changes: &ChangeSet) -> Result<(), StoreError> {
+        // An error means that the sender was dropped.
+        let _ = self.works_again.recv();
+        self.inner.commit(changes)
+    }
+
+    fn close(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn disk_that_hangs_delays_no_claim_and_no_change_of_the_shared_store() {
+    let (hang, works_again) = std::sync::mpsc::channel();
+    let (clock, findings) = (Clock::start(), DaemonFindings::new());
+    let (wakeup, rung) = watch::channel(());
+    let mailbox = Mailbox {
+        latest: Arc::default(),
+        wakeup,
+    };
+    let contents: Arc<Mutex<Contents>> = Arc::default();
+    let (core, events) = tokio::sync::mpsc::channel(64);
+    let back_end = BackEnd {
+        store: Box::new(Access::new(
+            contents.clone(),
+            Arc::new(AtomicBool::new(true)),
+        )),
+        state: None,
+        endpoints: String::new(),
+        core,
+    };
+    let opened = shared::start(back_end, &mailbox, clock, findings.clone()).unwrap();
+    let hanging = Hanging {
+        inner: MemoryStore::default(),
+        works_again,
+    };
+    let store_thread = StoreThread {
+        shared: Some(opened.shared),
+        ..store_thread(Box::new(hanging), clock, findings.clone())
+    };
+    let latest = mailbox.latest.clone();
+    let thread = std::thread::spawn(move || store_thread.run(&latest, rung));
+
+    mailbox.put(|latest| latest.core_state = Some(Box::new(claimed())));
+    until(|| mailbox.latest.lock().core_state.is_none());
+    let claim = EpochRequest::Claim {
+        own: Guid(0xa),
+        over: None,
+        insists: true,
+        is_master: false,
+    };
+    mailbox.put(|latest| requests::queue(&mut latest.requests, StoreRequest::Claim(claim)));
+    let events = Mutex::new(events);
+    until(|| {
+        let event = events.lock().try_recv();
+        matches!(event, Ok(Event::Epoch(EpochEvent::Granted { .. })))
+    });
+    let mut later = claimed();
+    let claim = Claim {
+        base: Lid(9),
+        lmc: Lmc::from_bits(0),
+    };
+    Arc::make_mut(&mut later.claims).insert(Guid(2), claim);
+    mailbox.put(|latest| latest.core_state = Some(Box::new(later)));
+    until(|| contents.lock().state.claims.len() == 2);
+    until(|| findings.all().iter().any(|f| f.text.contains("hangs")));
+    drop(hang);
+    until(|| findings.all().is_empty());
+    mailbox.put(|latest| latest.is_closing = true);
     thread.join().unwrap();
 }
 
