@@ -310,6 +310,7 @@ impl Core {
             mastership.handle_deadline(view, now)
         });
         self.begin_due_rotation(now);
+        self.give_bounce_up(now);
         if self.reports.publish_at.is_some_and(|when| when <= now) {
             self.publish_findings(now);
         }
@@ -331,6 +332,7 @@ impl Core {
             self.members.deadline(),
             self.mastership.next_deadline(),
             self.rotation.deadline(),
+            self.writing.bounce_due(),
             self.first_sweep_due(),
             self.silence.silences.deadline(),
             self.reports.publish_at,

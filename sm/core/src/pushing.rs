@@ -18,7 +18,7 @@ use super::convergence::{Pushed, TimedStage};
 use super::event::Effect;
 use super::saved_state::SavedCoreState;
 use super::stage::Stage;
-use super::writing::{drop_verified, failures, unverified_ports};
+use super::writing::{drop_verified, failures, mark_overdue, unverified_ports};
 use super::{Core, Mode, Pass, adaptive, dry_run, rebalancing, snapshot};
 
 impl Core {
@@ -134,6 +134,8 @@ impl Core {
             return;
         }
         self.announce_push();
+        self.writing
+            .record_bounce(&mut self.inventory, &changes, now);
         self.silence.begin_push();
         self.serve(&changes, now);
         self.stage = Stage::Pushing(Box::new(Push::start(plan, changes, &self.inventory)));
@@ -232,6 +234,14 @@ impl Core {
             self.writing.leave_open();
             self.work
                 .plan_again("a link has another MTU or number of VLs than planned");
+        }
+    }
+
+    /// Goes on with the next bounce if the last bounced link has not come up in time.
+    pub(super) fn give_bounce_up(&mut self, now: Time) {
+        if self.writing.take_bounce_due(now) && mark_overdue(&mut self.inventory) {
+            self.plan_next_bounce();
+            self.publish(now);
         }
     }
 

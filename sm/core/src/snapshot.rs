@@ -12,7 +12,7 @@ use rsm_state::{Role, Snapshot};
 
 use super::links::LinkContext;
 use super::traps::disables_babbling;
-use super::writing::mismatch_findings;
+use super::writing::{mismatch_findings, overdue_findings};
 use super::{Core, m_keys};
 
 /// The state of `core` as a snapshot.
@@ -78,6 +78,7 @@ fn findings(core: &Core, is_master: bool, now: Time) -> Vec<Finding> {
     }
     findings.extend(core.reports.kept().cloned());
     if is_master {
+        findings.extend(overdue_findings(&core.inventory));
         findings.extend(core.missing.findings().iter().cloned());
         findings.extend(core.trials.partitions.findings().iter().cloned());
         findings.extend(

@@ -1,5 +1,7 @@
 //! Sets that take a link down or up.
 
+use rsm_ids::PortKey;
+
 /// A Set of PortInfo that takes a link down or up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LinkStep {
@@ -9,4 +11,14 @@ pub enum LinkStep {
     Disable,
     /// PortPhysicalState Polling: the link trains if the other end lets it.
     Enable,
+}
+
+/// A link that was bounced to change its MTU or number of VLs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BouncedLink {
+    /// The end that was not set to Down.
+    pub far: PortKey,
+    /// Whether the link has not come up within the time that it has for that. It then holds up no
+    /// further bounce.
+    pub is_overdue: bool,
 }

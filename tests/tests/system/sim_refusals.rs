@@ -303,6 +303,41 @@ fn changed_number_of_vls_is_a_finding_until_links_are_bounced_one_by_one() {
     assert_eq!(findings.len(), 2, "{findings:?}");
 }
 
+/// A bounced link whose cable broke meanwhile kept rsm from bouncing any other link.
+#[test]
+fn bounced_link_that_does_not_come_up_holds_up_other_bounces_for_a_bounded_time() {
+    let mut world = World::brought_up("ring:4", Settings::default());
+    let links = expect::reach(&world, &[]).links;
+    let ends: Vec<(Guid, PortNum)> = links.into_iter().flat_map(|(a, b)| [a, b]).collect();
+    let links = LinkConfig {
+        max_op_vls: 1,
+        bounce: true,
+        ..LinkConfig::default()
+    };
+    reload(&mut world, links);
+    let bounced = Cell::new(None);
+    let until = world.now() + LIMIT;
+    world.run(until, |world| {
+        let is_down = |&&(guid, port): &&(Guid, PortNum)| {
+            let info = world.sim.port_info(guid, port).unwrap();
+            info.port_state() == PortState::Down
+        };
+        bounced.set(ends.iter().find(is_down).copied());
+        bounced.get().is_some()
+    });
+    let (node, port) = bounced.get().expect("a link is bounced");
+    world.sim.unlink(node, port).unwrap();
+    world.run_for(2 * LIMIT);
+    let findings = world.manager().findings();
+    let mismatches = findings.iter().filter(|(code, _)| *code == "link-mismatch");
+    // The other two are those of the manager's own link.
+    assert_eq!(mismatches.count(), 3, "{findings:?}");
+    world.sim.relink(node, port).unwrap();
+    world.run_for(LIMIT);
+    expect::assert_up(&world);
+    assert_eq!(world.manager().findings().len(), 2);
+}
+
 #[test]
 fn devices_without_habits_cost_no_extra_smp() {
     let mut world = World::generated(LARGE, Settings::default());

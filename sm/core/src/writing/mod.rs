@@ -10,9 +10,11 @@ use std::sync::Arc;
 use rsm_hardware::diff::{
     Changes, Comparison, LastComparison, LastMulticastComparison, NotKept, Reregister,
 };
+use rsm_hardware::link_step::BouncedLink;
 use rsm_hardware::push::Push;
 use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::PortKey;
+use rsm_mad::Time;
 use rsm_model::Mark;
 use rsm_model::fabric::Fabric;
 use rsm_model::port_info::LinkMismatch;
@@ -20,7 +22,9 @@ use rsm_model::whole::{Step, Whole};
 use rsm_plan::Plan;
 use rsm_routing::tables::Tables;
 
-pub(super) use unverified::{drop_verified, mismatch_findings, unverified_ports};
+pub(super) use unverified::{
+    drop_verified, mark_overdue, mismatch_findings, overdue_findings, unverified_ports,
+};
 
 /// State between two pushes of plans to the hardware.
 #[derive(Default)]
@@ -35,6 +39,8 @@ pub(super) struct Writing {
     last_multicast_comparison: LastMulticastComparison,
     /// Active ports whose MTU or number of VLs is not as planned.
     mismatches: BTreeMap<PortKey, LinkMismatch>,
+    /// Time at which the last bounced link is overdue; `None` if no bounce is under way.
+    bounce_due: Option<Time>,
     /// See [`Writing::tables_decided`].
     tables_decided: Mark,
     /// Whether Sets of adaptive routing wait for the end of the push, because they need its tables.
@@ -67,6 +73,7 @@ impl Writing {
         *self = Writing {
             mismatches: std::mem::take(&mut self.mismatches),
             adaptive_sets_wait: self.adaptive_sets_wait,
+            bounce_due: self.bounce_due,
             is_open: self.is_open,
             was_interrupted: self.was_interrupted,
             ..Writing::new(not_kept, reregister_all)
@@ -217,6 +224,33 @@ impl Writing {
     /// Records the ports whose MTU or number of VLs is not as planned.
     pub(super) fn record_mismatches(&mut self, changes: &Changes) {
         self.mismatches.clone_from(&changes.mismatches);
+    }
+
+    /// Records the link that a push bounces, if it bounces one.
+    pub(super) fn record_bounce(
+        &mut self,
+        inventory: &mut Inventory,
+        changes: &Changes,
+        now: Time,
+    ) {
+        if let Some((near, far)) = changes.bounce {
+            let link = BouncedLink {
+                far,
+                is_overdue: false,
+            };
+            inventory.bounced.insert(near, link);
+            self.bounce_due = Some(now + unverified::BOUNCE_LIMIT);
+        }
+    }
+
+    /// Time at which the last bounced link is overdue; `None` if no bounce is under way.
+    pub(super) fn bounce_due(&self) -> Option<Time> {
+        self.bounce_due
+    }
+
+    /// Whether the last bounced link is due at `now`; true only once.
+    pub(super) fn take_bounce_due(&mut self, now: Time) -> bool {
+        self.bounce_due.take_if(|due| *due <= now).is_some()
     }
 
     /// Active ports whose MTU or number of VLs is not as planned.

@@ -1,8 +1,10 @@
 //! Sets of ports whose effect is not verified yet, and links whose MTU or VLs differ from the plan.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use rsm_hardware::diff::{Changes, next_bounce};
+use rsm_hardware::link_step::BouncedLink;
 use rsm_hardware::sweep::inventory::Inventory;
 use rsm_hardware::sweep::unverified::{Reading, UnverifiedSet};
 use rsm_ids::PortKey;
@@ -15,6 +17,10 @@ use super::Writing;
 
 /// Maximum number of mismatched links with a finding each: a wrong setting causes thousands.
 const MISMATCHES_SHOWN: usize = 16;
+
+/// Time that a bounced link has to come up before the next one is bounced: several times that of a
+/// link that trains.
+pub(in super::super) const BOUNCE_LIMIT: Duration = Duration::from_secs(30);
 
 /// The result of [`Writing::verify_readings`].
 #[derive(Clone, Copy, Default, Debug)]
@@ -88,19 +94,63 @@ pub(in super::super) fn unverified_ports(inventory: &Inventory) -> Vec<PortKey> 
 
 /// Prepares unverified Sets and bounced links for a push: drops the unverified Sets of ports that
 /// do not change, and forgets bounced links that are Active as planned, so that they may be bounced
-/// again.
+/// again, and overdue links of which an end is cabled to another port.
 pub(in super::super) fn drop_verified(inventory: &mut Inventory, changes: &Changes) {
     let unverified = &mut inventory.unverified;
     unverified.retain(|key| changes.ports.contains_key(&key));
     let mut bounced = std::mem::take(&mut inventory.bounced);
-    bounced.retain(|near, far| {
-        [near, far].into_iter().any(|key| {
-            let port = inventory.hardware.port(*key);
-            changes.mismatches.contains_key(key) || !port.is_some_and(|port| port.is_active())
-        })
+    bounced.retain(|&near, link| {
+        if link.is_overdue && !is_link(inventory, near, link.far) {
+            return false;
+        }
+        let mut ends = [near, link.far].into_iter();
+        ends.any(|end| changes.mismatches.contains_key(&end)) || !inventory.has_returned(near, link)
     });
-    bounced.extend(changes.bounce);
     inventory.bounced = bounced;
+}
+
+/// Whether there may still be a link between two ports: neither is cabled to a third one. A node
+/// that is not known at present may only be cut off, by the bounce of another link.
+fn is_link(inventory: &Inventory, near: PortKey, far: PortKey) -> bool {
+    [(near, far), (far, near)].into_iter().all(|(end, other)| {
+        let peer = inventory.hardware.port(end).and_then(|port| port.peer);
+        peer.is_none_or(|peer| peer == other)
+    })
+}
+
+/// Marks bounced links that have not come up as overdue. Returns whether there are any that were
+/// not.
+pub(in super::super) fn mark_overdue(inventory: &mut Inventory) -> bool {
+    let mut bounced = std::mem::take(&mut inventory.bounced);
+    let mut is_news = false;
+    for (&near, link) in &mut bounced {
+        if !link.is_overdue && !inventory.has_returned(near, link) {
+            (link.is_overdue, is_news) = (true, true);
+        }
+    }
+    inventory.bounced = bounced;
+    is_news
+}
+
+/// Findings about bounced links that have not come up in time.
+pub(in super::super) fn overdue_findings(inventory: &Inventory) -> Vec<Finding> {
+    let bounced = inventory.bounced.iter();
+    let overdue = bounced.filter(|&(&near, link)| {
+        let is_known = inventory.hardware.port(near).is_some();
+        link.is_overdue && is_known && !inventory.has_returned(near, link)
+    });
+    let finding = |(&near, link): (&PortKey, &BouncedLink)| {
+        let text = format!(
+            "{} was set to Down for a moment to change its MTU or its number of VLs, and its link has not come up within {} \
+             seconds: the link carries no traffic; look at the cable and at {}, then reset the port (`rsmctl port reset`)",
+            inventory.hardware.port_name(near),
+            BOUNCE_LIMIT.as_secs(),
+            inventory.hardware.port_name(link.far),
+        );
+        let kind = FindingKind::LinkMismatch;
+        Finding::new(kind, Subject::Port(near), Severity::Warning, text)
+    };
+    overdue.map(finding).collect()
 }
 
 /// Findings about links whose MTU or VLs are not as planned. `bounces` says whether the

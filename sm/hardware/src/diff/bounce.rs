@@ -26,23 +26,20 @@ fn near_and_far_end(inventory: &Inventory, key: PortKey) -> Option<(PortKey, Por
     } else {
         (peer, key)
     };
-    (inventory.bounced.get(&near) != Some(&far)).then_some((near, far))
+    let bounced = inventory.bounced.get(&near);
+    bounced
+        .is_none_or(|link| link.far != far)
+        .then_some((near, far))
 }
 
-/// The next link to bounce, as (near end, far end). `None` if there is none, and until both ends of
-/// every bounced link are Active again.
+/// The next link to bounce, as (near end, far end). `None` if there is none, and while both ends of
+/// a bounced link are not Active again, unless that link is overdue.
 pub fn next(
     inventory: &Inventory,
     mismatches: &BTreeMap<PortKey, LinkMismatch>,
 ) -> Option<(PortKey, PortKey)> {
-    let is_active = |key: &PortKey| {
-        inventory
-            .hardware
-            .port(*key)
-            .is_some_and(|port| port.is_active())
-    };
     let mut bounced = inventory.bounced.iter();
-    if bounced.any(|(near, far)| !is_active(near) || !is_active(far)) {
+    if bounced.any(|(&near, link)| !link.is_overdue && !inventory.has_returned(near, link)) {
         return None;
     }
     mismatches

@@ -24,7 +24,7 @@ use super::paths::LastSearch;
 use super::port_states::PortStateProofs;
 use super::unverified::UnverifiedPorts;
 use super::vports::VPortReading;
-use crate::link_step::LinkStep;
+use crate::link_step::{BouncedLink, LinkStep};
 
 /// The whole subnet as last seen, with the policy and the working state of sweeps.
 #[derive(Clone, Debug, Default)]
@@ -52,8 +52,8 @@ pub struct Inventory {
     pub attached: Option<KeyHolder>,
     /// Ports that may not hold the values of the last Set; a sweep must read them.
     pub unverified: UnverifiedPorts,
-    /// Links that were bounced to change their MTU or VLs: port that was set to Down → far end.
-    pub bounced: BTreeMap<PortKey, PortKey>,
+    /// Links that were bounced to change their MTU or VLs, by the port that was set to Down.
+    pub bounced: BTreeMap<PortKey, BouncedLink>,
     /// Ports of switches to disable, because the port at the other end sends traps without an end,
     /// or because an operator has disabled them.
     pub disabling: BTreeSet<PortKey>,
@@ -131,6 +131,14 @@ impl Inventory {
             .retain(|key, _| key.port.node != guid);
         self.m_keys.forget(guid);
         Some(node)
+    }
+
+    /// Whether both ends of a bounced link are Active again.
+    pub fn has_returned(&self, near: PortKey, link: &BouncedLink) -> bool {
+        [near, link.far].into_iter().all(|end| {
+            let port = self.hardware.port(end);
+            port.is_some_and(InventoryPort::is_active)
+        })
     }
 
     /// Records that a cable joins `a` and `b`, and that their former cables are gone.
