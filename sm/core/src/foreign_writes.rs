@@ -60,8 +60,9 @@ pub(super) struct ForeignWrites {
     /// Whether a report of a change ended the last reading back.
     is_cut_short: bool,
     nodes: BTreeMap<Guid, ForeignWrite>,
-    /// Nodes that left an attempt of a Set unanswered, each with the value of `turn` at that time.
-    /// A node may execute that attempt after it has acknowledged a later Set.
+    /// Nodes that left an attempt of a Set unanswered, or that may have been reset, each with the
+    /// value of `turn` at that time. A node may execute that attempt after it has acknowledged a
+    /// later Set, and a Set under way hides a reset.
     late: BTreeMap<Guid, u64>,
 }
 
@@ -249,6 +250,10 @@ impl ForeignWrites {
         now: Time,
     ) -> bool {
         self.is_cut_short |= read_back.is_ended();
+        for switch in read_back.take_lost_settings() {
+            // A reset that a Set under way has hidden explains a difference as a late Set does.
+            self.record_late_set(switch);
+        }
         for guid in read_back.read_as_a_whole() {
             if !read_back.is_overwritten(guid)
                 && let Some(write) = self.nodes.get_mut(&guid)

@@ -37,8 +37,11 @@ impl PortPush {
 
     /// Handles the refusal of a Set with settings and Armed. Returns whether the settings are sent
     /// in a Set of their own from now on; `false` if this was tried before, or no settings differ.
+    /// Fields that count as not kept count here: the refused Set had them, and the next Set of the
+    /// state leaves them out.
     pub(super) fn separate_settings(&mut self, info: &PortInfo) -> bool {
-        let combined = !self.settings_first && self.has_settings(info);
+        let all = self.change.settings.differing(info, FieldMask::default());
+        let combined = !self.settings_first && (self.has_settings(info) || !all.is_empty());
         if combined {
             self.is_open = false;
             self.settings_first = true;

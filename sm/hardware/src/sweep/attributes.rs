@@ -413,6 +413,9 @@ impl Sweep {
         if key.port == PortNum::ZERO && reset::forgot_lid(known.as_ref(), info) {
             self.on_reset(inventory, key.node);
         }
+        if inventory.hardware.is_switch(key.node) && reset::forgot_settings(known.as_ref(), info) {
+            self.reading.read_back.record_lost_settings(key.node);
+        }
         if inventory.check_m_key(key, info) {
             self.reading.again(Query::Port(key));
         }

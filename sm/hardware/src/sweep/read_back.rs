@@ -120,6 +120,8 @@ pub struct ReadBack {
     /// decides: a switch without a LID was reset; in a switch with a LID, the field was
     /// overwritten.
     without_top: BTreeSet<Guid>,
+    /// Switches of which a port has lost its settings, so that they were reset, perhaps.
+    lost_settings: BTreeSet<Guid>,
     /// The nodes that differed.
     found: BTreeMap<Guid, Overwritten>,
 }
@@ -161,6 +163,16 @@ impl ReadBack {
     /// Whether a node differed without a report of a change.
     pub fn is_overwritten(&self, guid: Guid) -> bool {
         self.found.contains_key(&guid)
+    }
+
+    /// Records that a port of a switch has lost its settings.
+    pub(super) fn record_lost_settings(&mut self, switch: Guid) {
+        self.lost_settings.insert(switch);
+    }
+
+    /// Takes the switches of which a port has lost its settings.
+    pub fn take_lost_settings(&mut self) -> BTreeSet<Guid> {
+        std::mem::take(&mut self.lost_settings)
     }
 
     /// Takes the nodes that differed without a report of a change.

@@ -1,7 +1,7 @@
 //! Detects switches that were reset.
 
 use rsm_ids::Lid;
-use rsm_mad::wire::attr::{PortInfo, SwitchInfo};
+use rsm_mad::wire::attr::{PortInfo, PortState, SwitchInfo};
 
 /// Whether a switch has lost its LID, and therefore its tables, between two answers of its port 0.
 ///
@@ -9,6 +9,21 @@ use rsm_mad::wire::attr::{PortInfo, SwitchInfo};
 /// since.
 pub(super) fn forgot_lid(before: Option<&PortInfo>, now: &PortInfo) -> bool {
     now.lid() == Lid::NONE && before.is_some_and(|before| before.lid() != Lid::NONE)
+}
+
+/// Whether an external port of a switch has lost its settings between two answers: it was armed,
+/// and is not, with another MTU or number of VLs.
+///
+/// A link that trains again keeps both, or only one end loses them. After a reset of the whole
+/// switch, a Set under way may have restored its LID and LinearFDBTop, so that only such ports show
+/// the reset.
+pub(super) fn forgot_settings(before: Option<&PortInfo>, now: &PortInfo) -> bool {
+    now.port_state() == PortState::Init
+        && before.is_some_and(|before| {
+            matches!(before.port_state(), PortState::Armed | PortState::Active)
+                && (before.neighbor_mtu() != now.neighbor_mtu()
+                    || before.operational_vls() != now.operational_vls())
+        })
 }
 
 /// Whether a switch has lost its forwarding tables between two answers.
