@@ -8,7 +8,7 @@ use rsm_ids::{Guid, PortKey};
 use rsm_monitor::health::PortErrors;
 use rsm_plan::avoid::{Drained, NodeOrCable, Reason};
 use rsm_routing::netlist::NodeKind;
-use rsm_state::{Command, TablesWritten, Unwritten};
+use rsm_state::{Command, Role, TablesWritten, Unwritten};
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -294,4 +294,24 @@ fn a_drain_and_a_later_fault_process_only_what_changes() {
     let whole: Vec<_> = whole.filter(|whole| whole.step != Step::Paths).collect();
     assert_eq!(whole, Vec::<&rsm_model::whole::Whole>::new());
     assert_eq!(lids_over(&world, NodeOrCable::Node(top)), 0);
+}
+
+#[test]
+fn a_manager_that_starts_while_the_store_is_away_keeps_the_drains_of_the_store() {
+    let mut world = World::shared("fat-tree:k=4,levels=2", false, LIMIT);
+    let spine = NodeOrCable::Node(spines(&world)[0]);
+    drain(&mut world, &[spine], false, 7);
+    world.run_for(Duration::from_secs(1));
+    let drained = |world: &World| world.stored().avoid.drained().count();
+    assert_eq!(drained(&world), 1);
+    world.set_store_away(true);
+    world.kill(0);
+    world.kill(1);
+    world.start(1, Memory::Lost);
+    world.run_for(LIMIT);
+    assert_eq!(*world.managers()[1].core().role(), Role::Master);
+    world.set_store_away(false);
+    world.run_for(LIMIT);
+    let findings = world.managers()[1].findings();
+    assert!(findings.iter().any(|(code, _)| *code == "drained"));
 }

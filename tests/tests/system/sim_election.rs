@@ -9,8 +9,8 @@ use rsm_mad::wire::attr::{SmControl, SmState};
 use rsm_mad::wire::header::Status;
 use rsm_model::findings::{Finding, FindingKind, Severity};
 use rsm_routing::netlist::NodeKind;
-use rsm_sim::{AttachId, Personality, PortField, PortFields};
-use rsm_state::{Identity, Role};
+use rsm_sim::{AttachId, Personality, PortField, PortFields, Silence};
+use rsm_state::{Activity, Identity, Role};
 use rsm_tests::virtual_time::{ForeignManager, Memory, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -415,6 +415,50 @@ fn of_two_managers_the_manager_with_precedence_becomes_master() {
     assert_eq!(roles(&world), [SmState::Standby, SmState::Master]);
     expect::assert_up(&world);
     world.watched().assert_harmless();
+}
+
+/// The first sweep went on beside the early bring-up when the master stepped down: its Gets were
+/// withdrawn, and it never ended.
+#[test]
+fn master_paused_in_an_early_bring_up_stands_by_and_can_take_over_again() {
+    let second = Duration::from_secs(1);
+    let pause = 30 * second;
+    // The master learns of its successor before it has the plan.
+    let mut settings = Settings {
+        planning_time: 2 * pause,
+        ..settings()
+    };
+    // The successor keeps the subnet.
+    settings.core.mastership.master_priority = PRIORITY + 1;
+    let mut world = World::generated("fat-tree:k=4,levels=3", settings.clone());
+    let mut config = settings.core;
+    config.mastership.identity = identity(PRIORITY - 1);
+    let standby = world.add_manager_with(last_host(&world), PortNum(1), config);
+    let leaf_of = |world: &World, index: usize| {
+        let (host, port) = world.managers()[index].local(&world.sim).unwrap();
+        world.sim.peer(host, port).unwrap().unwrap().0
+    };
+    let leaves = [leaf_of(&world, 0), leaf_of(&world, standby)];
+    let mut switches = world.nodes(NodeKind::Switch).into_iter();
+    let hung = switches.find(|switch| !leaves.contains(switch)).unwrap();
+    // The sweep waits for this switch while the rest is brought up.
+    world.sim.set_silence(hung, Silence::Answers).unwrap();
+    let is_early = world.run(world.now() + LIMIT, |world| {
+        let core = world.manager().core();
+        core.activity() == Activity::Planning && core.progress().outstanding > 0
+    });
+    assert!(is_early, "{:?}", world.manager().core().progress());
+    world.pause_for(0, pause);
+    world.run_for(4 * pause);
+    let state = |world: &World, index: usize| world.managers()[index].core().role().state();
+    assert_eq!(state(&world, standby), SmState::Master);
+    assert_eq!(state(&world, 0), SmState::Standby);
+    world.kill(standby);
+    world.run_for(4 * pause);
+    assert_eq!(state(&world, 0), SmState::Master);
+    world.sim.set_silence(hung, Silence::None).unwrap();
+    world.run_for(4 * pause);
+    expect::assert_up(&world);
 }
 
 /// The findings about the last plan and push, and about the own port, of a manager that stands by.
