@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_api::model::PortState;
 use rsm_api::resolve::shell_word;
-use rsm_api::together::by_node;
 use rsm_api::v1::event::Change;
 use rsm_api::{plain_names, v1};
 use rsm_ids::{Guid, PortKey, PortNum};
@@ -17,10 +16,6 @@ use crate::history::moments::link_ends;
 /// Time in milliseconds after a link came up, or the manager started, within which ports become
 /// Active: a port that is not Active during that time has not lost its link.
 const COMING_UP_MS: u64 = 60_000;
-
-/// Maximum time, in milliseconds, between the losses of links that went down with their node: a
-/// sweep reads the neighbours one after the other.
-const TOGETHER_MS: u64 = 10_000;
 
 /// Maximum number of operator actions shown; the newest are shown.
 const MAX_ACTIONS: usize = 5;
@@ -47,7 +42,9 @@ struct CableHistory {
 }
 
 impl Case<'_> {
-    fn events(&self) -> impl Iterator<Item = (u64, &Change)> {
+    /// The changes since the start of the question, each with its time in milliseconds since the
+    /// Unix epoch.
+    pub(super) fn events(&self) -> impl Iterator<Item = (u64, &Change)> {
         let events = self.events.iter();
         let events = events.filter(|event| event.at_unix_ms >= self.since_unix_ms);
         events.filter_map(|event| Some((event.at_unix_ms, event.change.as_ref()?)))
@@ -99,38 +96,6 @@ impl Case<'_> {
         }
         let of_nodes = of_nodes.iter();
         found.extend(of_nodes.map(|(&node, stories)| self.node_evidence(node, stories)));
-    }
-
-    /// The cables that went down together with a node, as when the node restarts or loses power,
-    /// each with that node and the number of times.
-    fn lost_with_nodes(&self) -> BTreeMap<(PortKey, PortKey), (Guid, u64)> {
-        let mut groups: Vec<(u64, BTreeSet<(PortKey, PortKey)>)> = Vec::new();
-        for (at, change) in self.events() {
-            let link = match change {
-                Change::LinkVanished(link) => link,
-                Change::LinkChanged(link) if link.state() != PortState::Active => link,
-                _ => continue,
-            };
-            let Some(ends) = link_ends(link) else {
-                continue;
-            };
-            match groups.last_mut() {
-                Some((first, lost)) if at <= *first + TOGETHER_MS => drop(lost.insert(ends)),
-                _ => groups.push((at, BTreeSet::from([ends]))),
-            }
-        }
-        let mut with_nodes: BTreeMap<(PortKey, PortKey), (Guid, u64)> = BTreeMap::new();
-        for (_, lost) in groups {
-            let lost: Vec<(PortKey, PortKey)> = lost.into_iter().collect();
-            let nodes: Vec<[Guid; 2]> = lost.iter().map(|(a, b)| [a.node, b.node]).collect();
-            for (node, own) in by_node(&nodes) {
-                for at in own {
-                    let (known, times) = with_nodes.entry(lost[at]).or_insert((node, 0));
-                    *times += u64::from(*known == node);
-                }
-            }
-        }
-        with_nodes
     }
 
     /// Evidence about used cables that went down together with their node; there is at least one.

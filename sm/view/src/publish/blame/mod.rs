@@ -45,6 +45,7 @@
 mod evidence;
 mod happened;
 mod job;
+mod node_losses;
 mod partitions;
 mod past;
 mod paths;
