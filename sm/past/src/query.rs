@@ -142,6 +142,9 @@ pub struct Moved {
 pub struct MovedErrors {
     /// Number of errors.
     pub count: u64,
+    /// Number of these errors in steps whose readings cover no time before the span. The other
+    /// errors may have occurred before it.
+    pub count_in_span: u64,
     /// Time of the first reading of the first step with errors, in milliseconds since the Unix
     /// epoch.
     pub first_unix_ms: u64,
@@ -302,6 +305,7 @@ impl PastReader {
         let main_tier = self.tier_for(span, span.ms() / STEPS_OF_SUMS);
         let mut visitor = SumVisitor {
             ports,
+            since_unix_ms: span.since_unix_ms,
             with_traffic: wanted == Wanted::All,
             entries: Vec::new(),
             sums: Vec::new(),
@@ -658,6 +662,8 @@ impl Visitor for CorrectedVisitor<'_> {
 struct SumVisitor<'a> {
     /// The wanted ports; `None` for all ports.
     ports: Option<&'a BTreeSet<PortKey>>,
+    /// Start of the span, in milliseconds since the Unix epoch.
+    since_unix_ms: u64,
     with_traffic: bool,
     /// Entries of the wanted ports of the segment, by number in the port table.
     entries: Vec<Option<Entry>>,
@@ -709,16 +715,19 @@ impl Visitor for SumVisitor<'_> {
                 }
             }
             for (port, quantity, count) in columns.errors {
-                if entries.get(port).is_some_and(Option::is_some) {
-                    let (from, until) = (step.head.from, step.head.until);
-                    add_errors(
-                        &mut self.errors,
-                        (first + port, quantity),
-                        count,
-                        from,
-                        until,
-                    );
+                if entries.get(port).is_none_or(Option::is_none) {
+                    continue;
                 }
+                let (from, until) = (step.head.from, step.head.until);
+                let seconds = columns.seconds.get(port).copied().unwrap_or(0);
+                let is_in_span = covers_only(self.since_unix_ms, from, seconds);
+                let errors = MovedErrors {
+                    count,
+                    count_in_span: if is_in_span { count } else { 0 },
+                    first_unix_ms: from,
+                    last_unix_ms: until,
+                };
+                add_errors(&mut self.errors, (first + port, quantity), errors);
             }
         }
         Ok(())
@@ -742,8 +751,7 @@ impl Visitor for SumVisitor<'_> {
             let moved = moved_of(&mut self.moved, entry);
             let total = &mut moved.counts[quantity];
             *total = total.saturating_add(errors.count);
-            let (first, last) = (errors.first_unix_ms, errors.last_unix_ms);
-            add_errors(&mut moved.errors, quantity, errors.count, first, last);
+            add_errors(&mut moved.errors, quantity, errors);
         }
     }
 }
@@ -759,20 +767,23 @@ fn moved_of(moved: &mut HashMap<PortKey, Moved>, entry: Entry) -> &mut Moved {
     })
 }
 
-/// Adds errors that occurred between the times `first` and `last`.
-fn add_errors<K: Ord>(
-    errors: &mut BTreeMap<K, MovedErrors>,
-    key: K,
-    count: u64,
-    first: u64,
-    last: u64,
-) {
+/// Whether a port's readings in a step, the first of which came at `from` or later, cover no time
+/// before `since`, both in milliseconds since the Unix epoch. They cover `seconds`, which were
+/// rounded; 0 if their time is unknown.
+fn covers_only(since: u64, from: u64, seconds: u32) -> bool {
+    let rounded_up = (u64::from(seconds) + 1) * 1000;
+    seconds > 0 && from >= since.saturating_add(rounded_up)
+}
+
+/// Adds errors of a counter.
+fn add_errors<K: Ord>(errors: &mut BTreeMap<K, MovedErrors>, key: K, added: MovedErrors) {
     let all = errors.entry(key).or_insert(MovedErrors {
         count: 0,
-        first_unix_ms: first,
-        last_unix_ms: last,
+        count_in_span: 0,
+        ..added
     });
-    all.count = all.count.saturating_add(count);
-    all.first_unix_ms = all.first_unix_ms.min(first);
-    all.last_unix_ms = all.last_unix_ms.max(last);
+    all.count = all.count.saturating_add(added.count);
+    all.count_in_span = all.count_in_span.saturating_add(added.count_in_span);
+    all.first_unix_ms = all.first_unix_ms.min(added.first_unix_ms);
+    all.last_unix_ms = all.last_unix_ms.max(added.last_unix_ms);
 }

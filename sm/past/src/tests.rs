@@ -575,6 +575,10 @@ fn moved_errors_have_their_port_number_and_times() {
     assert_eq!(errors.count, 1300);
     assert_eq!(errors.first_unix_ms, NOON + 10 * MINUTE);
     assert_eq!(errors.last_unix_ms, NOON + 19 * MINUTE);
+    assert_eq!(errors.count_in_span, 1300);
+    // The reading at the start, and the next one within its rounding, also cover earlier time.
+    let errors = moved(NOON + 15 * MINUTE)[0].errors[&Quantity::SymbolError];
+    assert_eq!((errors.count, errors.count_in_span), (5 * 130, 3 * 130));
     assert!(moved(NOON + 25 * MINUTE)[0].errors.is_empty());
 }
 

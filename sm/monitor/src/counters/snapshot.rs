@@ -155,18 +155,13 @@ impl CountersSnapshot {
     /// Whether the reading of a port is stale at `now`: the port was not read for three times the
     /// interval of its kind, so its counters may have moved.
     pub fn is_stale(&self, port: &PortCounters<'_>, now: Time) -> bool {
-        let stale_after = self.interval(port) * INTERVALS_UNTIL_STALE;
-        port.reading
-            .at()
-            .is_none_or(|at| now.since(at) > stale_after)
-    }
-
-    /// The interval between two readings of the ports of this kind.
-    pub fn interval(&self, port: &PortCounters<'_>) -> Duration {
-        match port.agent.is_switch {
+        let interval = match port.agent.is_switch {
             true => self.intervals.switch_ports,
             false => self.intervals.adapters,
-        }
+        };
+        port.reading
+            .at()
+            .is_none_or(|at| now.since(at) > interval * INTERVALS_UNTIL_STALE)
     }
 
     /// All agents by ascending key.

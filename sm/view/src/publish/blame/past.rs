@@ -24,7 +24,7 @@ pub(in crate::publish) struct Moved {
     /// Time of the first error, or start of the period in which the errors were counted, in
     /// milliseconds since the Unix epoch.
     pub(in crate::publish) from_unix_ms: u64,
-    /// Whether some of the errors were certainly counted after the requested time: a reading that
+    /// Whether all of the errors were certainly counted after the requested time: a reading that
     /// shows errors also covers the time since the reading before it.
     pub(in crate::publish) is_new: bool,
 }
@@ -93,17 +93,21 @@ impl StoredErrors {
     }
 }
 
-/// The errors of a counter on the disk. They are new if the last reading with errors covers only
-/// time after the requested time: if it came at `first_certain_ms` or later.
-fn stored(counter: Counter, errors: MovedErrors, first_certain_ms: u64) -> Moved {
+/// The errors of a counter on the disk: those that are certainly new, or all errors if none is.
+fn stored(counter: Counter, errors: MovedErrors) -> Moved {
     let ms = errors.last_unix_ms.saturating_sub(errors.first_unix_ms);
     let span = Duration::from_millis(ms).max(SHORTEST_SPAN);
+    let is_new = errors.count_in_span > 0;
+    let count = match is_new {
+        true => errors.count_in_span,
+        false => errors.count,
+    };
     Moved {
         counter,
-        count: errors.count,
-        per_hour: errors.count as f64 * 3600.0 / span.as_secs_f64(),
+        count,
+        per_hour: count as f64 * 3600.0 / span.as_secs_f64(),
         from_unix_ms: errors.first_unix_ms,
-        is_new: errors.last_unix_ms >= first_certain_ms,
+        is_new,
     }
 }
 
@@ -156,17 +160,15 @@ impl Past for Readings {
                 is_new: from_unix_ms >= since_unix_ms,
             })
         });
-        // The errors on the disk reach further back, and their times are known; the last readings
-        // also cover the current step.
+        // The errors on the disk reach further back; the last readings also cover the current step.
         let mut errors: Vec<Moved> = errors.collect();
-        let first_certain_ms = since_unix_ms + self.counters.interval(&port).as_millis() as u64;
         for &(counter, on_disk) in self.stored.errors.get(&key).into_iter().flatten() {
-            let stored = stored(counter, on_disk, first_certain_ms);
+            let stored = stored(counter, on_disk);
             match errors
                 .iter_mut()
                 .find(|moved| moved.counter == stored.counter)
             {
-                Some(moved) if moved.is_new && moved.count >= stored.count => {}
+                Some(moved) if (moved.is_new, moved.count) >= (stored.is_new, stored.count) => {}
                 Some(moved) => *moved = stored,
                 None => errors.push(stored),
             }
@@ -178,5 +180,27 @@ impl Past for Readings {
             bytes_per_s: rates
                 .map(|rates| f64::from(rates.xmit_bytes) + f64::from(rates.rcv_bytes)),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_on_the_disk_are_new_only_as_far_as_their_steps_are_in_the_time() {
+        let errors = |count_in_span| MovedErrors {
+            count: 9000,
+            count_in_span,
+            first_unix_ms: 0,
+            last_unix_ms: 60_000,
+        };
+        let discards = |count_in_span| {
+            let moved = stored(Counter::XmitDiscards, errors(count_in_span));
+            (moved.is_new, moved.count, moved.per_hour)
+        };
+        assert_eq!(discards(0), (false, 9000, 108_000.0));
+        assert_eq!(discards(3), (true, 3, 36.0));
+        assert_eq!(discards(9000), (true, 9000, 108_000.0));
     }
 }
