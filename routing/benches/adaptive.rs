@@ -29,7 +29,7 @@ const RUNS: usize = 2;
 /// The number of groups that a switch holds (ARInfo GroupCap has 12 bits).
 const CAPACITY: u16 = 4095;
 
-/// With more hosts the load over all choices takes minutes.
+/// The maximum number of hosts for which the load over all choices is measured: more take minutes.
 const LOAD_HOSTS: usize = 10_000;
 
 const SELENE: &str = "../../shared/data/topologies/nvidia-selene-compute.txt";
@@ -56,8 +56,8 @@ fn main() {
     }
 }
 
-/// With LIDs as rsm gives them to a fresh fabric: switches, then the first host of each leaf, then
-/// the second of each.
+/// The topology with the LIDs that rsm assigns on a fresh fabric: switches first, then the first
+/// host of each leaf, then the second host of each leaf, and so on.
 fn by_index(topology: &Topology) -> Topology {
     let mut order: Vec<(usize, Lid)> = Vec::new();
     for switch in topology.indices() {
@@ -88,7 +88,7 @@ fn routed(topology: &Topology, earlier: Option<&Ranking>) -> Routing {
         previous_ranking: earlier.cloned(),
         ..Options::default()
     };
-    route(EngineKind::FabricTree, topology, &options, None).expect("a tree")
+    route(EngineKind::FabricTree, topology, &options, None).expect("a tree can be routed")
 }
 
 /// Plans and proves, and prints how long that took.
@@ -106,7 +106,7 @@ fn planned(topology: &Topology, earlier: Option<&Planned>) -> Planned {
         in_order: &std::collections::BTreeSet::new(),
         before: None,
     };
-    let (planning, groups) = best(RUNS, || plan(&request).expect("groups"));
+    let (planning, groups) = best(RUNS, || plan(&request).expect("groups can be planned"));
     let held = Held {
         tables: &routing.tables,
         adaptive: &groups.tables,

@@ -29,14 +29,17 @@ fn read(name: &str) -> Topology {
 }
 
 fn orientation(topology: &Topology, routing: &Routing) -> Orientation {
-    let ranking = routing.ranking.as_ref().expect("it is ranked");
+    let ranking = routing
+        .ranking
+        .as_ref()
+        .expect("fabric-tree ranks every tree");
     Orientation::of(topology, ranking).expect("every switch is ranked")
 }
 
 fn bench(name: &str) {
     let whole = read(name);
-    let first = route(EngineKind::FabricTree, &whole, &Options::default(), None);
-    let first = first.expect("the fabric can be routed");
+    let first = route(EngineKind::FabricTree, &whole, &Options::default(), None)
+        .expect("the fabric can be routed");
     let report = verify_whole(&whole, &first.tables);
     let order = orientation(&whole, &first);
     let options = Options {
@@ -50,7 +53,8 @@ fn bench(name: &str) {
     for cable in cables.iter().step_by(step) {
         let broken = whole.without_cables(&[cable.a]);
         let (taken, routing) = stopwatch::best(1, || {
-            route(EngineKind::FabricTree, &broken, &options, None).expect("it was routed before")
+            route(EngineKind::FabricTree, &broken, &options, None)
+                .expect("the broken fabric can be routed")
         });
         planned.push(taken.wall_ms);
         blocks.push(routing.tables.blocks_changed(&first.tables));

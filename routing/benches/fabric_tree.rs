@@ -48,12 +48,11 @@ fn median<T>(work: impl FnMut() -> T) -> (String, T) {
 /// LIDs of switches.
 #[derive(Clone, Copy)]
 enum Layout {
-    /// Leaf by leaf.
+    /// LIDs ascend leaf by leaf.
     ByLeaf,
-    /// The first port of every leaf, then the second of every leaf, and so on.
+    /// LIDs ascend over the first port of every leaf, then over the second port, and so on.
     ByIndex,
-    /// In an order that is independent of the fabric, and the same in each run: by a hash of the
-    /// former LID.
+    /// LIDs are in a pseudo-random order, equal in each run: sorted by a hash of the former LID.
     Scattered,
 }
 
@@ -146,16 +145,16 @@ fn print_faults(topology: &Topology) {
         ("middle switch", &|| without(failed_middle)),
         ("core switch", &|| without(failed_core)),
     ];
-    let before = route(EngineKind::FabricTree, topology, &Options::default(), None);
-    let before = before.expect("a tree can be routed");
+    let before = route(EngineKind::FabricTree, topology, &Options::default(), None)
+        .expect("a tree can be routed");
     for (name, break_topology) in scenarios {
         let broken = break_topology();
         let options = Options {
             previous_ranking: before.ranking.clone(),
             ..Options::default()
         };
-        let after = route(EngineKind::FabricTree, &broken, &options, None);
-        let after = after.expect("a broken tree can be routed");
+        let after = route(EngineKind::FabricTree, &broken, &options, None)
+            .expect("a broken tree can be routed");
         let lft_before = |switch: &rsm_routing::topology::Switch| {
             before.tables.lft(index_of(switch.guid)).clone()
         };
@@ -255,7 +254,7 @@ fn core_cable(topology: &Topology) -> CableEnd {
     let mut above_leaves = cables
         .iter()
         .filter(|cable| !is_leaf(cable.a.0) && !is_leaf(cable.b.0));
-    above_leaves.next().expect("it has three levels").a
+    above_leaves.next().expect("the tree has three levels").a
 }
 
 /// One end of every hundredth cable between switches.
@@ -278,13 +277,13 @@ fn print_rebalancing(
         previous_ranking: ranking.cloned(),
         ..Options::default()
     };
-    let routed = route(
+    let mut routed = route(
         EngineKind::FabricTree,
         &broken,
         &options_with(ranking),
         None,
-    );
-    let mut routed = routed.expect("a broken tree can be routed");
+    )
+    .expect("a broken tree can be routed");
     let mut max_loads = Vec::new();
     let mut times = Vec::new();
     let end_reason = loop {
@@ -326,7 +325,7 @@ fn bench(name: &str, topology: &Topology) {
     let (taken, _) = median(|| route(EngineKind::FabricTree, topology, &unprepared, None));
     println!("  full, by a known order {taken}");
     let one_link = topology.without_cables(&[topology.cables()[topology.link_count() / 3].a]);
-    let core = topology.indices().last().expect("it has switches");
+    let core = topology.indices().last().expect("the fabric has switches");
     let one_switch = common::without_switches(topology, &[core]);
     let (taken, tally) = median(|| verify_whole(topology, &routing.tables).tally);
     println!("  proof of everything {taken}");
@@ -346,7 +345,7 @@ fn bench(name: &str, topology: &Topology) {
             let orientation = ranking
                 .as_ref()
                 .and_then(|ranking| Orientation::of(of, ranking));
-            orientation.expect("it is ranked")
+            orientation.expect("fabric-tree ranks every tree")
         };
         let (order_before, order_after) = (
             orientation(topology, &routing.ranking),

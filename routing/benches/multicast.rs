@@ -37,8 +37,8 @@ impl Bed {
             previous_ranking: earlier.cloned(),
             ..Options::default()
         };
-        let routing = route(EngineKind::FabricTree, &topology, &options, None);
-        let routing = routing.expect("a tree can be routed");
+        let routing =
+            route(EngineKind::FabricTree, &topology, &options, None).expect("a tree can be routed");
         Bed {
             basis: basis(&topology, &routing),
             topology,
@@ -49,14 +49,16 @@ impl Bed {
 
 fn basis(topology: &Topology, routing: &Routing) -> MulticastBasis {
     let ranking = routing.ranking.as_ref().expect("the engine ranks switches");
-    let orientation = Orientation::of(topology, ranking).expect("it ranks all of them");
+    let orientation = Orientation::of(topology, ranking).expect("the ranking has all switches");
     let capacities = vec![0x3FFF; topology.switch_count()];
     MulticastBasis::new(topology, &capacities, orientation, true)
 }
 
 fn hosts(topology: &Topology) -> Vec<Member> {
-    let hosts = topology.destinations().iter();
-    let hosts = hosts.filter(|destination| destination.kind == EndpointKind::Ca);
+    let hosts = topology
+        .destinations()
+        .iter()
+        .filter(|destination| destination.kind == EndpointKind::Ca);
     hosts
         .map(|host| Member {
             switch: host.switch,
@@ -120,11 +122,12 @@ fn plan(bed: &Bed, groups: &[Arc<Group>], held: &Trees) -> Trees {
 fn cable(topology: &Topology, trees: &Trees, at_leaf: bool) -> (Guid, PortNum) {
     let is_leaf = |switch: SwitchIdx| topology.hosts(switch) > 0;
     let masks = trees.by_mlid.values().flat_map(|tree| &tree.masks);
-    let links = masks.flat_map(|&(switch, mask)| mask.ports().map(move |port| (switch, port)));
-    let mut links = links.filter(|&(switch, port)| {
-        let peer = topology.peer(switch, port);
-        peer.is_some_and(|(peer, _)| !is_leaf(peer) && is_leaf(switch) == at_leaf)
-    });
+    let mut links = masks
+        .flat_map(|&(switch, mask)| mask.ports().map(move |port| (switch, port)))
+        .filter(|&(switch, port)| {
+            let peer = topology.peer(switch, port);
+            peer.is_some_and(|(peer, _)| !is_leaf(peer) && is_leaf(switch) == at_leaf)
+        });
     let (switch, port) = links.next().expect("trees have links");
     (topology.switch(switch).guid, port)
 }

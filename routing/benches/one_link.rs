@@ -65,7 +65,10 @@ fn follow(name: &str, before: &Proved, topology: Topology, runs: usize) -> Prove
     });
     let routing = routing.expect("all of it is known");
     let then = before.orientation();
-    let ranking = routing.ranking.as_ref().expect("it is ranked");
+    let ranking = routing
+        .ranking
+        .as_ref()
+        .expect("fabric-tree ranks every tree");
     let (ordered, now) = median(runs, || Orientation::of(&topology, ranking));
     let now = now.expect("the ranking has every switch");
     let proved_before = ProvedTables {
@@ -154,8 +157,8 @@ fn faults(topology: &Topology) -> [(&'static str, (Guid, PortNum)); 3] {
 }
 
 fn bench(name: &str, topology: &Topology, runs: usize) {
-    let routing = route(EngineKind::FabricTree, topology, &Options::default(), None);
-    let routing = routing.expect("a tree can be routed");
+    let routing = route(EngineKind::FabricTree, topology, &Options::default(), None)
+        .expect("a tree can be routed");
     let tally = verify_whole(topology, &routing.tables).tally;
     println!("{name} hosts, {} switches", topology.switch_count());
     let first = Proved {

@@ -55,10 +55,14 @@ impl PairLevels {
     /// Creates the levels by calling `level` for each (source, destination) among `switches`
     /// switches.
     pub fn new(switches: usize, level: impl Fn(SwitchIdx, SwitchIdx) -> u8) -> PairLevels {
-        let all = 0..switches as u32;
-        let levels = all
+        let indices = 0..switches as u32;
+        let levels = indices
             .clone()
-            .flat_map(|from| all.clone().map(move |to| (SwitchIdx(from), SwitchIdx(to))))
+            .flat_map(|from| {
+                indices
+                    .clone()
+                    .map(move |to| (SwitchIdx(from), SwitchIdx(to)))
+            })
             .map(|(from, to)| level(from, to))
             .collect();
         PairLevels { switches, levels }
@@ -190,8 +194,11 @@ impl Lanes {
     /// For each service level, the lowest level that all switches map to the same VLs; the two
     /// levels have equal dependencies.
     pub fn alike(&self) -> [u8; SERVICE_LEVELS] {
-        let rows = self.mapping.iter().flat_map(|mapping| &mapping.rows);
-        let rows: Vec<&Row> = rows.collect();
+        let rows: Vec<&Row> = self
+            .mapping
+            .iter()
+            .flat_map(|mapping| &mapping.rows)
+            .collect();
         let is_alike = |one: usize, other: usize| rows.iter().all(|row| row[one] == row[other]);
         // There are sixteen service levels.
         std::array::from_fn(|level| {
@@ -217,8 +224,9 @@ impl Lanes {
         let pairs = kinds
             .clone()
             .flat_map(|input| kinds.clone().map(move |output| (input, output)));
-        let rows = pairs.filter(|&(_, output)| outputs[output]);
-        let rows = rows.filter_map(|(input, output)| self.row_of_kinds(input, output));
+        let rows = pairs
+            .filter(|&(_, output)| outputs[output])
+            .filter_map(|(input, output)| self.row_of_kinds(input, output));
         let levels = self.used_levels();
         let lanes = rows.flat_map(|row| {
             let used = row.iter().enumerate();
@@ -257,8 +265,8 @@ impl Lanes {
                 && before.port_use(earlier, port) != PortUse::Unused
         };
         let maps_alike = |&(now, earlier): &(SwitchIdx, SwitchIdx)| {
-            let all = (0..=topology.switch(now).num_ports).map(PortNum);
-            let ports: Vec<PortNum> = all
+            let all_ports = (0..=topology.switch(now).num_ports).map(PortNum);
+            let ports: Vec<PortNum> = all_ports
                 .filter(|&port| is_used_in_both((now, earlier), port))
                 .collect();
             ports.iter().all(|&input| {

@@ -42,8 +42,8 @@ fn main() {
         };
         let fleet = fleet(netlist, faults).expect("hosts with plain names");
         let topology = Arc::new(Topology::from_netlist(&fleet.netlist).expect("LIDs suffice"));
-        let routing =
-            route(EngineKind::UpDn, &topology, &Options::default(), None).expect("a tree");
+        let routing = route(EngineKind::UpDn, &topology, &Options::default(), None)
+            .expect("a tree can be routed");
         let tables = Arc::new(routing.tables);
         let fabric = || {
             GpuFabric::from_netlist(
@@ -69,7 +69,7 @@ fn main() {
             best.min(cpu_ms() - start)
         });
         println!("{hosts:>5} hosts  join, rails, hints     {hints:>9.2} ms");
-        let analysis = analysis.expect("there were runs");
+        let analysis = analysis.expect("the benchmark has at least one run");
         println!(
             "{hosts:>5} hosts  findings               {:>9}",
             analysis.findings.len()

@@ -89,11 +89,11 @@ pub(super) fn resolve_claims(
             let (name, record) = &records[place];
             let names_it =
                 described(name, &record.inventory.hca_ports[port], fabric) == Some(index);
-            let by = match out[place].0[port] {
+            let join_key = match out[place].0[port] {
                 Joined::Port { by, .. } => by,
                 Joined::Not(_) => JoinKey::Description,
             };
-            (!names_it, by, place, port)
+            (!names_it, join_key, place, port)
         });
         let (holder, holders_port) = claims[0];
         for &(place, port) in &claims[1..] {

@@ -225,15 +225,21 @@ impl GpuInventory {
             .as_ref()
             .and_then(|name| self.machine_types.get(name));
         if let (Some(machine), Some(fabric)) = (machine, fabric) {
-            let own = self.hosts.keys();
-            let own: BTreeSet<&str> = own.filter_map(|name| fabric.described_host(name)).collect();
+            let own: BTreeSet<&str> = self
+                .hosts
+                .keys()
+                .filter_map(|name| fabric.described_host(name))
+                .collect();
             let here = fabric.hosts().filter(|(_, devices)| {
                 is_of_machine_type(machine, |device| devices.contains_key(device))
             });
-            let gone = fabric.absent.iter().filter(|(_, absent)| {
-                is_of_machine_type(machine, |device| absent.devices.contains_key(device))
-            });
-            let gone = gone.map(|(name, _)| name.as_str());
+            let gone = fabric
+                .absent
+                .iter()
+                .filter(|(_, absent)| {
+                    is_of_machine_type(machine, |device| absent.devices.contains_key(device))
+                })
+                .map(|(name, _)| name.as_str());
             for name in here.map(|(name, _)| name).chain(gone) {
                 if is_host_name(name) && !own.contains(name) {
                     all.entry(name).or_insert_with(|| HostRecord {

@@ -185,11 +185,13 @@ impl Analysis {
         let place = self
             .place(host)
             .ok_or_else(|| PairError::UnknownHost(host.to_owned()))?;
-        let at = self.hosts[place].inventory.gpu_at(gpu);
-        let at = at.ok_or_else(|| PairError::UnknownGpu {
-            host: host.to_owned(),
-            gpu,
-        })?;
+        let at = self.hosts[place]
+            .inventory
+            .gpu_at(gpu)
+            .ok_or_else(|| PairError::UnknownGpu {
+                host: host.to_owned(),
+                gpu,
+            })?;
         Ok((place, at))
     }
 

@@ -158,10 +158,10 @@ impl Rails {
     /// The rails of a host's unit whose leaf is `leaf`, ascending.
     pub fn rails_at(&self, host: usize, leaf: SwitchIdx) -> impl Iterator<Item = u16> + '_ {
         let rails = self.unit(host).map_or(&[][..], |unit| &unit.rails);
-        let has = move |rail: &Option<Rail>| rail.is_some_and(|rail| rail.leaf == leaf);
+        let is_at_leaf = move |rail: &Option<Rail>| rail.is_some_and(|rail| rail.leaf == leaf);
         (0u16..)
             .zip(rails)
-            .filter(move |(_, rail)| has(rail))
+            .filter(move |(_, rail)| is_at_leaf(rail))
             .map(|(number, _)| number)
     }
 }
@@ -288,8 +288,8 @@ impl Numbering {
                     }
                 }
                 let most = count.iter().max_by_key(|&(_, &count)| count);
-                let all: usize = count.values().sum();
-                let usual = most.filter(|&(_, &most)| 2 * most > all);
+                let total: usize = count.values().sum();
+                let usual = most.filter(|&(_, &most)| 2 * most > total);
                 let free = |(rail, of_rail): (usize, &Option<Rail>)| {
                     let here = of_rail.is_some_and(|rail| usual.is_some_and(|u| *u.0 == rail.leaf));
                     (here && !number.contains(&Some(rail))).then_some(rail)

@@ -359,16 +359,17 @@ fn demote_excess(
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct NearPort {
     /// Whether there is a fabric, and the port is not in it.
-    missing: bool,
+    is_missing: bool,
     /// Whether the host states that the port is not active.
-    inactive: bool,
+    is_inactive: bool,
     /// The share of nodes without GPUs at the port's leaf, in thousandths.
     foreign: u32,
     /// The rate of the port: faster ports come first.
     slow: std::cmp::Reverse<Option<u32>>,
     /// The tier to the nearest GPU.
     tier: Option<Tier>,
-    without_link_layer: bool,
+    /// Whether no source states the link layer of the port.
+    lacks_link_layer: bool,
     /// The position of the port in the inventory, which breaks ties.
     port: usize,
 }
@@ -386,19 +387,19 @@ impl NearPort {
         });
         let rate = rate(host, joined, fabric.map(|(fabric, _)| fabric), port);
         NearPort {
-            missing: fabric.is_some() && there.is_none(),
-            inactive: host.hca_ports[port].active == Some(false),
+            is_missing: fabric.is_some() && there.is_none(),
+            is_inactive: host.hca_ports[port].active == Some(false),
             foreign: foreign.unwrap_or(0),
             slow: std::cmp::Reverse(rate),
             tier: host.nearest_gpu(port),
-            without_link_layer: host.hca_ports[port].link_layer.is_none(),
+            lacks_link_layer: host.hca_ports[port].link_layer.is_none(),
             port,
         }
     }
 
     /// Whether the state of the port or of its leaf shows that the port does not serve the GPU.
     fn is_other(&self) -> bool {
-        self.missing || self.inactive || self.foreign > 0
+        self.is_missing || self.is_inactive || self.foreign > 0
     }
 }
 
@@ -448,10 +449,10 @@ fn finish(
         true => (TrafficRole::Outside, RoleReason::NotInFabric),
         false => rest,
     };
-    let roles = (0..)
+    let mut roles: Vec<ReasonedRole> = (0..)
         .zip(out)
-        .map(|(port, role)| role.unwrap_or_else(|| open(port)));
-    let mut roles: Vec<ReasonedRole> = roles.collect();
+        .map(|(port, role)| role.unwrap_or_else(|| open(port)))
+        .collect();
     let rates = |wanted: TrafficRole, roles: &[ReasonedRole]| -> Option<u32> {
         let of_role = roles
             .iter()

@@ -72,8 +72,8 @@ pub fn proved_phases(
     stages: &[Tables],
     new: &AdaptiveTables,
 ) -> Option<Vec<Phase>> {
-    let both = [Meanwhile::Common, Meanwhile::Alone];
-    let mut candidates = both
+    let orders = [Meanwhile::Common, Meanwhile::Alone];
+    let mut candidates = orders
         .map(|meanwhile| phases(old, stages, new, meanwhile))
         .into_iter();
     candidates.find(|phases| {
@@ -103,17 +103,18 @@ pub fn phases(
 ) -> Vec<Phase> {
     let none = AdaptiveTable::default();
     let count = old.switches.len().max(new.switches.len());
-    let both = |switch: usize| {
-        let of = |tables: &'_ AdaptiveTables| tables.switches.get(switch).unwrap_or(&none).clone();
-        (of(old), of(new))
+    let old_and_new = |switch: usize| {
+        let table_in =
+            |tables: &'_ AdaptiveTables| tables.switches.get(switch).unwrap_or(&none).clone();
+        (table_in(old), table_in(new))
     };
     let mut states: [AdaptiveTables; 4] = Default::default();
     for switch in 0..count {
-        let (old, new) = both(switch);
-        let left = leave(&old, &new, meanwhile);
-        let shrunk = shrink(&left, &new);
+        let (old, new) = old_and_new(switch);
+        let reduced = leave(&old, &new, meanwhile);
+        let shrunk = shrink(&reduced, &new);
         let grown = grow(&shrunk, &new);
-        for (state, table) in states.iter_mut().zip([left, shrunk, grown, new]) {
+        for (state, table) in states.iter_mut().zip([reduced, shrunk, grown, new]) {
             state.switches.push(table);
         }
     }
@@ -143,10 +144,10 @@ pub fn phases(
 
 /// Reduces the old table to entries that keep their group, if the group keeps some of its ports.
 fn leave(old: &AdaptiveTable, new: &AdaptiveTable, meanwhile: Meanwhile) -> AdaptiveTable {
-    let mut left = old.clone();
+    let mut reduced = old.clone();
     if meanwhile == Meanwhile::Alone {
-        left.clear_entries();
-        return left;
+        reduced.clear_entries();
+        return reduced;
     }
     let lost: Vec<u16> = old
         .groups()
@@ -161,9 +162,9 @@ fn leave(old: &AdaptiveTable, new: &AdaptiveTable, meanwhile: Meanwhile) -> Adap
         leaving.extend(lids.map(|(lid, _)| rsm_ids::Lid(lid as u16)));
     }
     for lid in leaving {
-        left.set_entry(lid, NO_GROUP);
+        reduced.set_entry(lid, NO_GROUP);
     }
-    left
+    reduced
 }
 
 /// Reduces groups to the ports that they also have in the new table.

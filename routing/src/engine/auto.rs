@@ -243,12 +243,16 @@ fn choose_by_load(
         .map(|tried| format!("{:.0} with {}", tried.max_load, tried.engine))
         .collect();
     let mut why = format!("by the paths on the fullest link: {}", loads.join(", "));
-    let lightest = tried.into_iter().reduce(|kept, next| match (kept, next) {
-        (Ok(kept), Ok(next)) if next.max_load * next.required_factor < kept.max_load => Ok(next),
-        (Err(_), Ok(next)) => Ok(next),
-        (kept, _) => kept,
-    });
-    let lightest = lightest.expect("there are candidates")?;
+    let lightest = tried
+        .into_iter()
+        .reduce(|kept, next| match (kept, next) {
+            (Ok(kept), Ok(next)) if next.max_load * next.required_factor < kept.max_load => {
+                Ok(next)
+            }
+            (Err(_), Ok(next)) => Ok(next),
+            (kept, _) => kept,
+        })
+        .expect("at least one engine is a candidate")?;
     for suggested in &costlier.suggested {
         why += &suggested.sentence(lightest.max_load);
     }
@@ -281,8 +285,8 @@ impl CostlierEngines {
         let suggested = nue
             .as_ref()
             .map(|nue| SuggestedEngine::nue(topology, nue.best()));
-        let ordered = nue.and_then(nue::SingleVlRoutes::into_ordered);
-        let ordered = ordered
+        let ordered = nue
+            .and_then(nue::SingleVlRoutes::into_ordered)
             .map(|nue| Candidate::new(topology, EngineKind::Nue, WHOLE_REPAIRS_FACTOR, nue))
             .into_iter();
         CostlierEngines {
@@ -330,8 +334,8 @@ impl CostlierEngines {
 /// cannot compute one.
 fn affordable_paths(topology: &Topology) -> usize {
     let searches = |paths: usize| -> usize {
-        let of = |switch| topology.hosts(switch).clamp(1, paths);
-        topology.indices().map(of).sum()
+        let paths_to = |switch| topology.hosts(switch).clamp(1, paths);
+        topology.indices().map(paths_to).sum()
     };
     let is_affordable =
         |paths: &usize| searches(*paths).saturating_mul(topology.group_count()) <= MAX_NUE_CHANNELS;

@@ -96,8 +96,9 @@ impl Channels {
     /// Finds the opposite direction of each channel, and numbers the turns.
     fn pair_directions(&mut self) {
         for channel in 0..self.to.len() {
-            let mut back = self.out_of(self.to[channel]);
-            let reverse = back.find(|&other| self.to[other as usize] == self.from[channel]);
+            let mut channels_back = self.out_of(self.to[channel]);
+            let reverse =
+                channels_back.find(|&other| self.to[other as usize] == self.from[channel]);
             // Every link has two ends.
             self.reverse.push(reverse.unwrap_or(channel as u32));
             self.first_turn.push(self.turns as u32);

@@ -62,14 +62,14 @@ impl Engine for DragonflyPlus {
         prepare::check_data_vls(engine, VLS, options)?;
         prepare::in_pool(options, || {
             let mut finder = ColumnFinder::new(topology, &groups);
-            let mut all: Vec<Vec<Column>> =
+            let mut columns_by_switch: Vec<Vec<Column>> =
                 topology.indices().map(|to| finder.columns(to)).collect();
             let others: Vec<SwitchIdx> = topology
                 .indices()
-                .filter(|to| all[to.index()].is_empty())
+                .filter(|to| columns_by_switch[to.index()].is_empty())
                 .collect();
             for (to, columns) in nue::route_some(topology, &others) {
-                all[to.index()] = columns;
+                columns_by_switch[to.index()] = columns;
             }
             let hosts_apart = others.iter().filter(|&&to| topology.hosts(to) > 0).count();
             let leaves = groups.is_leaf.iter().filter(|&&is_leaf| is_leaf).count();
@@ -85,7 +85,12 @@ impl Engine for DragonflyPlus {
                 reason += prepare::SEVERAL_SLS;
             }
             let lanes = lanes(topology, &groups, &others);
-            Routing::unranked(engine, reason, columns::tables(topology, &all), lanes)
+            Routing::unranked(
+                engine,
+                reason,
+                columns::tables(topology, &columns_by_switch),
+                lanes,
+            )
         })
     }
 }
@@ -150,8 +155,8 @@ impl<'a> ColumnFinder<'a> {
         };
         let by_group = |switch: SwitchIdx| {
             let to = |own: usize| groups.group[topology.group(own).neighbour.index()];
-            let all = topology.group_range(switch);
-            let mut by_group: Vec<(u32, usize)> = all.map(|own| (to(own), own)).collect();
+            let own_groups = topology.group_range(switch);
+            let mut by_group: Vec<(u32, usize)> = own_groups.map(|own| (to(own), own)).collect();
             by_group.sort_unstable();
             by_group
         };
@@ -251,9 +256,11 @@ impl<'a> ColumnFinder<'a> {
 
     /// The port groups of a switch that lead to a group of switches, in ascending order.
     fn leading_to(&self, from: SwitchIdx, group: u32) -> impl Iterator<Item = usize> + '_ {
-        let all = &self.by_group[from.index()];
-        let first = all.partition_point(|&(to, _)| to < group);
-        let leading = all[first..].iter().take_while(move |(to, _)| *to == group);
+        let groups = &self.by_group[from.index()];
+        let first = groups.partition_point(|&(to, _)| to < group);
+        let leading = groups[first..]
+            .iter()
+            .take_while(move |(to, _)| *to == group);
         leading.map(|&(_, own)| own)
     }
 

@@ -39,10 +39,10 @@ impl Engine for File {
         let fit = dump.fit(topology);
         let mut routing = UpDn.route(topology, options, previous)?;
         let mut kept = 0;
-        let mut all = 0;
+        let mut lid_count = 0;
         for destination in topology.destinations() {
             for lid in destination.own_lids() {
-                all += 1;
+                lid_count += 1;
                 let entry = |switch: SwitchIdx| fit.tables.lft(switch).entry(lid);
                 if !reaches(topology, destination, entry) {
                     continue;
@@ -54,7 +54,7 @@ impl Engine for File {
             }
         }
         // The paths of the file follow no ranking.
-        let reason = reason(&fit, kept, all);
+        let reason = reason(&fit, kept, lid_count);
         let lanes = Lanes::default();
         Ok(Routing::unranked(
             self.name(),

@@ -309,8 +309,8 @@ pub trait Engine: Sync {
 
     /// Computes the tables of `topology`.
     ///
-    /// With `previous`, the tables in force by the same switch numbers, an entry that is still a
-    /// least-cost choice keeps its port, so that as few entries as possible change.
+    /// `previous` are the tables in force, with the same switch numbers. An entry of them that is
+    /// still a least-cost choice keeps its port, so that as few entries as possible change.
     fn route(
         &self,
         topology: &Topology,

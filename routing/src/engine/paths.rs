@@ -173,10 +173,10 @@ impl Costs {
 /// Computes the costs of up*/down* paths on the complete fabric: down if a path down exists, else
 /// up to the cheapest neighbour. `columns` contains every switch once.
 pub(super) fn up_down(topology: &Topology, order: &Order, columns: Vec<SwitchIdx>) -> Costs {
-    let mut all = FixedBitSet::with_capacity(topology.group_count());
-    all.insert_range(..);
+    let mut all_groups = FixedBitSet::with_capacity(topology.group_count());
+    all_groups.insert_range(..);
     let neighbours = Neighbours::new(topology, order);
-    let tiles = up_down_between(order, Ways::new(&neighbours, &all), &columns);
+    let tiles = up_down_between(order, Ways::new(&neighbours, &all_groups), &columns);
     Costs {
         columns,
         neighbours,
@@ -432,10 +432,11 @@ fn cheapest(topology: &Topology) -> Vec<Tile> {
     // For each switch, its neighbours, each with the cost in hops from that neighbour to the
     // switch.
     let hops_back = |switch: SwitchIdx, neighbour: SwitchIdx| {
-        let mut back = topology.groups(neighbour);
-        let back = back.find(|group| group.neighbour == switch);
+        let group_back = topology
+            .groups(neighbour)
+            .find(|group| group.neighbour == switch);
         // Every link has two ends.
-        back.map_or(1, |group| topology.hops(neighbour, group))
+        group_back.map_or(1, |group| topology.hops(neighbour, group))
     };
     let of_switch = |switch: SwitchIdx| {
         let neighbours = topology.groups(switch).map(|group| group.neighbour);

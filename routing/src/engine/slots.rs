@@ -82,8 +82,9 @@ pub(super) fn fill<'a>(
 fn alternating<'a>(groups: impl Iterator<Item = Group<'a>>, fastest: u32) -> Vec<(u8, usize)> {
     let mut queue = Vec::new();
     for (number, group) in groups.enumerate() {
-        let usable = group.links.iter();
-        let usable: Vec<_> = usable
+        let usable: Vec<_> = group
+            .links
+            .iter()
             .filter(|link| !is_negligible(link.weight, fastest))
             .collect();
         let count = usable.len() as u64;
@@ -135,15 +136,15 @@ fn rounds(slots: &mut Vec<u8>, order: &[(u8, usize)]) {
         }
     }
     // A freed slot goes to the faster link that lacks the most slots.
-    let mut given = vec![0; count];
+    let mut granted = vec![0; count];
     for (done, &slot) in (1..).zip(&freed) {
         let fast = (0..count).filter(|&number| share[number] >= rounds);
         // The number of slots is far below 2^63.
         let lacks = |number: usize| {
-            ((share[number] - rounds) * done) as i64 - (given[number] * freed.len()) as i64
+            ((share[number] - rounds) * done) as i64 - (granted[number] * freed.len()) as i64
         };
         if let Some(most) = fast.max_by_key(|&number| lacks(number)) {
-            given[most] += 1;
+            granted[most] += 1;
             slots[slot] = order[most].0;
         }
     }
@@ -255,11 +256,14 @@ mod tests {
                 .map(|number| (number as u8 + 1, rate(number)))
                 .collect()
         };
-        let of = |slow: &[usize]| {
+        let slots_with = |slow: &[usize]| {
             let rates = rates(slow);
             slots_of(&rates.iter().map(std::slice::from_ref).collect::<Vec<_>>())
         };
-        let (one, other) = (of(&[0, 2, 4, 6, 8, 10]), of(&[1, 2, 5, 6, 9, 10]));
+        let (one, other) = (
+            slots_with(&[0, 2, 4, 6, 8, 10]),
+            slots_with(&[1, 2, 5, 6, 9, 10]),
+        );
         assert_eq!((one.len(), other.len()), (36, 36));
         let same = one.iter().zip(&other).filter(|(one, other)| one == other);
         // In each list of 36 slots, six slow links give away a third of theirs.

@@ -97,11 +97,13 @@ fn number(topology: &Topology, levels: &[u8]) -> Vec<Column> {
 fn number_listed(topology: &Topology, listed: &Numbers, columns: &mut [Column]) {
     let highest = listed.values().copied().max().unwrap_or(0);
     for (switch, column) in topology.indices().zip(columns) {
-        let hosts = topology.destinations_of(switch).iter();
-        let hosts = hosts.filter(|found| found.port.0 != 0 && found.kind.is_host());
+        let hosts = topology
+            .destinations_of(switch)
+            .iter()
+            .filter(|found| found.port.0 != 0 && found.kind.is_host());
         let numbers = hosts.zip(column.first_host..).map(|(host, own)| {
-            let given = listed.get(&host.guid).copied();
-            given.unwrap_or_else(|| highest.saturating_add(1).saturating_add(own))
+            let listed_number = listed.get(&host.guid).copied();
+            listed_number.unwrap_or_else(|| highest.saturating_add(1).saturating_add(own))
         });
         column.numbers = numbers.collect();
     }
@@ -159,8 +161,10 @@ pub(super) fn dividers(topology: &Topology, levels: &[u8]) -> Vec<u32> {
     let mut dividers = vec![1u32; topology.switch_count()];
     for &switch in by_level(topology, levels).iter().rev() {
         let level = levels[switch.index()];
-        let below = topology.groups(switch).map(|group| group.neighbour);
-        let below = below.filter(|below| levels[below.index()] > level);
+        let below = topology
+            .groups(switch)
+            .map(|group| group.neighbour)
+            .filter(|below| levels[below.index()] > level);
         let own = topology.hosts(switch);
         if own > 0 && own > below.map(|below| topology.hosts(below)).sum() {
             dividers[switch.index()] = 1;

@@ -72,8 +72,8 @@ impl Faults {
         for index in rng.sample(wanted, between_switches.len()) {
             failed[between_switches[index]] = true;
         }
-        let mut gone = failed.iter();
-        cables.retain(|_| !gone.next().copied().unwrap_or(false));
+        let mut is_failed = failed.iter();
+        cables.retain(|_| !is_failed.next().copied().unwrap_or(false));
         fabric::finish(nodes, cables, spec)
     }
 }

@@ -99,17 +99,17 @@ impl Irregular {
 
 /// Removes a random number of hosts from each leaf, at most `percent` % of the leaf's hosts.
 fn uneven(regular: Netlist, percent: u64, spec: &Spec<'_>) -> Result<Netlist, GenerateError> {
-    let mut gone = vec![false; regular.nodes().len()];
+    let mut is_removed = vec![false; regular.nodes().len()];
     for (number, leaf) in leaves(&regular).into_iter().enumerate() {
         let hosts: Vec<usize> = hosts_of(&regular, leaf).collect();
-        let most = hosts.len() as u64 * percent / 100;
-        let lacks = Rng::new(number as u64).below(most as usize + 1);
+        let max_removed = hosts.len() as u64 * percent / 100;
+        let lacks = Rng::new(number as u64).below(max_removed as usize + 1);
         for &host in &hosts[hosts.len() - lacks..] {
-            gone[host] = true;
+            is_removed[host] = true;
         }
     }
     let (mut nodes, mut cables) = regular.into_parts();
-    fabric::remove(&gone, &mut nodes, &mut cables);
+    fabric::remove(&is_removed, &mut nodes, &mut cables);
     fabric::finish(nodes, cables, spec)
 }
 

@@ -39,15 +39,15 @@ impl Rng {
     /// Draws `count` different numbers below `bound`, in ascending order; all numbers below `bound`
     /// if there are not more.
     pub fn sample(&mut self, count: usize, bound: usize) -> Vec<usize> {
-        let mut all: Vec<usize> = (0..bound).collect();
+        let mut numbers: Vec<usize> = (0..bound).collect();
         let count = count.min(bound);
         for index in 0..count {
             let other = index + self.below(bound - index);
-            all.swap(index, other);
+            numbers.swap(index, other);
         }
-        all.truncate(count);
-        all.sort_unstable();
-        all
+        numbers.truncate(count);
+        numbers.sort_unstable();
+        numbers
     }
 }
 

@@ -30,16 +30,16 @@ pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, Generat
         })
         .collect();
     let mut rng = Rng::new(seed);
-    for one in 0..=degree {
-        for other in one + 1..=degree {
+    for first in 0..=degree {
+        for other in first + 1..=degree {
             let mut partners: Vec<u64> = (0..size).collect();
             rng.shuffle(&mut partners);
             for (place, partner) in (0..size).zip(partners) {
-                let a = switches[(one * size + place) as usize];
+                let a = switches[(first * size + place) as usize];
                 let b = switches[(other * size + partner) as usize];
                 // A switch has no port for its own group: the ports for higher groups are one
                 // lower.
-                fabric.cable((a, other), (b, one + 1));
+                fabric.cable((a, other), (b, first + 1));
             }
         }
     }

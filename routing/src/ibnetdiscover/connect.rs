@@ -198,8 +198,11 @@ impl Assembly {
     fn check_port_guids(&mut self) -> Result<(), Fault> {
         let mut first: HashMap<Guid, CableEnd> = HashMap::new();
         for index in 0..self.nodes.len() {
-            let stated = self.nodes[index].ports.iter();
-            let stated: Vec<_> = stated.map(|(port, spec)| (*port, spec.guid)).collect();
+            let stated: Vec<_> = self.nodes[index]
+                .ports
+                .iter()
+                .map(|(port, spec)| (*port, spec.guid))
+                .collect();
             for (port, guid) in stated {
                 let end = (index, port);
                 let reason = if guid.is_zero() {

@@ -428,12 +428,13 @@ fn enable(enabled: &mut Enabled, word: &[u8]) -> Result<(), ParseReason> {
             continue;
         };
         let number = whole_number(&mut Cursor::new(value));
-        let bits = number.filter(|number| range.contains(number));
-        let bits = bits.ok_or_else(|| ParseReason::Attribute {
-            attribute,
-            value: quote(value),
-            expected,
-        })?;
+        let bits = number
+            .filter(|number| range.contains(number))
+            .ok_or_else(|| ParseReason::Attribute {
+                attribute,
+                value: quote(value),
+                expected,
+            })?;
         match attribute {
             "w" => enabled.width = bits,
             // In ibsim, a speed of 0 means QDR.

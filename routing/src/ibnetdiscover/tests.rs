@@ -111,8 +111,9 @@ fn link_to_an_absent_node_is_reported_and_left_out() {
 
 #[test]
 fn contradictory_statements_of_two_ends_are_reported() {
-    let text = PAIR.replace("lid 73 4xHDR", "lid 74 2xNDR");
-    let text = text.replace("[2](22) \t\t#", "[2](23) \t\t#");
+    let text = PAIR
+        .replace("lid 73 4xHDR", "lid 74 2xNDR")
+        .replace("[2](22) \t\t#", "[2](23) \t\t#");
     let Parsed { netlist, warnings } = read_ok(&text);
     let rate: LinkRate = "2xHDR".parse().unwrap();
     assert_eq!(netlist.cables()[0].rate(), rate);
@@ -268,9 +269,10 @@ fn malformed_lines_are_refused_with_position_and_reason() {
 
 #[test]
 fn a_port_guid_that_cannot_be_derived_is_refused_at_its_line() {
-    let text = PAIR.replace("0000000000000020", "ffffffffffffffff");
-    let text = text.replace("caguid=0x20", "caguid=0xffffffffffffffff");
-    let text = text.replace("[2](22)", "[1]");
+    let text = PAIR
+        .replace("0000000000000020", "ffffffffffffffff")
+        .replace("caguid=0x20", "caguid=0xffffffffffffffff")
+        .replace("[2](22)", "[1]");
     assert_eq!(
         message(&text),
         "fabric.txt:10: port 1 of node H-ffffffffffffffff has the GUID 0, which names nothing, expected a fabric that can exist"

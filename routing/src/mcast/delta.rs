@@ -168,8 +168,10 @@ fn compare_links(
             (port, peer.map(|peer| Link { peer, ..link }))
         })
         .collect();
-    let ports = now.keys().chain(then.keys()).copied();
-    let ports: PortMask = ports
+    let ports: PortMask = now
+        .keys()
+        .chain(then.keys())
+        .copied()
         .filter(|port| now.get(port) != then.get(port).and_then(Option::as_ref))
         .collect();
     if !ports.is_empty() {
@@ -209,10 +211,12 @@ fn match_switches(before: &Topology, after: &Topology) -> BasisDelta {
         new: then.iter().map(|guid| find(&now, guid)).collect(),
         old: now.iter().map(|guid| find(&then, guid)).collect(),
     };
-    let gone = before.indices();
-    let gone = gone.filter(|&old| numbers.new[old.index()].is_none());
-    let added = after.indices();
-    let added = added.filter(|&new| numbers.old[new.index()].is_none());
+    let gone = before
+        .indices()
+        .filter(|&old| numbers.new[old.index()].is_none());
+    let added = after
+        .indices()
+        .filter(|&new| numbers.old[new.index()].is_none());
     BasisDelta {
         gone: gone.collect(),
         added: added.collect(),
@@ -223,8 +227,11 @@ fn match_switches(before: &Topology, after: &Topology) -> BasisDelta {
 
 /// Whether the switches of both fabrics have the same order, from above to below.
 fn has_same_order(before: &Side<'_>, after: &Side<'_>, delta: &BasisDelta) -> bool {
-    let then = before.orientation.highest_first().iter();
-    let then = then.filter_map(|&old| delta.number(old));
+    let then = before
+        .orientation
+        .highest_first()
+        .iter()
+        .filter_map(|&old| delta.number(old));
     let now = after.orientation.highest_first().iter().copied();
     then.eq(now.filter(|&new| delta.earlier(new).is_some()))
 }

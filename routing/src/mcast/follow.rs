@@ -33,8 +33,8 @@ impl Earlier {
                 cut_mlids: BTreeSet::new(),
             };
         }
-        let gone = delta.gone.iter().map(|old| &tables[old.index()]);
-        let cut_mlids = gone.flat_map(|table| table.entries().map(|(mlid, _)| mlid));
+        let removed_tables = delta.gone.iter().map(|old| &tables[old.index()]);
+        let cut_mlids = removed_tables.flat_map(|table| table.entries().map(|(mlid, _)| mlid));
         let switches = tables.len() - delta.gone.len() + delta.added.len();
         // There are fewer switches than LIDs.
         let switches = (0..switches as u32).map(SwitchIdx);
@@ -64,8 +64,10 @@ fn renumbered(tree: &Tree, delta: &BasisDelta) -> Tree {
         });
         kept.collect()
     };
-    let masks = tree.masks.iter();
-    let masks = masks.filter_map(|&(switch, mask)| Some((delta.number(switch)?, mask)));
+    let masks = tree
+        .masks
+        .iter()
+        .filter_map(|&(switch, mask)| Some((delta.number(switch)?, mask)));
     Tree {
         group: Arc::new(Group {
             mlid: tree.group.mlid,
@@ -122,8 +124,11 @@ pub fn follow(
             && !is_shortened(job, delta, tree);
         stays.then_some(())
     };
-    let to_plan = job.groups.iter().filter(|group| stays(group).is_none());
-    let to_plan: Vec<&Arc<Group>> = to_plan.collect();
+    let to_plan: Vec<&Arc<Group>> = job
+        .groups
+        .iter()
+        .filter(|group| stays(group).is_none())
+        .collect();
     let (trees, unserved) = plan_oriented(job, &to_plan);
     if !unserved.is_empty() {
         return Err("members have no common top");

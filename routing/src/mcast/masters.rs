@@ -81,8 +81,10 @@ pub(super) fn plan(job: &Job<'_>, groups: &[Arc<Group>]) -> Vec<Tree> {
 
 /// Replaces each level in the set `levels` by the lowest level that switches map to the same VLs.
 fn representatives(alike: &[u8], levels: u16) -> u16 {
-    let own = alike.iter().enumerate();
-    let own = own.filter(|(level, _)| levels >> level & 1 == 1);
+    let own = alike
+        .iter()
+        .enumerate()
+        .filter(|(level, _)| levels >> level & 1 == 1);
     own.fold(0, |mask, (_, &low)| mask | 1 << low)
 }
 
@@ -216,11 +218,13 @@ impl<'a> Search<'a, '_> {
         if let Some((coordinates, positions)) = &self.positions {
             let lowest = self.levels.trailing_zeros();
             let bits = coordinates.level_bits().into_iter();
-            let place = bits.zip(&coordinates.sizes).map(|(bit, size)| match bit {
-                Some(bit) if lowest >> bit & 1 == 1 => 0,
-                _ => size / 2,
-            });
-            let place: Vec<u16> = place.collect();
+            let place: Vec<u16> = bits
+                .zip(&coordinates.sizes)
+                .map(|(bit, size)| match bit {
+                    Some(bit) if lowest >> bit & 1 == 1 => 0,
+                    _ => size / 2,
+                })
+                .collect();
             roots.sort_by_key(|root| coordinates.distance(&positions[root.index()], &place));
         }
         roots

@@ -59,8 +59,9 @@ pub fn plan(job: &Job<'_>) -> Trees {
     });
     let trees = oriented
         .flatten()
-        .unwrap_or_else(|| masters::plan(job, job.groups));
-    let trees = trees.into_iter().map(|tree| Arc::new(sorted(tree)));
+        .unwrap_or_else(|| masters::plan(job, job.groups))
+        .into_iter()
+        .map(|tree| Arc::new(sorted(tree)));
     Trees {
         by_mlid: trees.map(|tree| (tree.group.mlid, tree)).collect(),
     }

@@ -41,8 +41,8 @@ impl Slots {
             count: self.count,
         };
         if delta.is_renumbered() {
-            let gone = delta.gone.iter().map(|old| self.by_switch[old.index()]);
-            slots.free.extend(gone);
+            let freed_slots = delta.gone.iter().map(|old| self.by_switch[old.index()]);
+            slots.free.extend(freed_slots);
             let switches = self.by_switch.len() - delta.gone.len() + delta.added.len();
             // There are fewer switches than LIDs.
             let switches = (0..switches as u32).map(SwitchIdx);

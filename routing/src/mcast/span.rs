@@ -46,11 +46,14 @@ pub(super) fn add_unoriented_trees(
         return false;
     }
     let mut by_island: BTreeMap<(usize, u32), Vec<UnservedMembers>> = BTreeMap::new();
-    for one in unserved {
-        let reach = job.basis.reach(job.topology, one.class);
-        if let Some(member) = one.members.first() {
+    for members in unserved {
+        let reach = job.basis.reach(job.topology, members.class);
+        if let Some(member) = members.members.first() {
             let island = reach.island(job.topology, member.switch);
-            by_island.entry((one.class, island)).or_default().push(one);
+            by_island
+                .entry((members.class, island))
+                .or_default()
+                .push(members);
         }
     }
     for ((class, island), unserved) in by_island {

@@ -244,8 +244,9 @@ impl<'a> Drawing<'a> {
     /// The switches of a group.
     pub(super) fn members(&self, number: usize) -> impl Iterator<Item = usize> + '_ {
         let places = self.layout.places.iter().enumerate();
-        let of = places.filter(move |(_, place)| place.group as usize == number);
-        of.map(|(switch, _)| switch)
+        places
+            .filter(move |(_, place)| place.group as usize == number)
+            .map(|(switch, _)| switch)
     }
 
     /// The name of a tier, as on the web page.
@@ -284,8 +285,8 @@ impl<'a> Drawing<'a> {
         let mut lines: BTreeMap<bool, Vec<Line>> = BTreeMap::new();
         for (&(a, b), bundle) in &self.bundles {
             if !bundle.is_beyond {
-                let of = lines.entry(bundle.paths == 0).or_default();
-                of.push(self.line(a, b));
+                let is_idle = bundle.paths == 0;
+                lines.entry(is_idle).or_default().push(self.line(a, b));
             }
         }
         let opacity = match self.bundles.len() {
@@ -341,8 +342,12 @@ impl<'a> Drawing<'a> {
 
     /// The pairs of switches whose links have too many paths, the fullest first.
     fn beyond(&self) -> Vec<((u32, u32), f64)> {
-        let beyond = self.bundles.iter().filter(|(_, bundle)| bundle.is_beyond);
-        let mut beyond: Vec<_> = beyond.map(|(&ends, bundle)| (ends, bundle.times)).collect();
+        let mut beyond: Vec<_> = self
+            .bundles
+            .iter()
+            .filter(|(_, bundle)| bundle.is_beyond)
+            .map(|(&ends, bundle)| (ends, bundle.times))
+            .collect();
         beyond.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         beyond
     }
@@ -466,8 +471,11 @@ impl<'a> Drawing<'a> {
     /// Draws the names of the tiers, with their numbers of switches and hosts.
     fn tiers(&self, svg: &mut Svg) {
         for tier in 0..self.layout.tiers {
-            let groups = self.layout.groups.iter().enumerate();
-            let groups: Vec<usize> = groups
+            let groups: Vec<usize> = self
+                .layout
+                .groups
+                .iter()
+                .enumerate()
                 .filter(|(_, group)| group.tier == tier)
                 .map(|(number, _)| number)
                 .collect();
@@ -518,8 +526,10 @@ impl<'a> Drawing<'a> {
     /// The entries of the legend, each with a sample and a text.
     pub(super) fn legend(&self) -> Vec<(Sample, String)> {
         let beyond = self.beyond();
-        let full = beyond.iter().filter(|(_, times)| *times >= super::FULL);
-        let full = full.count();
+        let full = beyond
+            .iter()
+            .filter(|(_, times)| *times >= super::FULL)
+            .count();
         let idle = self.bundles.values().filter(|bundle| bundle.paths == 0);
         let cables: usize = self.bundles.values().map(|bundle| bundle.cables).sum();
         let pairs = self.bundles.len();

@@ -38,8 +38,12 @@ pub(super) fn draw(svg: &mut Svg, links: &[PlottedLink], y: f64) {
     for link in links {
         counts[bin(link.load)][link.direction as usize] += 1;
     }
-    let fullest = counts.iter().map(|bin| bin.iter().sum()).max();
-    let fullest: usize = fullest.unwrap_or(0).max(1);
+    let fullest: usize = counts
+        .iter()
+        .map(|bin| bin.iter().sum())
+        .max()
+        .unwrap_or(0)
+        .max(1);
     let width = PLOT / BINS as f64;
     for (bin, counts) in counts.iter().enumerate() {
         let mut base = bottom;

@@ -238,9 +238,9 @@ impl Pods {
             numbers[component] = number as u32;
         }
         let any_single = components.iter().any(|&(size, _)| size == 1);
-        let of = |component: &u32| numbers.get(*component as usize).copied().unwrap_or(0);
+        let number_of = |component: &u32| numbers.get(*component as usize).copied().unwrap_or(0);
         Pods {
-            of: component.iter().map(of).collect(),
+            of: component.iter().map(number_of).collect(),
             count: singles + u32::from(any_single),
         }
     }

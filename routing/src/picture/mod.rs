@@ -127,7 +127,7 @@ pub fn draw(scene: &Scene<'_>) -> String {
 fn lines(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
-        let line = lines.last_mut().expect("there is always one");
+        let line = lines.last_mut().expect("the list starts with one line");
         let length = line.chars().count() + 1 + word.chars().count();
         if line.is_empty() {
             line.push_str(word);

@@ -85,9 +85,12 @@ pub fn measure_adaptive(topology: &Topology, held: Held<'_>, seed: u64) -> Optio
         hosts: &hosts,
         slowness: carry::slowness(&fabric),
     };
-    let all = hosts.all.len().saturating_sub(1);
-    let distances = Rng::new(seed).sample(ADAPTIVE_SHIFTS, all);
-    let distances: Vec<usize> = distances.into_iter().map(|distance| distance + 1).collect();
+    let distance_count = hosts.all.len().saturating_sub(1);
+    let distances: Vec<usize> = Rng::new(seed)
+        .sample(ADAPTIVE_SHIFTS, distance_count)
+        .into_iter()
+        .map(|distance| distance + 1)
+        .collect();
     let shifts: Option<Vec<ByChoice>> = distances
         .par_iter()
         .map(|&distance| choices.shift(distance))
@@ -96,7 +99,7 @@ pub fn measure_adaptive(topology: &Topology, held: Held<'_>, seed: u64) -> Optio
     Some(AdaptiveQuality {
         shift: shift.unwrap_or_default(),
         shifts: distances.len(),
-        of: all,
+        of: distance_count,
         all_to_all: choices.all_to_all()?,
     })
 }
@@ -362,15 +365,15 @@ impl Choices<'_> {
                 Some(sum)
             })
             .collect();
-        let mut all = Loads::new(self.fabric.channels());
+        let mut loads = Loads::new(self.fabric.channels());
         for sum in sums? {
-            all.add(&sum);
+            loads.add(&sum);
         }
         Some(ByChoice {
-            fixed: self.fullest(&all.fixed),
+            fixed: self.fullest(&loads.fixed),
             well: None,
-            evenly: self.fullest(&all.evenly),
-            badly: self.fullest(&all.badly),
+            evenly: self.fullest(&loads.evenly),
+            badly: self.fullest(&loads.badly),
         })
     }
 

@@ -110,15 +110,15 @@ pub fn shares(topology: &Topology, links: &[LinkUse], ranks: Option<&[u8]>) -> V
         sum.destinations += u64::from(link.destinations);
     }
     let share = |&link: &LinkUse| {
-        let of = siblings(&link);
-        let sum = sums[&of];
+        let group = siblings(&link);
+        let sum = sums[&group];
         Share {
             link,
             // A rate is at least 1.
             paths: sum.paths as f64 * f64::from(link.rate) / sum.rate as f64,
             per_destination: mean(sum.paths, sum.destinations)
                 .max(mean(link.paths, link.destinations.into())),
-            tolerance: match of {
+            tolerance: match group {
                 Siblings::Others => TOLERANCE_WITHOUT_RANKS,
                 Siblings::Up(..) | Siblings::Down(..) => TOLERANCE,
             },
@@ -195,14 +195,15 @@ mod tests {
         let (topology, mut routing) = routed("pgft:2;4,4;1,2;1,1");
         let leaf = topology
             .indices()
-            .find(|&switch| topology.hosts(switch) > 0);
-        let leaf = leaf.unwrap();
+            .find(|&switch| topology.hosts(switch) > 0)
+            .unwrap();
         let is_up = |port: u8| {
             let port_use = topology.port_use(leaf, rsm_ids::PortNum(port));
             matches!(port_use, PortUse::Link { .. })
         };
-        let port = (1..=topology.switch(leaf).num_ports).find(|&port| is_up(port));
-        let port = port.unwrap();
+        let port = (1..=topology.switch(leaf).num_ports)
+            .find(|&port| is_up(port))
+            .unwrap();
         for destination in topology.destinations() {
             if destination.switch != leaf && destination.kind.is_host() {
                 routing.tables.lfts[leaf.index()].set_entry(destination.lid, port);
@@ -275,8 +276,7 @@ mod tests {
     #[test]
     fn cable_that_skips_a_tier_and_takes_all_paths_of_its_leaf_is_reported() {
         let (topology, (leaf, core)) = miswired("fat-tree:k=8,levels=3");
-        let routing = route(EngineKind::FabricTree, &topology, &Options::default(), None);
-        let routing = routing.unwrap();
+        let routing = route(EngineKind::FabricTree, &topology, &Options::default(), None).unwrap();
         let quality = measure(&topology, &routing.tables, &settings(&routing));
         let most = quality.balance.most.unwrap();
         assert_eq!((most.link.switch, most.link.peer), (leaf, core));

@@ -97,8 +97,12 @@ impl Counts {
 
     /// The hosts with a count other than 0.
     fn nonzero(&self) -> Vec<CrossingHost> {
-        let counts = self.sends.iter().zip(&self.receives).enumerate();
-        let counts = counts.filter(|&(_, (&sends, &receives))| sends + receives > 0);
+        let counts = self
+            .sends
+            .iter()
+            .zip(&self.receives)
+            .enumerate()
+            .filter(|&(_, (&sends, &receives))| sends + receives > 0);
         let crossing_host = |(destination, (&sends, &receives))| CrossingHost {
             destination,
             sends,

@@ -35,23 +35,27 @@ fn in_shifts(carrier: &Carrier<'_>, seed: u64) -> f64 {
     let hosts = carrier.hosts.all.len();
     let distances = patterns::distances(hosts, &mut Rng::new(seed));
     let together = permutations::share(distances.len());
-    let shares = distances.par_chunks(together).map(|distances| {
-        let mut shifts = Permutations::new(carrier, distances.len());
-        for (phase, &distance) in distances.iter().enumerate() {
-            shifts.add(phase, patterns::shift(hosts, distance));
-        }
-        let mut load = Load::new(carrier);
-        let phases = distances.iter().zip(shifts.follow());
-        let phases = phases.map(|(&distance, flows)| {
-            load.set(&flows);
-            let fullest = load.fullest_of(&flows, hosts);
-            let pairs = patterns::shift(hosts, distance);
-            let shares = pairs.map(|(from, to)| carrier.share(from, to, fullest[from]));
-            shares.sum::<f64>()
-        });
-        phases.sum::<f64>()
-    });
-    let shares: Vec<f64> = shares.collect();
+    let shares: Vec<f64> = distances
+        .par_chunks(together)
+        .map(|distances| {
+            let mut shifts = Permutations::new(carrier, distances.len());
+            for (phase, &distance) in distances.iter().enumerate() {
+                shifts.add(phase, patterns::shift(hosts, distance));
+            }
+            let mut load = Load::new(carrier);
+            let phases = distances
+                .iter()
+                .zip(shifts.follow())
+                .map(|(&distance, flows)| {
+                    load.set(&flows);
+                    let fullest = load.fullest_of(&flows, hosts);
+                    let pairs = patterns::shift(hosts, distance);
+                    let shares = pairs.map(|(from, to)| carrier.share(from, to, fullest[from]));
+                    shares.sum::<f64>()
+                });
+            phases.sum::<f64>()
+        })
+        .collect();
     shares.iter().sum::<f64>() / (hosts * distances.len()).max(1) as f64
 }
 
@@ -70,8 +74,11 @@ fn between_leaves(carrier: &Carrier<'_>) -> f64 {
             .enumerate()
             .filter(|&(other, _)| other != number);
         for (_, receivers) in others {
-            let pairs = senders.iter().copied().zip(receivers.iter().copied());
-            let pairs: Vec<(usize, usize)> = pairs.collect();
+            let pairs: Vec<(usize, usize)> = senders
+                .iter()
+                .copied()
+                .zip(receivers.iter().copied())
+                .collect();
             let paths: Vec<Vec<usize>> = pairs
                 .iter()
                 .map(|&(from, to)| carrier.channels(from, to))

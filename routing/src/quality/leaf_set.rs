@@ -95,8 +95,9 @@ impl SharedSets {
     pub(super) fn hosts(&self, number: usize, own: Option<usize>, leaves: &[Leaf]) -> u32 {
         let words = self.of(number).iter().zip(leaves.chunks(WORD_BITS));
         let hosts = words.enumerate().map(|(place, (word, leaves))| {
-            let own = own.filter(|own| own / WORD_BITS == place);
-            let own = own.map_or(0, |own| 1 << (own % WORD_BITS));
+            let own = own
+                .filter(|own| own / WORD_BITS == place)
+                .map_or(0, |own| 1 << (own % WORD_BITS));
             let mut bits = word.load(Ordering::Relaxed) | own;
             let mut hosts = 0;
             while bits != 0 {

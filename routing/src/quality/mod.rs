@@ -260,9 +260,10 @@ pub fn measure(topology: &Topology, tables: &Tables, settings: &Settings) -> Qua
 fn measure_permutations(quality: &mut Quality, carrier: &Carrier<'_>, seed: u64) {
     let count = quality.hosts;
     let distances = patterns::distances(count, &mut Rng::new(seed));
-    let all = count.saturating_sub(1);
+    let distance_count = count.saturating_sub(1);
     let shift = |&distance: &usize| patterns::shift(count, distance);
-    quality.shift = patterns::contention_of_permutations(carrier, &distances, all, shift);
+    quality.shift =
+        patterns::contention_of_permutations(carrier, &distances, distance_count, shift);
     let seeds: Vec<u64> = (0..patterns::PERMUTATIONS as u64)
         .map(|sample| seed.wrapping_add(sample))
         .collect();
@@ -298,8 +299,8 @@ fn measure_collectives(quality: &mut Quality, carrier: &Carrier<'_>, settings: &
     });
     quality.rail_all_to_all = rails.is_some().then(|| {
         let distances = patterns::distances(largest, &mut Rng::new(settings.seed));
-        let all = largest.saturating_sub(1);
-        patterns::contention_of_permutations(carrier, &distances, all, shift_all)
+        let distance_count = largest.saturating_sub(1);
+        patterns::contention_of_permutations(carrier, &distances, distance_count, shift_all)
     });
 }
 

@@ -88,11 +88,11 @@ fn summary(fullest: &[f64], of: usize) -> Contention {
 
 /// The distances at which shift patterns among `hosts` are measured: all, or a sample.
 pub(super) fn distances(hosts: usize, rng: &mut Rng) -> Vec<usize> {
-    let all = hosts.saturating_sub(1);
+    let distance_count = hosts.saturating_sub(1);
     if hosts <= ALL_SHIFTS_HOSTS {
-        return (1..=all).collect();
+        return (1..=distance_count).collect();
     }
-    let sample = rng.sample(SHIFTS, all);
+    let sample = rng.sample(SHIFTS, distance_count);
     sample.into_iter().map(|distance| distance + 1).collect()
 }
 
@@ -123,11 +123,11 @@ pub(super) fn bisections(carrier: &Carrier<'_>, seed: u64) -> Bisection {
         .par_chunks(permutations::share(samples.len()))
         .map(|seeds| bandwidths(carrier, seeds))
         .collect();
-    let all = by_share.concat();
+    let bandwidths = by_share.concat();
     Bisection {
-        mean: all.iter().sum::<f64>() / all.len() as f64,
-        min: all.iter().copied().fold(f64::INFINITY, f64::min),
-        samples: all.len(),
+        mean: bandwidths.iter().sum::<f64>() / bandwidths.len() as f64,
+        min: bandwidths.iter().copied().fold(f64::INFINITY, f64::min),
+        samples: bandwidths.len(),
     }
 }
 

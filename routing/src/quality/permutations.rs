@@ -115,8 +115,10 @@ impl Flows {
 
     /// The sender and the channels of each flow.
     fn iter(&self) -> impl Iterator<Item = (usize, impl Iterator<Item = usize>)> {
-        let channels = self.channels.split_inclusive(|channel| channel & LAST != 0);
-        let channels = channels.map(|flow| flow.iter().map(|channel| (channel & !LAST) as usize));
+        let channels = self
+            .channels
+            .split_inclusive(|channel| channel & LAST != 0)
+            .map(|flow| flow.iter().map(|channel| (channel & !LAST) as usize));
         let senders = self.senders.iter().map(|&sender| usize::from(sender));
         senders.zip(channels)
     }

@@ -227,8 +227,10 @@ proptest! {
                 _ => leaves.push(vec![index]),
             }
         }
-        let pairs = leaves.iter().flat_map(|from| leaves.iter().map(move |to| (from, to)));
-        let pairs = pairs.filter(|(from, to)| from != to);
+        let pairs = leaves
+            .iter()
+            .flat_map(|from| leaves.iter().map(move |to| (from, to)))
+            .filter(|(from, to)| from != to);
         let host_pairs = |(from, to): (&Vec<usize>, &Vec<usize>)| {
             from.iter().copied().zip(to.iter().copied()).collect::<Vec<_>>()
         };

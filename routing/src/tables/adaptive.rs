@@ -100,11 +100,14 @@ impl AdaptiveTable {
         if group == NO_GROUP || (ports.is_empty() && index >= self.groups.len()) {
             return;
         }
-        let place = self.masks.iter().position(|&mask| mask == ports);
-        let place = place.unwrap_or_else(|| {
-            self.masks.push(ports);
-            self.masks.len() - 1
-        });
+        let place = self
+            .masks
+            .iter()
+            .position(|&mask| mask == ports)
+            .unwrap_or_else(|| {
+                self.masks.push(ports);
+                self.masks.len() - 1
+            });
         if index >= self.groups.len() {
             let empty = self.place_of_empty();
             self.groups.resize(index + 1, empty);
@@ -120,8 +123,9 @@ impl AdaptiveTable {
     /// The groups with ports, lowest first.
     pub fn groups(&self) -> impl Iterator<Item = (u16, PortMask)> + '_ {
         // Groups are numbered with 16 bits.
-        let groups = (0..self.groups.len() as u32).map(|group| group as u16);
-        let groups = groups.map(|group| (group, self.group(group)));
+        let groups = (0..self.groups.len() as u32)
+            .map(|group| group as u16)
+            .map(|group| (group, self.group(group)));
         groups.filter(|(_, ports)| !ports.is_empty())
     }
 
@@ -157,9 +161,10 @@ impl AdaptiveTable {
             let rest = std::iter::repeat(NO_GROUP);
             table.entries().chain(rest).take(lids)
         };
-        let both = entries(self).zip(entries(other)).enumerate();
+        let pairs = entries(self).zip(entries(other)).enumerate();
         // Tables are indexed by LID.
-        both.filter(|(_, (one, other))| one != other)
+        pairs
+            .filter(|(_, (one, other))| one != other)
             .map(|(lid, _)| Lid(lid as u16))
             .collect()
     }
@@ -187,11 +192,14 @@ impl AdaptiveTable {
 
     /// The index of the empty set in `masks`, which is added if it is missing.
     fn place_of_empty(&mut self) -> u32 {
-        let place = self.masks.iter().position(PortMask::is_empty);
-        let place = place.unwrap_or_else(|| {
-            self.masks.push(PortMask::EMPTY);
-            self.masks.len() - 1
-        });
+        let place = self
+            .masks
+            .iter()
+            .position(PortMask::is_empty)
+            .unwrap_or_else(|| {
+                self.masks.push(PortMask::EMPTY);
+                self.masks.len() - 1
+            });
         place as u32
     }
 
@@ -231,12 +239,12 @@ pub struct AdaptiveTables {
 
 impl PartialEq for AdaptiveTables {
     fn eq(&self, other: &Self) -> bool {
-        let both = self.switches.iter().zip(&other.switches);
+        let pairs = self.switches.iter().zip(&other.switches);
         let shared = self.switches.len().min(other.switches.len());
         let rest = self.switches[shared..]
             .iter()
             .chain(&other.switches[shared..]);
-        both.into_iter().all(|(one, other)| one == other)
+        pairs.into_iter().all(|(one, other)| one == other)
             && rest.into_iter().all(AdaptiveTable::is_empty)
     }
 }
@@ -308,9 +316,9 @@ mod tests {
     #[test]
     fn table_holds_any_group_number_port_and_lid() {
         let mut table = AdaptiveTable::default();
-        let some = |seed: u16| (0..16).filter(move |bit| seed >> bit & 1 != 0);
+        let bits_of = |seed: u16| (0..16).filter(move |bit| seed >> bit & 1 != 0);
         for group in [1, u16::MAX, 4096, 2] {
-            let of_group: PortMask = some(group).map(PortNum).chain([PortNum(255)]).collect();
+            let of_group: PortMask = bits_of(group).map(PortNum).chain([PortNum(255)]).collect();
             table.set_group(group, of_group);
             assert_eq!(table.group(group), of_group);
         }

@@ -135,10 +135,10 @@ mod tests {
             before,
             after,
         };
-        let of = |switch| difference.entries(SwitchIdx(switch)).collect::<Vec<_>>();
-        assert_eq!(of(0), [entry(2, 2, 3)]);
-        assert_eq!(of(1), [entry(70, 255, 5)]);
-        assert_eq!(of(2), []);
+        let entries_of = |switch| difference.entries(SwitchIdx(switch)).collect::<Vec<_>>();
+        assert_eq!(entries_of(0), [entry(2, 2, 3)]);
+        assert_eq!(entries_of(1), [entry(70, 255, 5)]);
+        assert_eq!(entries_of(2), []);
         assert!(Difference::between(&after, &after).is_empty());
     }
 }

@@ -183,8 +183,8 @@ impl Lft {
         let is_alike = |(page, (one, other)): (usize, (&Arc<Page>, &Arc<Page>))| {
             (!Arc::ptr_eq(one, other) && one == other).then_some(page)
         };
-        let both = self.pages.iter().zip(other.pages.iter()).enumerate();
-        let alike: Vec<usize> = both.filter_map(is_alike).collect();
+        let page_pairs = self.pages.iter().zip(other.pages.iter()).enumerate();
+        let alike: Vec<usize> = page_pairs.filter_map(is_alike).collect();
         if !alike.is_empty() {
             let pages = Arc::make_mut(&mut self.pages);
             for page in alike {
@@ -361,8 +361,8 @@ impl Tables {
     /// Makes pages that equal those of `other`, tables of the same topology, share memory with
     /// them, so that later comparisons are quick.
     pub fn share_with(&mut self, other: &Tables) {
-        let both = self.lfts.par_iter_mut().zip(&other.lfts);
-        both.for_each(|(lft, other)| lft.share_with(other));
+        let lft_pairs = self.lfts.par_iter_mut().zip(&other.lfts);
+        lft_pairs.for_each(|(lft, other)| lft.share_with(other));
     }
 }
 
@@ -450,13 +450,13 @@ mod tests {
     #[test]
     fn a_change_of_a_clone_leaves_the_original_unchanged() {
         let entries: Vec<u8> = (0..10_000).map(|lid| (lid % 200) as u8).collect();
-        let one = Lft::from_entries(&entries);
-        let mut other = one.clone();
+        let original = Lft::from_entries(&entries);
+        let mut other = original.clone();
         other.set_entry(Lid(4096), 250);
-        assert_eq!(one.entry(Lid(4096)), 96);
+        assert_eq!(original.entry(Lid(4096)), 96);
         assert_eq!(other.entry(Lid(4096)), 250);
-        assert_eq!(one.iter().take(10_000).collect::<Vec<_>>(), entries);
-        assert!(one.shares_page(&other, 0) && !one.shares_page(&other, 1));
+        assert_eq!(original.iter().take(10_000).collect::<Vec<_>>(), entries);
+        assert!(original.shares_page(&other, 0) && !original.shares_page(&other, 1));
         let pieces: Vec<u8> = other.pieces(4090..4100).flatten().copied().collect();
         assert_eq!(pieces, [90, 91, 92, 93, 94, 95, 250, 97, 98, 99]);
         assert_eq!(other.pieces(12_200..20_000).flatten().count(), 88);
@@ -464,11 +464,11 @@ mod tests {
 
         let mut alike = Lft::from_entries(&entries);
         alike.set_entry(Lid(9000), 3);
-        alike.share_with(&one);
-        assert!(alike.shares_page(&one, 0) && alike.shares_page(&one, 1));
-        assert_eq!(alike.differing(&one).collect::<Vec<_>>(), [Lid(9000)]);
-        alike.set_entry(Lid(9000), one.entry(Lid(9000)));
-        alike.share_with(&one);
-        assert!(alike.is_shared_with(&one));
+        alike.share_with(&original);
+        assert!(alike.shares_page(&original, 0) && alike.shares_page(&original, 1));
+        assert_eq!(alike.differing(&original).collect::<Vec<_>>(), [Lid(9000)]);
+        alike.set_entry(Lid(9000), original.entry(Lid(9000)));
+        alike.share_with(&original);
+        assert!(alike.is_shared_with(&original));
     }
 }

@@ -156,11 +156,13 @@ impl Mft {
 
     /// The multicast LIDs whose output ports differ between the two tables, lowest first.
     pub fn differing(&self, other: &Mft) -> impl Iterator<Item = Lid> + use<> {
-        let gone = other.entries();
-        let gone = gone.filter(|(mlid, _)| !self.masks.contains_key(mlid));
-        let here = self.entries();
-        let here = here.filter(|&(mlid, mask)| other.mask(mlid) != mask);
-        let mut differing: Vec<Lid> = here.chain(gone).map(|(mlid, _)| mlid).collect();
+        let removed = other
+            .entries()
+            .filter(|(mlid, _)| !self.masks.contains_key(mlid));
+        let changed = self
+            .entries()
+            .filter(|&(mlid, mask)| other.mask(mlid) != mask);
+        let mut differing: Vec<Lid> = changed.chain(removed).map(|(mlid, _)| mlid).collect();
         differing.sort_unstable();
         differing.into_iter()
     }

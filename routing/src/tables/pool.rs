@@ -55,15 +55,15 @@ mod tests {
     fn equal_pages_are_kept_once() {
         let pool = Pool::default();
         let mut entries: Vec<u8> = (0..9000).map(|lid| (lid % 251) as u8).collect();
-        let one = pool.table(&entries);
+        let before = pool.table(&entries);
         entries[5000] = 1;
-        let other = pool.table(&entries);
+        let after = pool.table(&entries);
         assert_eq!(
-            one.iter().take(9000).filter(|&port| port == 1).count() + 1,
-            other.iter().take(9000).filter(|&port| port == 1).count()
+            before.iter().take(9000).filter(|&port| port == 1).count() + 1,
+            after.iter().take(9000).filter(|&port| port == 1).count()
         );
-        assert!(one.shares_page(&other, 0) && !one.shares_page(&other, 1));
-        assert_eq!(one.entry(rsm_ids::Lid(8999)), (8999 % 251) as u8);
-        assert_eq!(one.entry(rsm_ids::Lid(9000)), super::super::NO_PATH);
+        assert!(before.shares_page(&after, 0) && !before.shares_page(&after, 1));
+        assert_eq!(before.entry(rsm_ids::Lid(8999)), (8999 % 251) as u8);
+        assert_eq!(before.entry(rsm_ids::Lid(9000)), super::super::NO_PATH);
     }
 }

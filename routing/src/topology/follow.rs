@@ -351,8 +351,8 @@ impl TopologyUpdate {
             for lid in end.further.iter() {
                 check_lids(end.guid, lid, Lmc::ZERO)?;
             }
-            let by = PortUse::Destination(destinations.len() as u32);
-            claims.claim(end.port, by, end.kind != EndpointKind::Switch0)?;
+            let port_use = PortUse::Destination(destinations.len() as u32);
+            claims.claim(end.port, port_use, end.kind != EndpointKind::Switch0)?;
             destinations.push(Destination {
                 switch: index,
                 port: end.port,
@@ -380,11 +380,11 @@ impl TopologyUpdate {
             let found = self.guids.binary_search(&cable.peer.0);
             let peer = found.map_err(|_| TopologyError::UnknownSwitch)? as u32;
             let peer_port = cable.peer.1;
-            let by = PortUse::Link {
+            let port_use = PortUse::Link {
                 peer: SwitchIdx(peer),
                 peer_port,
             };
-            claims.claim(cable.port, by, true)?;
+            claims.claim(cable.port, port_use, true)?;
             if peer == index.0 {
                 self.built.loopbacks.push(Cable {
                     a: (guid, cable.port.min(peer_port)),

@@ -137,8 +137,12 @@ pub(crate) fn farthest_from_leaves(topology: &Topology, levels: &[u8]) -> Option
         tops.filter(move |switch| Some(level(switch)) == top)
             .collect()
     };
-    let tops: Vec<Vec<SwitchIdx>> = topology.components().iter().map(of_component).collect();
-    let tops = tops.concat();
+    let tops = topology
+        .components()
+        .iter()
+        .map(of_component)
+        .collect::<Vec<Vec<SwitchIdx>>>()
+        .concat();
     (tops.len() * 2 < topology.switch_count()).then_some(tops)
 }
 

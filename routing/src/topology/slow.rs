@@ -178,8 +178,8 @@ fn without_design<K: Ord + Copy>(
     }
     let most_have = |of: K, to: K, rate: u32| {
         let count = having.get(&(of, to, rate)).map_or(0, BTreeSet::len);
-        let all = sizes.get(&of).copied().unwrap_or(0);
-        count * 4 >= all * DESIGN_FOURTHS
+        let switches_of_kind = sizes.get(&of).copied().unwrap_or(0);
+        count * 4 >= switches_of_kind * DESIGN_FOURTHS
     };
     let is_fault = |(a, b, slow): &(SwitchIdx, SwitchIdx, SlowCable)| {
         let (of_a, of_b) = (kinds[a.index()], kinds[b.index()]);

@@ -252,8 +252,11 @@ impl Topology {
             let ports = self.port_start[switch.index()]..self.port_start[switch.index() + 1];
             is_removed[ports.start as usize..ports.end as usize].contains(&true)
         };
-        let changed = self.indices().filter(lost);
-        let changed = changed.map(|switch| self.switch(switch).guid).collect();
+        let changed = self
+            .indices()
+            .filter(lost)
+            .map(|switch| self.switch(switch).guid)
+            .collect();
         remaining.origin = Origin::after(self, changed);
         remaining.rules = self.rules.clone();
         remaining

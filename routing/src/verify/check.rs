@@ -132,10 +132,10 @@ impl StartingPorts {
             all: Sources::default(),
         };
         for destination in topology.destinations() {
-            let one = Sources::one(destination.kind);
-            ports.by_switch[destination.switch.index()] += one;
-            ports.by_component[topology.component_of(destination.switch)] += one;
-            ports.all += one;
+            let source = Sources::one(destination.kind);
+            ports.by_switch[destination.switch.index()] += source;
+            ports.by_component[topology.component_of(destination.switch)] += source;
+            ports.all += source;
         }
         ports
     }
@@ -247,7 +247,7 @@ fn check_lid(
     if destination.kind.is_host() {
         tally.host_pairs += outcome.arrived.hosts().saturating_sub(1);
     }
-    if outcome.loops {
+    if outcome.has_loop {
         results.loop_free = false;
         if results.loops.len() < MAX_WITNESSES {
             results.loops.extend(walker.find_loop(lid, bytes));

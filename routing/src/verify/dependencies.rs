@@ -82,8 +82,11 @@ impl<'a> Dependencies<'a> {
                 _ => true,
             })
         };
-        let blocks: Vec<(usize, u64)> = all_blocks([old, new]).collect();
-        let blocks: Vec<(usize, u64)> = blocks.into_par_iter().filter(differs).collect();
+        let blocks: Vec<(usize, u64)> = all_blocks([old, new])
+            .collect::<Vec<_>>()
+            .into_par_iter()
+            .filter(differs)
+            .collect();
         let parts: Vec<Turns> = blocks
             .par_chunks(share(blocks.len()))
             .map(|blocks| {
@@ -338,20 +341,20 @@ mod tests {
         let words = words(fabric);
         let mut turns = vec![0; fabric.channels() * words];
         for lid in (1..=u16::MAX).map(Lid) {
-            let both = |at: usize| {
+            let old_and_new = |at: usize| {
                 [old, new].map(|tables| {
                     let lft = tables.lfts.get(at).filter(|_| at != fabric.nowhere());
                     lft.map_or(NO_PATH, |lft| lft.entry(lid))
                 })
             };
-            let differs = |at| both(at)[0] != both(at)[1];
+            let differs = |at| old_and_new(at)[0] != old_and_new(at)[1];
             if !(0..fabric.switches).any(differs) {
                 continue;
             }
             for switch in 0..fabric.switches {
-                for byte in both(switch) {
+                for byte in old_and_new(switch) {
                     let channel = fabric.channel(switch, byte);
-                    for turn in both(fabric.next(channel)) {
+                    for turn in old_and_new(fabric.next(channel)) {
                         let bit = fabric.port(turn);
                         turns[channel * words + bit / WORD_BITS] |= 1 << (bit % WORD_BITS);
                     }

@@ -279,8 +279,9 @@ impl<'a> LinkGraph<'a> {
     fn receivers(&self, switch: SwitchIdx) -> PortMask {
         let members = &self.tree.group.members;
         let first = members.partition_point(|member| member.switch < switch);
-        let at = members[first..].iter();
-        let at = at.take_while(|member| member.switch == switch);
+        let at = members[first..]
+            .iter()
+            .take_while(|member| member.switch == switch);
         at.filter(|member| member.receives)
             .map(|member| member.port)
             .collect()

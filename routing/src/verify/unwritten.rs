@@ -131,9 +131,9 @@ fn dependencies<'a>(
     layers: &[Vec<(SwitchIdx, Lid, u8)>],
     steps: &[&Tables],
 ) -> Dependencies<'a> {
-    let mut all: Vec<Tables> = steps.iter().copied().cloned().collect();
+    let mut states: Vec<Tables> = steps.iter().copied().cloned().collect();
     for &step in steps {
-        all.extend(layers.iter().map(|layer| {
+        states.extend(layers.iter().map(|layer| {
             let mut tables = step.clone();
             for &(switch, lid, entry) in layer {
                 tables.lfts[switch.index()].set_entry(lid, entry);
@@ -141,9 +141,9 @@ fn dependencies<'a>(
             tables
         }));
     }
-    let mut needs = Dependencies::of(topology, &all[0]);
-    for (index, one) in all.iter().enumerate() {
-        all[..index]
+    let mut needs = Dependencies::of(topology, &states[0]);
+    for (index, one) in states.iter().enumerate() {
+        states[..index]
             .iter()
             .for_each(|other| needs.add_mixture(other, one));
     }

@@ -20,7 +20,7 @@ pub(super) struct Outcome {
     /// The numbers of ports whose packets arrived.
     pub(super) arrived: Sources,
     /// Whether some packets loop.
-    pub(super) loops: bool,
+    pub(super) has_loop: bool,
 }
 
 /// The sums over all walks, and memory for reuse.
@@ -118,7 +118,7 @@ impl<'a, 'f> Walker<'a, 'f> {
         let component = self.fabric.topology.component_of(destination.switch);
         let outcome = Outcome {
             arrived: self.starts_of_component[component],
-            loops: false,
+            has_loop: false,
         };
         self.known[root] = Some(known);
         outcome
@@ -192,10 +192,10 @@ impl<'a, 'f> Walker<'a, 'f> {
             self.add_load(&order, bytes);
             self.order = order;
         }
-        let loops = self.order.len() < self.fabric.switches;
+        let has_loop = self.order.len() < self.fabric.switches;
         if !delivers {
             return Outcome {
-                loops,
+                has_loop,
                 ..Outcome::default()
             };
         }
@@ -218,7 +218,7 @@ impl<'a, 'f> Walker<'a, 'f> {
         let component = self.fabric.topology.component_of(destination.switch);
         let arrived = self.flow[root];
         self.add_hops(&counts);
-        let all_arrived = !loops && arrived == self.starts_of_component[component];
+        let all_arrived = !has_loop && arrived == self.starts_of_component[component];
         if all_arrived {
             // The kept order must serve every LID with these distances, not only this one.
             let mut order = self.order.clone();
@@ -230,7 +230,7 @@ impl<'a, 'f> Walker<'a, 'f> {
             };
             self.keep(root, known);
         }
-        Outcome { arrived, loops }
+        Outcome { arrived, has_loop }
     }
 
     /// Keeps the paths to a switch; forgets the oldest ones if all together exceed [`KNOWN_BYTES`].

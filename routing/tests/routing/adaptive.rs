@@ -398,8 +398,11 @@ fn a_credit_loop_over_sets_is_found_and_named() {
     let routing = routed(EngineKind::UpDn, &topology, None);
     let mut groups = with_groups(&topology, &routing).tables;
     for switch in topology.indices() {
-        let ports = topology.groups(switch).flat_map(|group| group.links);
-        let ports: PortMask = ports.map(|link| link.port).collect();
+        let ports: PortMask = topology
+            .groups(switch)
+            .flat_map(|group| group.links)
+            .map(|link| link.port)
+            .collect();
         groups.switches[switch.index()].set_group(9, ports);
         for host in topology
             .destinations()

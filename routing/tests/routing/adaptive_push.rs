@@ -36,7 +36,8 @@ impl State {
     }
 }
 
-/// The phases from routes and groups of one fabric to those of another with the same switches.
+/// The phases of the push from one fabric's routes and groups to another's; both have the same
+/// switches.
 fn push_phases(
     topology: &Topology,
     old: &State,
@@ -54,11 +55,11 @@ fn push_phases(
 /// One write of a block.
 #[derive(Clone, Copy)]
 enum Write {
-    /// Of the forwarding table.
+    /// A block of the LFT: the switch and the block.
     Table(usize, usize),
-    /// Of 16 entries.
+    /// A block of 16 ARLFT entries: the switch and the block.
     Entries(usize, usize),
-    /// Of two groups.
+    /// A block of two groups: the switch and the block.
     Groups(usize, u16),
 }
 
@@ -150,7 +151,8 @@ fn assert_safe_prefixes(topology: &Topology, old: &State, phases: &[Phase], seed
     }
 }
 
-/// From the fabric without some cables to the whole one, and back.
+/// Pushes from the fabric without the cables `cut` to the whole fabric, and back, and checks every
+/// state in between.
 fn assert_safe_push(whole: &Topology, cut: &[usize], kind: EngineKind, seed: u64) -> usize {
     let cables = whole.cables();
     if cables.is_empty() {
@@ -304,10 +306,13 @@ proptest! {
         for switch in topology.indices() {
             for link in topology.groups(switch).flat_map(|group| group.links) {
                 // The ports that some packet to a host elsewhere may take, without the others.
-                let hosts = topology.destinations().iter();
-                let hosts = hosts.filter(|end| end.kind.is_host() && end.switch != switch);
-                let sets = hosts.flat_map(|end| end.lids());
-                let mut sets = sets.map(|lid| groups.ports(&routing.tables, switch, lid));
+                let hosts = topology
+                    .destinations()
+                    .iter()
+                    .filter(|end| end.kind.is_host() && end.switch != switch);
+                let mut sets = hosts
+                    .flat_map(|end| end.lids())
+                    .map(|lid| groups.ports(&routing.tables, switch, lid));
                 let with: Vec<PortMask> = sets
                     .by_ref()
                     .filter(|ports| ports.contains(link.port))

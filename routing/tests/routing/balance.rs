@@ -176,7 +176,7 @@ fn a_slow_cable_takes_over_when_the_fast_ones_beside_it_are_gone() {
     }
 }
 
-/// By switch and port GUID: the entry of the base LID of each host.
+/// The entry of each host's base LID at each switch, as (switch GUID, port GUID, port).
 fn base_entries(topology: &Topology, tables: &Tables) -> Vec<(Guid, Guid, u8)> {
     let hosts = || topology.destinations().iter().filter(|d| d.kind.is_host());
     let of_switch = |switch| {

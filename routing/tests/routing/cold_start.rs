@@ -28,8 +28,8 @@ fn routed(topology: &Topology, earlier: Option<&Ranking>) -> Routing {
     route(EngineKind::FabricTree, topology, &options(earlier), None).unwrap()
 }
 
-/// A start on `broken`, which is `whole` without some cables, has the tables of a repair, and the
-/// return of the cables has those of the whole fabric.
+/// Checks that a start on `broken`, which is `whole` without some cables, gives the tables of a
+/// repair, and that the return of the cables gives the tables of the whole fabric.
 fn assert_starts_as_repaired(whole: &Topology, broken: &Topology, case: &str) {
     let before = routed(whole, None);
     let repaired = routed(broken, before.ranking.as_ref());
@@ -133,8 +133,11 @@ fn entries_that_lead_elsewhere_are_not_kept() {
     let broken = Topology::from_netlist(&broken).unwrap();
     let started = routed(&broken, None);
     let mut held = started.tables.clone();
-    let host = broken.destinations().iter().find(|end| end.kind.is_host());
-    let host = host.unwrap();
+    let host = broken
+        .destinations()
+        .iter()
+        .find(|end| end.kind.is_host())
+        .unwrap();
     let away = broken.groups(host.switch).next().unwrap().links[0].port;
     held.lfts[host.switch.index()].set_entry(host.lid, away.0);
     let kept = adopt_moves(&broken, started.clone(), &held);

@@ -36,7 +36,7 @@ pub(crate) fn carries_nothing(topology: &Topology, from: SwitchIdx, to: &Destina
 /// SwitchInfo LinearFDBCap of the switches that are built here.
 pub(crate) const FDB_CAP: u16 = 49_152;
 
-/// Builds a topology, handing out ports and LIDs by itself.
+/// Builds a topology; assigns ports, LIDs and GUIDs in ascending order.
 pub(crate) struct Fabric {
     builder: TopologyBuilder,
     keys: Vec<SwitchKey>,
@@ -51,7 +51,7 @@ impl Fabric {
         Fabric::with_lmc(0)
     }
 
-    /// With an LMC for the hosts.
+    /// Creates an empty fabric whose hosts get this LMC.
     pub(crate) fn with_lmc(lmc: u8) -> Fabric {
         Fabric {
             builder: TopologyBuilder::new(),
@@ -240,7 +240,7 @@ pub(crate) fn without_switches(topology: &Topology, gone: &[SwitchIdx]) -> Topol
     )
 }
 
-/// A topology with those of its switches for which `keep` is true, and the LIDs that `lid` returns.
+/// The topology with only the switches for which `keep` is true, and the LIDs that `lid` returns.
 pub(crate) fn rebuilt(
     topology: &Topology,
     keep: impl Fn(SwitchIdx) -> bool,
@@ -249,7 +249,7 @@ pub(crate) fn rebuilt(
     rebuilt_with(topology, keep, |end| (lid(end), end.lmc))
 }
 
-/// A topology with those of its switches for which `keep` is true, and the base LIDs and LMCs that
+/// The topology with only the switches for which `keep` is true, and the base LIDs and LMCs that
 /// `lids` returns.
 pub(crate) fn rebuilt_with(
     topology: &Topology,
@@ -357,8 +357,9 @@ pub(crate) fn with_host(
         further: rsm_routing::topology::FurtherLids::default(),
         kind,
     };
-    let kept = ends.filter(|end| end.port != PortNum::ZERO);
-    let kept = kept.map(|end| end_part(end.port, end.guid, end.lid, end.lmc, end.kind));
+    let kept = ends
+        .filter(|end| end.port != PortNum::ZERO)
+        .map(|end| end_part(end.port, end.guid, end.lid, end.lmc, end.kind));
     let new = end_part(at.1, guid, lid, Lmc::ZERO, EndpointKind::Ca);
     let cables = topology.groups(switch).flat_map(|group| {
         let peer = topology.switch(group.neighbour).guid;
@@ -401,10 +402,10 @@ pub(crate) fn dragonfly(
         all_spines.push(high);
     }
     let mut dealt = vec![0; groups];
-    for one in 0..groups {
-        for other in one + 1..groups {
+    for first in 0..groups {
+        for other in first + 1..groups {
             for _ in 0..links {
-                let ends = [one, other].map(|group| {
+                let ends = [first, other].map(|group| {
                     dealt[group] += 1;
                     all_spines[group][dealt[group] % spines]
                 });

@@ -172,8 +172,8 @@ fn fullest(spec: &str) -> u64 {
         .max
 }
 
-/// Only packets between two spines with hosts pass a leaf. `more` is the number of paths of other
-/// hosts to those on one spine that no table keeps off some link.
+/// Only packets between two spines with hosts pass a leaf. `more` is a lower bound, under any
+/// tables, of the paths to hosts on one spine that are added to some link.
 #[test]
 fn hosts_on_spines_cost_the_other_links_little() {
     for (regular, irregular, more) in [

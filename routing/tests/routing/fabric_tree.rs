@@ -67,8 +67,8 @@ fn path(
     None
 }
 
-/// The most packets that meet on a link between switches when every host sends to the one `step`
-/// places on, for every step; hosts stand in the order of their LIDs.
+/// The maximum number of packets on one link between switches over all shift permutations of the
+/// hosts in LID order.
 fn worst_shift(topology: &Topology, tables: &Tables) -> usize {
     let mut hosts: Vec<(Lid, SwitchIdx)> = topology
         .destinations()
@@ -368,8 +368,12 @@ fn crosswise() -> (Topology, Vec<Guid>) {
     for (number, leaf) in leaves.iter().enumerate() {
         let guid = Guid(0x1000 + *leaf as u64);
         let switch = topology.switch_by_guid(guid).unwrap();
-        let hosts = topology.destinations_of(switch).iter();
-        let mut hosts: Vec<Guid> = hosts.filter(|d| d.kind.is_host()).map(|d| d.guid).collect();
+        let mut hosts: Vec<Guid> = topology
+            .destinations_of(switch)
+            .iter()
+            .filter(|d| d.kind.is_host())
+            .map(|d| d.guid)
+            .collect();
         if number % 2 == 1 {
             hosts.reverse();
         }
@@ -399,8 +403,8 @@ fn ports_that_are_given_numbers_are_spread_in_their_order() {
     assert_eq!(worst_shift_of(&topology, &ordered, &hosts), 1);
     assert!(worst_shift_of(&topology, &unordered, &hosts) > 1);
     // Ports without a number of their own come after the others, and so disturb none of them.
-    let some: BTreeMap<Guid, u32> = order.iter().copied().zip(0..).step_by(2).collect();
-    let mixed = tables(some.clone());
+    let numbers: BTreeMap<Guid, u32> = order.iter().copied().zip(0..).step_by(2).collect();
+    let mixed = tables(numbers.clone());
     for switch in topology.indices() {
         for &(lid, _) in hosts.iter().step_by(2) {
             let entry = |tables: &Tables| tables.lft(switch).entry(lid);
@@ -486,8 +490,8 @@ fn auto_chooses_fabric_tree_where_switches_have_ranks() {
     assert!(!auto(&common::ring(8)).reason.contains("stand in ranks"));
 }
 
-/// Categories and numbers for some destinations, by the bits of `seed`; none at all for an even
-/// one.
+/// Categories and numbers for some destinations, chosen by the bits of `seed`; no options if `seed`
+/// is even.
 fn random_options(topology: &Topology, seed: u64) -> Options {
     if seed.is_multiple_of(2) {
         return Options::default();

@@ -72,11 +72,11 @@ fn fullest(topology: &Topology, tables: &Tables, offset: u16) -> u64 {
 fn damaged(spec: &str, faults: &str, lmc: u8) -> (Topology, Topology) {
     let netlist = generate(spec).unwrap();
     let broken = fail(netlist.clone(), faults).unwrap();
-    let of = |netlist| {
+    let topology_of = |netlist| {
         let topology = Topology::from_netlist(netlist).unwrap();
         with_lmc(&topology, lmc)
     };
-    (of(&netlist), of(&broken))
+    (topology_of(&netlist), topology_of(&broken))
 }
 
 /// A topology whose hosts have 2^`lmc` LIDs, in the order of their LIDs.

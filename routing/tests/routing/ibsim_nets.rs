@@ -74,7 +74,7 @@ fn cables(netlist: &Netlist) -> Vec<String> {
 #[test]
 fn nodes_have_the_guids_that_ibsim_gives_them() {
     let netlist = net(NET);
-    let expected = [
+    let expected: Vec<_> = [
         ("Switch1", 0x20_0000),
         ("the other switch", 0x20_0001),
         ("Hca1", 0x10_0000),
@@ -83,8 +83,9 @@ fn nodes_have_the_guids_that_ibsim_gives_them() {
         ("pod2#Leaf", 4096),
         ("pod2#Spare", 8),
         ("pod2#Host", 0x503),
-    ];
-    let expected: Vec<_> = expected.map(|(name, guid)| (name.to_owned(), guid)).into();
+    ]
+    .map(|(name, guid)| (name.to_owned(), guid))
+    .into();
     assert_eq!(guids(&netlist), expected);
     // Adapters' GUIDs leave room for those of their ports; routers have GUIDs, too.
     let more = "Ca 3 \"a\"\n\nCa 1 \"b\"\n\nRt 2 \"c\"\n\nRt 2 \"d\"\n";
@@ -207,8 +208,8 @@ fn unsupported_lines_of_a_net_are_refused_with_what_is_expected() {
         let text = NET.replacen(header, &format!("{header}{line}\n"), 1);
         let message = refusal(&text);
         assert!(message.contains(expected), "{message}");
-        let rest = parse_as(text.as_bytes(), "net", Strictness::Lenient);
-        let rest = rest.unwrap_or_else(|error| panic!("{error}"));
+        let rest = parse_as(text.as_bytes(), "net", Strictness::Lenient)
+            .unwrap_or_else(|error| panic!("{error}"));
         assert!(rest.netlist.count(NodeKind::Switch) >= 4, "{line}");
     }
 }

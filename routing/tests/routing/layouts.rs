@@ -74,11 +74,11 @@ fn neighbour(shape: &Shape, from: usize, dimension: usize, is_up: bool) -> Optio
 /// The dimensions of `shape` in the order of `axes`, which says of each whether its direction is
 /// kept.
 fn dimensions(shape: &Shape, axes: [(usize, bool); 3]) -> Vec<LayoutDimension> {
-    let of = |(axis, _): (usize, bool)| LayoutDimension {
+    let dimension_of = |(axis, _): (usize, bool)| LayoutDimension {
         size: shape[axis].0 as u16,
         wraps: shape[axis].1,
     };
-    axes.into_iter().map(of).collect()
+    axes.into_iter().map(dimension_of).collect()
 }
 
 /// A seed at `switch` with a cable in every dimension it has one in, both for a ring of four.
@@ -318,7 +318,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Whatever GUIDs the switches have, places are those of the layout.
+    /// Coordinates follow the layout, independent of the GUIDs of the switches.
     #[test]
     fn places_follow_the_layout_alone(
         shape in shapes(),

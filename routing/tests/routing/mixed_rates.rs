@@ -73,8 +73,9 @@ fn leaves_behind_leaves_rank_below_them_and_need_no_detours() {
     // Hosts of one leaf send to those of another over cables of their own.
     let host = |switch: usize, number: usize| {
         let guid = Guid(0x1000 + switch as u64);
-        let of = topology.destinations_of(topology.switch_by_guid(guid).unwrap());
-        of.iter()
+        let destinations = topology.destinations_of(topology.switch_by_guid(guid).unwrap());
+        destinations
+            .iter()
             .filter(|end| end.kind.is_host())
             .nth(number)
             .unwrap()
@@ -83,7 +84,8 @@ fn leaves_behind_leaves_rank_below_them_and_need_no_detours() {
     let from = topology
         .switch_by_guid(Guid(0x1000 + leaves[2] as u64))
         .unwrap();
-    let ports = (0..16).map(|number| routing.tables.lft(from).entry(host(leaves[1], number)));
-    let ports: BTreeSet<u8> = ports.collect();
+    let ports: BTreeSet<u8> = (0..16)
+        .map(|number| routing.tables.lft(from).entry(host(leaves[1], number)))
+        .collect();
     assert!(ports.len() >= 12, "{ports:?}");
 }

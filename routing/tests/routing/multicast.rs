@@ -437,8 +437,8 @@ fn faults_planted_in_masks_are_found() {
     let leaf = tree
         .masks
         .iter()
-        .position(|&(at, _)| bed.topology.hosts(at) > 0);
-    let leaf = leaf.unwrap();
+        .position(|&(at, _)| bed.topology.hosts(at) > 0)
+        .unwrap();
     let at = tree.masks[leaf].0;
 
     // A link into the tree is cut.
@@ -450,11 +450,14 @@ fn faults_planted_in_masks_are_found() {
     ));
 
     // A leaf hangs from two switches.
-    let second = bed.topology.groups(at).flat_map(|group| group.links);
-    let second = second
+    let second = bed
+        .topology
+        .groups(at)
+        .flat_map(|group| group.links)
         .map(|link| link.port)
-        .filter(|&port| !tree.mask(at).contains(port));
-    let second = second.last().unwrap();
+        .filter(|&port| !tree.mask(at).contains(port))
+        .last()
+        .unwrap();
     let (other, _) = bed.topology.peer(at, second).unwrap();
     let report = planted(&|tree| {
         tree.masks[leaf].1.insert(second);
@@ -539,7 +542,7 @@ fn groups(topology: &Topology, choices: &[Choice]) -> Vec<Arc<Group>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// On any fabric, however broken, by any engine.
+    /// Applies to any fabric, however broken, and any engine.
     #[test]
     fn trees_are_sound(
         fabric in random::any_fabric(),

@@ -19,7 +19,7 @@ use rsm_routing::mcast::{
 use rsm_routing::topology::{SwitchIdx, Topology};
 use rsm_routing::verify::{Dependencies, verify_multicast};
 
-/// By port GUID: whether the port receives.
+/// The member ports by GUID, each with whether it receives.
 type Members = BTreeMap<Guid, bool>;
 
 /// A subnet whose fabric and groups change.
@@ -62,8 +62,9 @@ impl Subnet {
     fn topology(&self) -> Topology {
         let dead: Vec<_> = self.dead_cables.iter().copied().collect();
         let topology = self.whole.without_cables(&dead);
-        let gone = self.dead_switches.iter();
-        let gone: Vec<_> = gone
+        let gone: Vec<_> = self
+            .dead_switches
+            .iter()
             .filter_map(|&guid| topology.switch_by_guid(guid))
             .collect();
         without_switches(&topology, &gone)
@@ -91,15 +92,17 @@ impl Subnet {
         let ends = topology.destinations().iter();
         let ports: BTreeMap<Guid, _> = ends.map(|end| (end.guid, (end.switch, end.port))).collect();
         let group = |(&mlid, members): (&Lid, &Members)| {
-            let members = members.iter().filter_map(|(guid, &receives)| {
-                let &(switch, port) = ports.get(guid)?;
-                Some(Member {
-                    switch,
-                    port,
-                    receives,
+            let mut members: Vec<Member> = members
+                .iter()
+                .filter_map(|(guid, &receives)| {
+                    let &(switch, port) = ports.get(guid)?;
+                    Some(Member {
+                        switch,
+                        port,
+                        receives,
+                    })
                 })
-            });
-            let mut members: Vec<Member> = members.collect();
+                .collect();
             members.sort_unstable();
             Arc::new(Group {
                 mlid,
@@ -309,8 +312,12 @@ fn links_that_fail_and_return_concern_trees_that_use_them() {
 #[test]
 fn switches_and_hosts_that_fail_and_return_are_followed() {
     let mut subnet = tree();
-    let switches = subnet.whole.switches().iter();
-    let switches: Vec<Guid> = switches.map(|switch| switch.guid).collect();
+    let switches: Vec<Guid> = subnet
+        .whole
+        .switches()
+        .iter()
+        .map(|switch| switch.guid)
+        .collect();
     for &switch in &switches {
         for _ in 0..2 {
             subnet.toggle_switch(switch);

@@ -190,7 +190,8 @@ impl Bed {
     }
 }
 
-/// Whether no channel waits for itself: removes those that wait for none, until none is left.
+/// Whether the waits have no cycle: removes channels that wait for no other channel until none is
+/// left.
 fn is_acyclic(waits: &Waits) -> bool {
     let mut remaining = waits.clone();
     loop {
@@ -301,14 +302,14 @@ fn levels_with_equal_mappings_share_one_tree() {
 fn a_join_changes_the_tree_of_its_own_group_only() {
     let bed = Bed::torus(&[5, 5]);
     let all = hosts(&bed.topology);
-    let of = |members: [&[Member]; 2]| {
+    let groups_of = |members: [&[Member]; 2]| {
         let groups = members.iter().zip(0u16..);
         let groups =
             groups.map(|(members, offset)| group(Lid(0xC000 + offset), members.iter().copied()));
         bed.plan(&groups.collect::<Vec<_>>()).by_mlid
     };
-    let before = of([&all[..3], &all[..7]]);
-    let after = of([&all[..20], &all[..7]]);
+    let before = groups_of([&all[..3], &all[..7]]);
+    let after = groups_of([&all[..20], &all[..7]]);
     assert_ne!(before[&Lid(0xC000)].masks, after[&Lid(0xC000)].masks);
     assert_eq!(before[&Lid(0xC001)], after[&Lid(0xC001)]);
 }
@@ -320,17 +321,23 @@ fn a_tree_across_the_dateline_is_refused_with_the_cycle() {
     let places = &bed.routing.coordinates.as_ref().unwrap().places;
     let coordinate = |switch: SwitchIdx| places[&bed.topology.switch(switch).guid][0];
     let all = group(Lid(0xC000), hosts(&bed.topology));
-    let masks = bed.topology.indices().map(|switch| {
-        let links = bed.topology.groups(switch).flat_map(|group| {
-            let ends = [coordinate(switch), coordinate(group.neighbour)];
-            let is_cut = ends == [3, 4] || ends == [4, 3];
-            group.links.iter().filter(move |_| !is_cut)
-        });
-        let local = all.members.iter().filter(|member| member.switch == switch);
-        let local = local.map(|member| member.port);
-        (switch, links.map(|link| link.port).chain(local).collect())
-    });
-    let masks: Vec<(SwitchIdx, PortMask)> = masks.collect();
+    let masks: Vec<(SwitchIdx, PortMask)> = bed
+        .topology
+        .indices()
+        .map(|switch| {
+            let links = bed.topology.groups(switch).flat_map(|group| {
+                let ends = [coordinate(switch), coordinate(group.neighbour)];
+                let is_cut = ends == [3, 4] || ends == [4, 3];
+                group.links.iter().filter(move |_| !is_cut)
+            });
+            let local = all
+                .members
+                .iter()
+                .filter(|member| member.switch == switch)
+                .map(|member| member.port);
+            (switch, links.map(|link| link.port).chain(local).collect())
+        })
+        .collect();
     let tree = |levels| Tree {
         group: Arc::new(Group {
             levels,

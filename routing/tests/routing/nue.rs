@@ -136,8 +136,11 @@ fn hosts_that_go_and_return_change_no_other_entry() {
     let whole = generated("random:switches=40,degree=5,hosts=4,seed=2");
     let before = routed(&whole, 1);
     assert!(before.ranking.is_some(), "{}", before.reason);
-    let hosts = whole.destinations().iter();
-    let hosts: Vec<_> = hosts.filter(|end| end.kind.is_host()).collect();
+    let hosts: Vec<_> = whole
+        .destinations()
+        .iter()
+        .filter(|end| end.kind.is_host())
+        .collect();
     for gone in hosts.chunks(3).step_by(5) {
         let ports: Vec<_> = gone
             .iter()

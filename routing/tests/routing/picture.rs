@@ -101,9 +101,11 @@ fn links_beyond_their_share_are_red_and_missing_cables_dashed() {
         .indices()
         .find(|&at| topology.hosts(at) > 0)
         .unwrap();
-    let up = (1..=topology.switch(leaf).num_ports).map(rsm_ids::PortNum);
-    let up = up.filter(|&port| topology.peer(leaf, port).is_some());
-    let up = up.min().unwrap();
+    let up = (1..=topology.switch(leaf).num_ports)
+        .map(rsm_ids::PortNum)
+        .filter(|&port| topology.peer(leaf, port).is_some())
+        .min()
+        .unwrap();
     for destination in topology.destinations() {
         if destination.kind.is_host() && destination.switch != leaf {
             routing.tables.lfts[leaf.index()].set_entry(destination.lid, up.0);

@@ -316,16 +316,20 @@ fn around(
     let next = |from: SwitchIdx, port: u8| topology.peer(from, PortNum(port)).map(|(to, _)| to);
     let mut reached = new.clone();
     reached.lfts[silent.index()] = old.lft(silent).clone();
-    let held = old.lft(silent).differing(new.lft(silent));
-    let held = held.map(|lid| (lid, old.lft(silent).entry(lid)));
+    let held = old
+        .lft(silent)
+        .differing(new.lft(silent))
+        .map(|lid| (lid, old.lft(silent).entry(lid)));
     let sent = others.iter().map(|&(_, lid, exit)| (lid, exit));
     for (lid, exit) in held.chain(sent).collect::<Vec<_>>() {
         let Some(to) = next(silent, exit) else {
             continue;
         };
         let turning: Vec<SwitchIdx> = if is_above(to, silent) {
-            let above = topology.groups(silent).map(|group| group.neighbour);
-            let above = above.filter(|&above| is_above(above, silent));
+            let above = topology
+                .groups(silent)
+                .map(|group| group.neighbour)
+                .filter(|&above| is_above(above, silent));
             above
                 .filter(|&above| next(above, reached.lft(above).entry(lid)) == Some(silent))
                 .collect()

@@ -54,8 +54,8 @@ fn path(
     }
 }
 
-/// Two leaves with two hosts each below two spines, and tables in which packets to each host pass
-/// the spine of that number in `spine`.
+/// Two leaves with two hosts each below two spines, and tables in which packets to host `n` pass
+/// the spine with the number `spine[n]`.
 fn two_by_two(spine: [usize; 4]) -> (Topology, Tables) {
     let mut fabric = Fabric::new();
     let switches = fabric.switches(4);

@@ -45,8 +45,8 @@ fn uses(topology: &Topology, routing: &Routing, switch: SwitchIdx) -> BTreeMap<u
 fn leaf_of(topology: &Topology) -> (SwitchIdx, Vec<PortNum>) {
     let leaf = topology
         .indices()
-        .find(|&switch| topology.hosts(switch) > 0);
-    let leaf = leaf.unwrap();
+        .find(|&switch| topology.hosts(switch) > 0)
+        .unwrap();
     let groups = topology.groups(leaf);
     let up = groups.flat_map(|group| group.links.iter().map(|link| link.port));
     (leaf, up.collect())
@@ -240,8 +240,9 @@ fn routes_over_weighed_links_of_equal_cost_are_repaired_when_a_link_above_is_los
         let first = routed(EngineKind::FabricTree, &whole, &Options::default());
         assert_sound_on_lanes(&whole, &first);
         let of_leaf = |end: (Guid, PortNum)| end.0 == guid;
-        let elsewhere = whole.cables().into_iter();
-        let elsewhere: Vec<_> = elsewhere
+        let elsewhere: Vec<_> = whole
+            .cables()
+            .into_iter()
             .filter(|cable| !of_leaf(cable.a) && !of_leaf(cable.b))
             .collect();
         for cable in elsewhere {
@@ -309,9 +310,13 @@ fn ports_next_to_each_other_in_the_list_use_different_links() {
     let topology = generated("fat-tree:k=8,levels=2");
     let (leaf, up) = leaf_of(&topology);
     // Every fourth host of the other leaves: without the list, some of them share a link.
-    let hosts = topology.destinations().iter();
-    let hosts = hosts.filter(|host| host.kind.is_host() && host.switch != leaf);
-    let hosts: Vec<_> = hosts.step_by(up.len()).take(up.len()).collect();
+    let hosts: Vec<_> = topology
+        .destinations()
+        .iter()
+        .filter(|host| host.kind.is_host() && host.switch != leaf)
+        .step_by(up.len())
+        .take(up.len())
+        .collect();
     let listed: Numbers = hosts.iter().map(|host| host.guid).zip(0..).collect();
     let listed = Arc::new(listed);
     for engine in WEIGHED {

@@ -58,9 +58,9 @@ impl Tree {
 
 #[test]
 fn a_cable_slower_than_most_at_both_ends_is_found_once() {
-    let one = |leaf, spine| if (leaf, spine) == (2, 1) { EDR } else { HDR };
-    assert_eq!(Tree::new(4, 3, one).slow(), [(2, 1, EDR, HDR)]);
-    // Of two cables of a leaf the slower one is meant; a cable barely slower counts too.
+    let rate_of = |leaf, spine| if (leaf, spine) == (2, 1) { EDR } else { HDR };
+    assert_eq!(Tree::new(4, 3, rate_of).slow(), [(2, 1, EDR, HDR)]);
+    // If a leaf has two slow cables, the slower one is reported; a cable barely slower counts too.
     let barely = |leaf, spine| if (leaf, spine) == (3, 0) { 199 } else { HDR };
     assert_eq!(Tree::new(4, 2, barely).slow(), [(3, 0, 199, HDR)]);
 }
@@ -82,8 +82,12 @@ fn a_cable_slower_than_those_beside_it_between_two_switches_is_found() {
         for &rate in rates {
             fabric.link_of_rate(switches[0], switches[1], rate);
         }
-        let found = fabric.build().slow_cables(|_| 0);
-        let found: Vec<u32> = found.iter().map(|slow| slow.rate).collect();
+        let found: Vec<u32> = fabric
+            .build()
+            .slow_cables(|_| 0)
+            .iter()
+            .map(|slow| slow.rate)
+            .collect();
         assert_eq!(found, expected, "{rates:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! Cables and hosts where none was seen before: the routes follow the change, and are those that a
-//! computation from the topology gives.
+//! Cables and hosts at ports that had none before: the routes follow the change, and equal routes
+//! computed from the topology alone.
 
 use crate::common;
 use crate::random;
@@ -13,8 +13,8 @@ use rsm_routing::verify::verify;
 
 type Port = (Guid, PortNum);
 
-/// The routes of a topology after those of an earlier one, which are proved, and the same as those
-/// computed from the topology with the same known fabric and order.
+/// The routes of a topology after `earlier`. Checks that the routes pass the proof and equal the
+/// routes computed from the topology with the same known fabric and order.
 fn routed(topology: &Topology, earlier: Option<&Routing>) -> Routing {
     let with = |ranking: Option<Ranking>| {
         let options = Options {
@@ -151,8 +151,11 @@ fn cables_are_swapped_while_others_are_missing() {
 #[test]
 fn another_adapter_replaces_an_earlier_one() {
     let whole = pgft(&[4, 6], &[1, 4], &[1, 1], 0);
-    let host = whole.destinations().iter().find(|end| end.kind.is_host());
-    let host = host.unwrap();
+    let host = whole
+        .destinations()
+        .iter()
+        .find(|end| end.kind.is_host())
+        .unwrap();
     let port = (whole.switch(host.switch).guid, host.port);
     let empty = whole.without_cables(&[port]);
     let other = common::with_host(&empty, port, Guid(0x6000), Lid(777));
@@ -222,8 +225,11 @@ proptest! {
             let [one, other] = plugs.map(|plug| ports[plug.index(ports.len())]);
             wired = swapped(&wired, one, other);
             let cables = wired.cables();
-            let dead = dead.iter().filter(|_| !cables.is_empty());
-            let dead: Vec<Port> = dead.map(|dead| cables[dead.index(cables.len())].a).collect();
+            let dead: Vec<Port> = dead
+                .iter()
+                .filter(|_| !cables.is_empty())
+                .map(|dead| cables[dead.index(cables.len())].a)
+                .collect();
             let broken = wired.without_cables(&dead);
             routing = routed(&broken, Some(&routing));
             routing = routed(&wired, Some(&routing));

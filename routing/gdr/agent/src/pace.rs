@@ -53,7 +53,7 @@ mod tests {
             assert_eq!(place, super::place(&format!("gpu-{number:04}"), spread));
             seconds[place.as_secs() as usize] += 1;
         }
-        let fullest = seconds.iter().max().expect("seconds");
+        let fullest = seconds.iter().max().expect("the period has seconds");
         assert!(*fullest < 3 * 5_632 / 60, "{seconds:?}");
         assert_eq!(place("gpu-1", Duration::ZERO), Duration::ZERO);
     }

@@ -59,22 +59,23 @@ pub fn read(settings: &ProbeSettings) -> Result<Reading, ProbeError> {
             sys: settings.sys.clone(),
         });
     }
-    let sys = import(InventoryFormat::Sysfs, snapshot.text().as_bytes());
-    let sys = sys.map_err(|error| ProbeError::InvalidSys {
-        sys: settings.sys.clone(),
-        error: Box::new(error),
+    let sys = import(InventoryFormat::Sysfs, snapshot.text().as_bytes()).map_err(|error| {
+        ProbeError::InvalidSys {
+            sys: settings.sys.clone(),
+            error: Box::new(error),
+        }
     })?;
     let mut notes = snapshot.notes;
     let vendors = Vendors::of(&snapshot.lines);
     let mut driver = None;
-    if vendors.nvidia {
+    if vendors.has_nvidia {
         driver = nvidia(settings, &mut notes);
-    } else if vendors.amd {
+    } else if vendors.has_amd {
         driver = amd(settings, &mut notes);
     }
     let mut host = combined(sys, driver, &mut notes);
     host.source = InventorySource::Sysfs;
-    if vendors.nvidia && lacks_peer_memory(&settings.sys) {
+    if vendors.has_nvidia && lacks_peer_memory(&settings.sys) {
         host.gpus.iter_mut().for_each(|gpu| gpu.gdr = Some(false));
     }
     host.check()?;
@@ -95,23 +96,23 @@ fn lacks_peer_memory(sys: &Path) -> bool {
     taint.contains('P') && !["nvidia_peermem", "nv_peer_mem"].into_iter().any(is_loaded)
 }
 
-/// The vendors of the GPUs.
+/// The GPU vendors whose PCI devices are present.
 struct Vendors {
-    nvidia: bool,
-    amd: bool,
+    has_nvidia: bool,
+    has_amd: bool,
 }
 
 impl Vendors {
     /// The vendors of the PCI devices in a snapshot of `/sys`.
     fn of(lines: &[(String, String)]) -> Vendors {
         let has = |vendor: &str| {
-            let is =
+            let names_vendor =
                 |(path, value): &(String, String)| path.ends_with("/vendor") && value == vendor;
-            lines.iter().any(is)
+            lines.iter().any(names_vendor)
         };
         Vendors {
-            nvidia: has("0x10de"),
-            amd: has("0x1002"),
+            has_nvidia: has("0x10de"),
+            has_amd: has("0x1002"),
         }
     }
 }

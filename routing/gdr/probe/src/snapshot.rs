@@ -117,19 +117,26 @@ impl Reader {
                 config_space::has_relaxed_ordering,
             );
         }
-        let gpus = all.iter().filter(|one| !functions.contains(*one));
-        let gpus: Vec<&String> = gpus.filter(|one| reader.is_gpu(one)).collect();
+        let gpus: Vec<&String> = all
+            .iter()
+            .filter(|one| !functions.contains(*one))
+            .filter(|one| reader.is_gpu(one))
+            .collect();
         for address in &gpus {
             reader.function(address, &[]);
         }
         let devices: Vec<&String> = functions.iter().chain(gpus).collect();
-        let parents = devices.iter().filter_map(|one| reader.parent_bridge(one));
-        let parents: BTreeSet<String> = parents.collect();
+        let parents: BTreeSet<String> = devices
+            .iter()
+            .filter_map(|one| reader.parent_bridge(one))
+            .collect();
         for bridge in &parents {
             reader.max_link(bridge);
         }
-        let bridges = devices.iter().flat_map(|one| reader.bridges_above(one));
-        let bridges: BTreeSet<String> = bridges.collect();
+        let bridges: BTreeSet<String> = devices
+            .iter()
+            .flat_map(|one| reader.bridges_above(one))
+            .collect();
         for bridge in &bridges {
             reader.config_bit(bridge, "acs_redirect", config_space::redirects_peers);
         }
@@ -143,15 +150,16 @@ impl Reader {
     /// "processing accelerator" (MI300X); other vendors' devices of these classes are not GPUs.
     fn is_gpu(&self, address: &str) -> bool {
         let class = self.attribute(address, "class").unwrap_or_default();
-        let is = |kind: &str| class.starts_with(kind);
-        ["0x0300", "0x0302", "0x0380"].into_iter().any(is)
-            || is("0x1200") && self.attribute(address, "vendor").as_deref() == Some(AMD)
+        let is_of_class = |kind: &str| class.starts_with(kind);
+        ["0x0300", "0x0302", "0x0380"].into_iter().any(is_of_class)
+            || is_of_class("0x1200") && self.attribute(address, "vendor").as_deref() == Some(AMD)
     }
 
     /// Whether a function is a Data Direct function.
     fn is_data_direct(&self, address: &str) -> bool {
-        let is = |name, wanted: &str| self.attribute(address, name).as_deref() == Some(wanted);
-        is("vendor", DATA_DIRECT.0) && is("device", DATA_DIRECT.1)
+        let has_value =
+            |name, wanted: &str| self.attribute(address, name).as_deref() == Some(wanted);
+        has_value("vendor", DATA_DIRECT.0) && has_value("device", DATA_DIRECT.1)
     }
 
     /// The content of a file of a PCI function; `None` if it is missing.
@@ -197,8 +205,9 @@ impl Reader {
 
     /// The bridges between the processor and a function, by PCI address.
     fn bridges_above(&self, address: &str) -> Vec<String> {
-        let target = self.target(&format!("bus/pci/devices/{address}"));
-        let target = target.unwrap_or_default();
+        let target = self
+            .target(&format!("bus/pci/devices/{address}"))
+            .unwrap_or_default();
         let parts = target.split('/').filter(|part| *part != address);
         let bridges = parts.filter(|part| part.parse::<PciAddress>().is_ok());
         bridges.map(str::to_owned).collect()

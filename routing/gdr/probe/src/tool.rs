@@ -151,7 +151,10 @@ mod tests {
     #[test]
     fn each_failure_of_a_program_has_its_error_and_none_exceeds_the_time_out() {
         let long = Duration::from_secs(30);
-        assert_eq!(shell("echo yes", long).expect("it ends"), b"yes\n");
+        assert_eq!(
+            shell("echo yes", long).expect("the command ends in time"),
+            b"yes\n"
+        );
         let begun = now();
         let short = Duration::from_millis(200);
         let hung = shell("sleep 60", short);

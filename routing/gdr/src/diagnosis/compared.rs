@@ -29,7 +29,7 @@ struct PeerGroup<'a> {
     /// The hosts of the group, by position.
     members: Vec<usize>,
     /// Whether addresses identify GPUs; if not, their numbers do.
-    by_address: bool,
+    has_addresses: bool,
     /// For each member, the adapters at another NUMA node than usual.
     ports_elsewhere: BTreeMap<usize, Vec<Elsewhere>>,
 }
@@ -50,7 +50,7 @@ pub(super) fn find(
         let alike = PeerGroup {
             analysis,
             members: family.hosts.iter().copied().filter(is_own).collect(),
-            by_address: true,
+            has_addresses: true,
             ports_elsewhere: ports_elsewhere(analysis, family, explained),
         };
         alike.report(explained, &mut findings);
@@ -68,7 +68,7 @@ pub(super) fn find(
         let alike = PeerGroup {
             analysis,
             members,
-            by_address: false,
+            has_addresses: false,
             ports_elsewhere: BTreeMap::new(),
         };
         alike.report(explained, &mut findings);
@@ -116,7 +116,7 @@ impl PeerGroup<'_> {
     /// The identity of a GPU; `None` if the group uses addresses and the GPU has none.
     fn slot(&self, host: &Host, gpu: usize) -> Option<GpuSlot> {
         let gpu = &host.inventory.gpus[gpu];
-        match self.by_address {
+        match self.has_addresses {
             true => gpu.pci.map(GpuSlot::Pci),
             false => Some(GpuSlot::Index(gpu.index)),
         }
@@ -164,7 +164,7 @@ impl PeerGroup<'_> {
         let mut theirs: Vec<T> = usual.values().copied().collect();
         mine.sort_unstable();
         theirs.sort_unstable();
-        if !self.by_address && mine == theirs {
+        if !self.has_addresses && mine == theirs {
             return Vec::new();
         }
         let with_usual = own

@@ -25,8 +25,11 @@ fn key(finding: &GpuFinding) -> Key {
 /// Unites findings with equal keys into one finding; `None` without findings.
 fn united(mut alike: Vec<GpuFinding>) -> Option<GpuFinding> {
     alike.sort_by(|one, other| one.host.cmp(&other.host));
-    let observation = alike.first()?.common.as_ref();
-    let observation = observation.map(|common| common.observation.clone());
+    let observation = alike
+        .first()?
+        .common
+        .as_ref()
+        .map(|common| common.observation.clone());
     let of_hosts: Vec<String> = (alike.iter().take(MAX_NAMES_ON_LINE))
         .filter_map(|one| Some(format!("{} {}", one.host, one.common.as_ref()?.of_host)))
         .collect();

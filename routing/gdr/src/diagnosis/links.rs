@@ -65,12 +65,15 @@ pub(super) fn compared(
         let Some(usual) = majority(&widths) else {
             continue;
         };
-        let short = known.iter().zip(&widths).filter(|&(_, &most)| most < usual);
-        let short = short.map(|(&place, most)| {
-            let others = hosts_like_it(known.len() - 1);
-            let text = format!("{most} links at every GPU: {usual} in {others}");
-            (place, text)
-        });
+        let short = known
+            .iter()
+            .zip(&widths)
+            .filter(|&(_, &most)| most < usual)
+            .map(|(&place, most)| {
+                let others = hosts_like_it(known.len() - 1);
+                let text = format!("{most} links at every GPU: {usual} in {others}");
+                (place, text)
+            });
         let unclear = unclear.iter().filter(|_| usual > 0).map(|&place| {
             let text = format!(
                 "no link at any GPU: {usual} in {}; its matrix has no legend, and \

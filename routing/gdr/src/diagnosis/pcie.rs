@@ -25,7 +25,7 @@ struct SlowDevice {
     link: PcieLink,
     usual: PcieLink,
     /// Whether `usual` is the link of peer hosts; if not, it is the link that both ends support.
-    by_peers: bool,
+    is_from_peers: bool,
 }
 
 /// The usual link at each PCIe address of a family.
@@ -129,7 +129,7 @@ fn usual_links(family: &Family, hosts: &[Host]) -> Usual {
 fn below(host: &Host, device: Device, usual: &Usual) -> Option<SlowDevice> {
     let link = device.link(host)?;
     let of_peers = device.pci(host).and_then(|address| usual.get(&address));
-    let (usual, by_peers) = match of_peers {
+    let (usual, is_from_peers) = match of_peers {
         Some(usual) => (*usual, true),
         None => (device.supported(host)?, false),
     };
@@ -137,7 +137,7 @@ fn below(host: &Host, device: Device, usual: &Usual) -> Option<SlowDevice> {
         device,
         link,
         usual,
-        by_peers,
+        is_from_peers,
     })
 }
 
@@ -152,7 +152,7 @@ fn finding(host: &Host, slow: &[SlowDevice]) -> Option<GpuFinding> {
         "{} has a PCIe link of {}, {} {}{rest}",
         first.device.label(host),
         first.link,
-        match first.by_peers {
+        match first.is_from_peers {
             true => "where most hosts like it have",
             false => "and both its ends can have",
         },

@@ -40,11 +40,10 @@ pub(super) fn find(host: &Host, findings: &mut Vec<GpuFinding>) {
         if kind != GpuFindingKind::AcsRedirect {
             let is_named =
                 |pci: Option<PciAddress>| pci.is_some_and(|pci| functions.contains(&pci));
-            let gpus = host.inventory.gpus.iter();
-            let gpus = gpus.filter(|gpu| is_named(gpu.pci));
+            let gpus = host.inventory.gpus.iter().filter(|gpu| is_named(gpu.pci));
             finding.gpus = gpus.map(|gpu| gpu.index).collect();
-            let ports = 0..host.inventory.hca_ports.len();
-            let ports = ports.filter(|&port| is_named(host.inventory.hca_ports[port].pci));
+            let ports = (0..host.inventory.hca_ports.len())
+                .filter(|&port| is_named(host.inventory.hca_ports[port].pci));
             finding.ports = ports.map(|port| port_name(host, port)).collect();
         }
         findings.push(finding);
@@ -53,8 +52,11 @@ pub(super) fn find(host: &Host, findings: &mut Vec<GpuFinding>) {
 
 /// The addresses of the first functions, and the number of further functions, as text.
 fn list(functions: &[PciAddress]) -> String {
-    let named = functions.iter().take(MAX_NAMED).map(ToString::to_string);
-    let named: Vec<String> = named.collect();
+    let named: Vec<String> = functions
+        .iter()
+        .take(MAX_NAMED)
+        .map(ToString::to_string)
+        .collect();
     match functions.len().saturating_sub(MAX_NAMED) {
         0 => named.join(" "),
         rest => format!("{} and {rest} more", named.join(" ")),

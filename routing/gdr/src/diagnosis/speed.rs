@@ -115,8 +115,8 @@ impl SlowLeaf {
             self.usual_gbps
         );
         let name = |&(host, _): &(usize, usize)| analysis.hosts[host].name.clone();
-        let names: BTreeSet<String> = self.ports.iter().map(name).collect();
-        let mut names = names.into_iter();
+        let hosts: BTreeSet<String> = self.ports.iter().map(name).collect();
+        let mut names = hosts.into_iter();
         let first = names.next().unwrap_or_default();
         let mut finding = GpuFinding::new(GpuFindingKind::LeafSlow, &first, evidence);
         finding.also = names.collect();
@@ -185,14 +185,17 @@ fn evidence(slow: &[(String, u32, u32)], all: usize) -> (GpuFindingKind, String)
             format!("all {all} compute ports at {gbps} Gb/s: {usual_gbps} Gb/s in hosts like it");
         return (GpuFindingKind::HostSlow, text);
     }
-    let rates = groups.iter().map(|(label, gbps, usual_gbps, ports)| {
-        let ports = match is_whole_host {
-            true => ports.to_string(),
-            false => (*label).to_owned(),
-        };
-        format!("{ports} at {gbps} Gb/s, not {usual_gbps}")
-    });
-    let rates = rates.collect::<Vec<String>>().join("; ");
+    let rates = groups
+        .iter()
+        .map(|(label, gbps, usual_gbps, ports)| {
+            let ports = match is_whole_host {
+                true => ports.to_string(),
+                false => (*label).to_owned(),
+            };
+            format!("{ports} at {gbps} Gb/s, not {usual_gbps}")
+        })
+        .collect::<Vec<String>>()
+        .join("; ");
     match is_whole_host {
         true => (
             GpuFindingKind::HostSlow,

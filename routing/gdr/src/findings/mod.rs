@@ -118,9 +118,11 @@ impl FindingLines<'_> {
             ..
         } = self;
         let first = format!("{severity:<8} {subject} {kind}: {evidence}");
-        let rest = [self.effect, self.advice].into_iter();
-        let rest = rest.filter(|text| !text.is_empty());
-        let rest: Vec<String> = rest.map(|text| format!("         {text}")).collect();
+        let rest: Vec<String> = [self.effect, self.advice]
+            .into_iter()
+            .filter(|text| !text.is_empty())
+            .map(|text| format!("         {text}"))
+            .collect();
         std::iter::once(first).chain(rest)
     }
 }

@@ -122,8 +122,9 @@ impl Storage {
         }
         for (place, host) in hosts.iter().enumerate() {
             let prefix = format!("{host} ").into_bytes();
-            let of_host = nodes.iter();
-            let of_host = of_host.filter(|node| node.description.starts_with(&prefix));
+            let of_host = nodes
+                .iter()
+                .filter(|node| node.description.starts_with(&prefix));
             let before = of_host.count();
             for nth in 0..ADAPTERS {
                 let node = nodes.len();
@@ -209,9 +210,9 @@ mod tests {
 
     fn fabric(hosts: usize) -> Netlist {
         let names: Vec<String> = (0..hosts).map(|host| format!("host-{host:05}")).collect();
-        let names: Vec<&String> = names.iter().collect();
+        let borrowed: Vec<&String> = names.iter().collect();
         let (mut nodes, mut cables) = (Vec::new(), Vec::new());
-        Storage::Far.add_fabric(&names, &mut nodes, &mut cables);
+        Storage::Far.add_fabric(&borrowed, &mut nodes, &mut cables);
         Netlist::new(nodes, cables).unwrap()
     }
 

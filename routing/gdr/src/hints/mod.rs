@@ -144,7 +144,7 @@ pub(super) fn hints(
         }
     };
     let inventory = &host.inventory;
-    let one = |(gpu, ports): (usize, Vec<usize>)| {
+    let hint_of = |(gpu, ports): (usize, Vec<usize>)| {
         let tier = ports.first().and_then(|&port| inventory.tier(gpu, port));
         let mut rest: Vec<usize> = live
             .iter()
@@ -171,7 +171,7 @@ pub(super) fn hints(
             ports,
         }
     };
-    assigned.into_iter().enumerate().map(one).collect()
+    assigned.into_iter().enumerate().map(hint_of).collect()
 }
 
 /// The leaves that each GPU's traffic should reach: the leaves of the rails of the ports that the

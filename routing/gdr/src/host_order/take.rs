@@ -165,8 +165,8 @@ impl Table {
         self.at.get(&leaf)?.get(&place).copied()
     }
 
-    /// The occupancy of a place: 0 if it is free, 1 if an absent port has it, 2 if a present port
-    /// has it.
+    /// The occupancy of a place: 0 if it is free, 1 if an absent port holds it, 2 if a present port
+    /// does.
     fn occupancy(&self, leaf: Guid, place: u32) -> u8 {
         match self.port_at(leaf, place) {
             None => 0,

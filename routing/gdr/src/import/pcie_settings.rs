@@ -33,7 +33,7 @@ pub(super) fn settings(
     functions: &[Function<'_>],
     redirects: impl Fn(PciAddress) -> bool,
 ) -> PcieSettings {
-    let of = |is: &dyn Fn(&Function<'_>) -> bool| -> Vec<PciAddress> {
+    let addresses_of = |is: &dyn Fn(&Function<'_>) -> bool| -> Vec<PciAddress> {
         let found = functions.iter().filter(|function| is(function));
         let addresses: BTreeSet<PciAddress> = found.map(|function| function.address).collect();
         addresses.into_iter().collect()
@@ -46,15 +46,17 @@ pub(super) fn settings(
             let same = one.iter().zip(&other).take_while(|(a, b)| a == b).count();
             // Functions that share only the host bridge meet at the processor in any case.
             if same > 1 {
-                let below = one[same..].iter().chain(&other[same..]);
-                let below = below.filter_map(|bridge| bridge.parse().ok());
+                let below = one[same..]
+                    .iter()
+                    .chain(&other[same..])
+                    .filter_map(|bridge| bridge.parse().ok());
                 bridges.extend(below.filter(|&bridge| redirects(bridge)));
             }
         }
     }
     PcieSettings {
         acs_redirect: bridges.into_iter().collect(),
-        iommu_translated: of(&|one| matches!(one.iommu, Some("DMA" | "DMA-FQ"))),
-        strict_ordering: of(&|one| !one.is_gpu && one.relaxed_ordering == Some(false)),
+        iommu_translated: addresses_of(&|one| matches!(one.iommu, Some("DMA" | "DMA-FQ"))),
+        strict_ordering: addresses_of(&|one| !one.is_gpu && one.relaxed_ordering == Some(false)),
     }
 }

@@ -31,10 +31,14 @@ pub fn hosts_of_stream(bytes: &[u8]) -> Result<Option<HostStream>, ImportError> 
         return Err(ImportError::new(1, ImportReason::TooLong(bytes.len())));
     }
     let text = text::decode(bytes)?;
-    let lines = (1u32..).zip(text.lines());
-    let lines = lines.filter(|(_, line)| !line.trim().is_empty());
-    let messages = lines.clone().filter_map(|(_, line)| of_shell(line));
-    let messages: Vec<(&str, &str)> = messages.filter_map(of_host).collect();
+    let lines = (1u32..)
+        .zip(text.lines())
+        .filter(|(_, line)| !line.trim().is_empty());
+    let messages: Vec<(&str, &str)> = lines
+        .clone()
+        .filter_map(|(_, line)| of_shell(line))
+        .filter_map(of_host)
+        .collect();
     let mut lines = lines.filter(|(_, line)| of_shell(line).is_none());
     // The legend of one host's matrix has lines of the same form (`NIC0: mlx5_0`), but they are
     // never first.
@@ -54,8 +58,8 @@ pub fn hosts_of_stream(bytes: &[u8]) -> Result<Option<HostStream>, ImportError> 
     })?;
     let silent = messages
         .into_iter()
-        .filter(|(host, _)| !hosts.contains_key(*host));
-    let silent = silent.map(|(host, text)| (host.to_owned(), text.to_owned()));
+        .filter(|(host, _)| !hosts.contains_key(*host))
+        .map(|(host, text)| (host.to_owned(), text.to_owned()));
     Ok(Some(HostStream {
         silent: silent.collect(),
         hosts,

@@ -78,7 +78,7 @@ struct Function<'a> {
     iommu: Option<&'a str>,
     relaxed_ordering: Option<bool>,
     /// Whether the function is a bridge whose ACS redirects the traffic below it.
-    acs_redirect: bool,
+    has_acs_redirect: bool,
 }
 
 impl<'a> Function<'a> {
@@ -95,7 +95,7 @@ impl<'a> Function<'a> {
             "max_link_speed" => self.max_speed = Some(value),
             "physfn" => self.is_virtual = true,
             "relaxed_ordering" => self.relaxed_ordering = Some(value == "1"),
-            "acs_redirect" => self.acs_redirect = value == "1",
+            "acs_redirect" => self.has_acs_redirect = value == "1",
             _ => {}
         }
     }
@@ -274,8 +274,8 @@ impl<'a> Snapshot<'a> {
                 self.adapter(owner).firmware = firmware;
             }
             "device" if is_adapter_attribute => {
-                let address = last_address(value);
-                let address = address.ok_or_else(|| invalid_value("the path of a PCI function"))?;
+                let address = last_address(value)
+                    .ok_or_else(|| invalid_value("the path of a PCI function"))?;
                 self.adapter(owner).pci = Some((address, value));
             }
             "data_direct" if is_adapter_attribute => {
@@ -334,19 +334,25 @@ impl<'a> Snapshot<'a> {
         let gpus =
             gpus.map(|(&address, it)| function(address, it.link_target.unwrap_or_default(), true));
         let may_be_infiniband = |adapter: &&Adapter<'a>| {
-            let layers = adapter.ports.values().map(|port| port.get("link_layer"));
-            let mut layers = layers.map(|layer| layer.map(|&(_, layer)| layer));
+            let mut layers = adapter
+                .ports
+                .values()
+                .map(|port| port.get("link_layer"))
+                .map(|layer| layer.map(|&(_, layer)| layer));
             layers.any(|layer| layer != Some("Ethernet"))
         };
-        let adapters = self.adapters.values().filter(may_be_infiniband);
-        let adapters = adapters.filter_map(|adapter| {
-            let (address, _) = adapter.pci?;
-            Some(function(address, self.place_of(adapter), false))
-        });
+        let adapters = self
+            .adapters
+            .values()
+            .filter(may_be_infiniband)
+            .filter_map(|adapter| {
+                let (address, _) = adapter.pci?;
+                Some(function(address, self.place_of(adapter), false))
+            });
         let functions: Vec<_> = gpus.chain(adapters).collect();
         let redirects = |bridge| {
             let bridge = self.functions.get(&bridge);
-            bridge.is_some_and(|bridge| bridge.acs_redirect)
+            bridge.is_some_and(|bridge| bridge.has_acs_redirect)
         };
         settings(&functions, redirects)
     }

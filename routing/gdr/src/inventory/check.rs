@@ -106,8 +106,10 @@ impl HostInventory {
             }
         }
         let uuids = self.gpus.iter().filter_map(|gpu| gpu.uuid.as_deref());
-        let firmware = self.hca_ports.iter();
-        let firmware = firmware.filter_map(|port| port.firmware.as_deref());
+        let firmware = self
+            .hca_ports
+            .iter()
+            .filter_map(|port| port.firmware.as_deref());
         let domain = self
             .domain
             .as_ref()

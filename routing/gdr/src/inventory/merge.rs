@@ -99,10 +99,10 @@ impl HostInventory {
         self.nvlinks_unclear = false;
         let was_known = std::mem::replace(&mut self.nvlinks_known, true);
         let mut added = Vec::new();
-        for one in 0..gpus.len() {
-            for two in one + 1..gpus.len() {
-                let (a, b) = (gpus[one].min(gpus[two]), gpus[one].max(gpus[two]));
-                let links = other.links_between(one, two);
+        for first in 0..gpus.len() {
+            for second in first + 1..gpus.len() {
+                let (a, b) = (gpus[first].min(gpus[second]), gpus[first].max(gpus[second]));
+                let links = other.links_between(first, second);
                 let mine = self.links_between(a, b);
                 if (!was_known || b >= before) && links > 0 {
                     // Positions in a list of at most MAX_GPUS fit 16 bits.

@@ -210,8 +210,10 @@ impl Analysis {
         let unit = self.rails.unit_of[host].unwrap_or(u32::MAX);
         let domain = entry.inventory.domain.as_ref().map(ToString::to_string);
         let place = self.fabric.as_ref().and_then(|fabric| {
-            let joined = entry.compute_slots().map(|port| entry.joined[port].port());
-            let joined: Vec<u32> = joined.flatten().collect();
+            let joined: Vec<u32> = entry
+                .compute_slots()
+                .filter_map(|port| entry.joined[port].port())
+                .collect();
             let mut ports = joined.iter().map(|&port| fabric.port(port));
             let position = fabric.positions.place(ports.clone().map(|port| port.guid));
             position.or_else(|| Some(u32::from(ports.next()?.leaf_port.0)))

@@ -122,8 +122,11 @@ pub fn volcano_hypernodes(analysis: &Analysis) -> Result<String, RenderError> {
             above.entry((tier, pair[1])).or_default().insert(pair[0]);
         }
     }
-    let highest = above.keys().map(|(tier, _)| *tier).max();
-    let highest = highest.unwrap_or(of_unit + 1);
+    let highest = above
+        .keys()
+        .map(|(tier, _)| *tier)
+        .max()
+        .unwrap_or(of_unit + 1);
     for ((tier, name), members) in above {
         let tier_name = tier_name(tier - of_unit, highest - of_unit);
         let members = members.into_iter();

@@ -109,8 +109,8 @@ fn topmost(topology: &Topology, leaves: &BTreeSet<SwitchIdx>) -> Guid {
             }
         }
     }
-    let all = reached.iter().copied();
-    let nearest = all.min_by_key(|&at| (farthest[at.index()], topology.switch(at).guid));
+    let candidates = reached.iter().copied();
+    let nearest = candidates.min_by_key(|&at| (farthest[at.index()], topology.switch(at).guid));
     nearest.map_or(Guid::ZERO, |at| topology.switch(at).guid)
 }
 

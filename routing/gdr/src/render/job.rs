@@ -79,8 +79,8 @@ pub fn launched_ranks(analysis: &Analysis, plan: &JobPlan) -> Vec<LaunchedRank> 
         let hint = &analysis.hints[rank.host][rank.gpu];
         let port = hint
             .port()
-            .filter(|&port| host.joined[port].port().is_some());
-        let port = port.map(|port| &host.inventory.hca_ports[port]);
+            .filter(|&port| host.joined[port].port().is_some())
+            .map(|port| &host.inventory.hca_ports[port]);
         LaunchedRank {
             host: host.name.clone(),
             gpu: host.inventory.gpus[rank.gpu].index.into(),

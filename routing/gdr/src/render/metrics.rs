@@ -24,8 +24,11 @@ pub fn metrics(analysis: &Analysis) -> String {
     for kind in GpuFindingKind::ALL {
         out.sample("rsm_gdr_findings", &[("kind", &kind)], of_kind(kind));
     }
-    let oldest = analysis.hosts.iter().filter(|host| host.seen > 0);
-    let oldest = oldest.map(|host| analysis.config.now.saturating_sub(host.seen));
+    let oldest = analysis
+        .hosts
+        .iter()
+        .filter(|host| host.seen > 0)
+        .map(|host| analysis.config.now.saturating_sub(host.seen));
     out.gauge(
         "rsm_gdr_hint_age_seconds",
         "Age of the oldest inventory that hints are made from.",

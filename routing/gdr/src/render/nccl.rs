@@ -83,8 +83,9 @@ pub fn nccl_environment(
 /// without such ports therefore turns the setting off for all. A port that is down counts, because
 /// the host will get it back.
 fn fleet_has_twin_ports(analysis: &Analysis) -> bool {
-    let hosts = analysis.hosts.iter();
-    let mut hosts = hosts
+    let mut hosts = analysis
+        .hosts
+        .iter()
         .filter(|host| !host.inventory.gpus.is_empty())
         .peekable();
     let has_twins = |host: &Host| {
@@ -276,8 +277,8 @@ fn branches(entry: &Host, compute: &[usize]) -> Vec<Branch> {
         groups.sort();
         groups
     };
-    let all: Vec<usize> = (0..inventory.gpus.len()).collect();
-    joined(Tier::Pxb, &all, compute)
+    let all_gpus: Vec<usize> = (0..inventory.gpus.len()).collect();
+    joined(Tier::Pxb, &all_gpus, compute)
         .into_iter()
         .map(|(gpus, ports)| {
             let of_gpus = gpus.iter().filter_map(|&gpu| inventory.gpus[gpu].numa);

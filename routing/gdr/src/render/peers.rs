@@ -51,8 +51,10 @@ fn lines(
     for there in others {
         for hint in &analysis.hints[here] {
             let index = analysis.hosts[here].inventory.gpus[hint.gpu].index;
-            let peer = analysis.hosts[there].inventory.gpu_at(index);
-            let peer = peer.and_then(|gpu| analysis.hints[there].get(gpu));
+            let peer = analysis.hosts[there]
+                .inventory
+                .gpu_at(index)
+                .and_then(|gpu| analysis.hints[there].get(gpu));
             let (Some(own), Some(other)) = (
                 port(analysis, here, Some(hint))?,
                 port(analysis, there, peer)?,
@@ -65,8 +67,8 @@ fn lines(
                 _ => "-",
             };
             let name = &analysis.hosts[there].name;
-            let partner = on_rail(analysis, there, hint.rail, peer);
-            let partner = partner.map_or_else(|| "-".to_owned(), |index| index.to_string());
+            let partner = on_rail(analysis, there, hint.rail, peer)
+                .map_or_else(|| "-".to_owned(), |index| index.to_string());
             let _ = writeln!(out, "{name}\t{index}\t{own}\t{other}\t{same}\t{partner}");
         }
     }

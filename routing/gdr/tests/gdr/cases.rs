@@ -59,8 +59,10 @@ pub(crate) fn every_matrix() -> Option<Vec<(String, HostInventory)>> {
     }
     files.sort();
     let is_matrix = |file: &PathBuf| {
-        let name = file.file_name().and_then(|name| name.to_str());
-        let name = name.unwrap_or_default();
+        let name = file
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
         file.is_file() && !name.ends_with(".net") && !name.starts_with("fabric")
     };
     let read = |file: PathBuf| {
@@ -77,8 +79,10 @@ pub(crate) fn of_type(fabric: &str, matrix: &str) -> Option<Analysis> {
     let matrix = host(&cases.join(matrix));
     inventory
         .insert_machine_type("type", &matrix)
-        .expect("room");
-    inventory.set_default(Some("type")).expect("it is there");
+        .expect("the inventory has room for a machine type");
+    inventory
+        .set_default(Some("type"))
+        .expect("the machine type was inserted");
     Some(analyse(&cases.join(fabric), &inventory))
 }
 
@@ -88,8 +92,10 @@ fn of_hosts(name: &str) -> Option<Analysis> {
     let mut inventory = GpuInventory::new();
     for file in std::fs::read_dir(case.join("inv")).expect("a folder") {
         let path = file.expect("a file").path();
-        let name = path.file_stem().and_then(|stem| stem.to_str());
-        let name = name.expect("a plain name");
+        let name = path
+            .file_stem()
+            .and_then(|stem| stem.to_str())
+            .expect("a plain name");
         inventory
             .insert(name, host(&path), 0)
             .expect("a valid host");
@@ -234,8 +240,11 @@ fn every_gpu_has_a_port_of_its_best_tier() {
 fn two_adapter_names_without_a_space_between_them_are_two_adapters() {
     let Some(cases) = cases() else { return };
     let fused = host(&cases.join("fused-min.txt"));
-    let devices = fused.hca_ports.iter().map(|port| port.device.as_deref());
-    let devices: Vec<Option<&str>> = devices.collect();
+    let devices: Vec<Option<&str>> = fused
+        .hca_ports
+        .iter()
+        .map(|port| port.device.as_deref())
+        .collect();
     assert_eq!(devices, [Some("mlx5_0"), Some("mlx5_1")]);
     assert_eq!(
         [fused.tier(0, 0), fused.tier(0, 1)],

@@ -188,8 +188,10 @@ pub(crate) fn fabric(count: usize) -> Netlist {
         .collect();
     // The generator numbers the hosts of a unit consecutively.
     let in_unit = names.len() / units;
-    let stays = (0..names.len()).filter(|place| place % in_unit < HOSTS_OF_UNIT);
-    let stays: BTreeSet<usize> = stays.take(count).collect();
+    let stays: BTreeSet<usize> = (0..names.len())
+        .filter(|place| place % in_unit < HOSTS_OF_UNIT)
+        .take(count)
+        .collect();
     let gone: BTreeSet<&String> = names
         .iter()
         .enumerate()
@@ -325,8 +327,9 @@ impl World {
             .map(|end| end.1)
             .collect();
         let mut sockets = (1..=self.nodes[leaf].num_ports).map(PortNum);
-        let free = sockets.find(|socket| !used.contains(socket));
-        let free = free.expect("a free socket");
+        let free = sockets
+            .find(|socket| !used.contains(socket))
+            .expect("a free socket");
         let node = self.node(host, port);
         let cable = self.cable(host, port);
         let end = if cable.a.0 == node {

@@ -143,8 +143,12 @@ fn hosts_of_the_default_machine_type_are_joined_by_names() {
         .inventory
         .clone();
     let mut inventory = GpuInventory::new();
-    inventory.insert_machine_type("dgx", &first).expect("room");
-    inventory.set_default(Some("dgx")).expect("it is there");
+    inventory
+        .insert_machine_type("dgx", &first)
+        .expect("the inventory has room for a machine type");
+    inventory
+        .set_default(Some("dgx"))
+        .expect("the machine type was inserted");
     fleet.inventory = inventory;
     let analysis = analyse(&fleet, false);
     assert_eq!(analysis.hosts.len(), 32);
@@ -173,7 +177,11 @@ fn pairs_are_classed_by_the_path_between_them() {
     let leaf = class((near, 3));
     assert_eq!(leaf.class, PairClass::SameLeaf);
     let hops = |hint: &rsm_gdr::pairs::PairHint| {
-        let route = hint.paths[0].route.clone().expect("tables").expect("a way");
+        let route = hint.paths[0]
+            .route
+            .clone()
+            .expect("tables")
+            .expect("a route to the peer");
         route.hops.len()
     };
     assert_eq!(hops(&leaf), 1);
@@ -217,8 +225,9 @@ fn a_plan_keeps_more_flows_under_a_leaf_than_the_given_order() {
     };
     let plan = analysis.plan(&request).expect("known hosts");
     let (load, given) = (
-        plan.load.expect("tables"),
-        plan.load_as_given.expect("tables"),
+        plan.load.expect("a load, because tables are given"),
+        plan.load_as_given
+            .expect("a load, because tables are given"),
     );
     assert_eq!((load.flows, load.lost), (64 * 8, 0));
     // Two of the 64 steps of the ring lead from one unit to the other.
@@ -244,8 +253,8 @@ fn a_plan_keeps_more_flows_under_a_leaf_than_the_given_order() {
         warning.starts_with("20 hosts number their GPUs"),
         "{warning}"
     );
-    let script = JobFile::named("rank-gpus").expect("a format");
-    let script = script.render(&launched_ranks(&analysis, &plan));
+    let format = JobFile::named("rank-gpus").expect("a format");
+    let script = format.render(&launched_ranks(&analysis, &plan));
     for ranks in plan.ranks.chunks(8) {
         let host = &analysis.hosts[ranks[0].host].name;
         for (number, rank) in ranks.iter().enumerate() {
@@ -294,7 +303,7 @@ fn visible_gpu(script: &str, host: &str, rank: usize, visible: &str) -> String {
     }
     let output = shell.output().expect("a shell");
     assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).expect("text")
+    String::from_utf8(output.stdout).expect("UTF-8 output")
 }
 
 #[test]

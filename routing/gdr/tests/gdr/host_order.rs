@@ -58,7 +58,8 @@ fn routed(topology: &Topology, positions: &HostPositions, before: Option<&Routin
         previous_ranking: before.and_then(|before| before.ranking.clone()),
         ..Options::default()
     };
-    let routing = route(EngineKind::FabricTree, topology, &options, None).expect("a tree");
+    let routing =
+        route(EngineKind::FabricTree, topology, &options, None).expect("a tree can be routed");
     let report = verify(topology, &routing.tables);
     assert!(report.loop_free && report.credit_loop_free);
     routing
@@ -192,12 +193,13 @@ fn a_replaced_adapter_takes_the_position_of_the_old_one() {
     let old = fabric
         .ports()
         .iter()
-        .find(|port| port.description == "host-009 mlx5_3");
-    let old = old.expect("a host of the first unit").clone();
+        .find(|port| port.description == "host-009 mlx5_3")
+        .expect("a host of the first unit")
+        .clone();
     let node = nodes
         .iter_mut()
         .find(|node| node.guid == old.node_guid)
-        .expect("it is there");
+        .expect("the old adapter is a node");
     node.guid = Guid(0xabc);
     node.ports.get_mut(&PortNum(1)).expect("one port").guid = Guid(0xabd);
     let replaced = gpu_fabric(&Netlist::new(nodes, cables).expect("new GUIDs"));
@@ -274,7 +276,10 @@ proptest! {
         let netlist = recabled(superpod(2), seed).expect("ends are only exchanged");
         let mut now = HostPositions::default();
         for gone in rounds {
-            let gone: BTreeSet<String> = gone.iter().map(|host| format!("host-{host:03}")).collect();
+            let gone: BTreeSet<String> = gone
+                .iter()
+                .map(|host| format!("host-{host:03}"))
+                .collect();
             let fabric = gpu_fabric(&without(&netlist, &gone));
             let next = positions(&fabric, &GpuInventory::new(), &now);
             for (port, position) in now.ports() {
@@ -318,14 +323,14 @@ fn counted_from_tables(netlist: &Netlist, topology: &Topology, routing: &Routing
         |guid: &Guid| topological_order(topology).position(|destination| destination.guid == *guid);
     let mut order: Vec<&BTreeMap<String, Guid>> = hosts.values().collect();
     order.sort_by_cached_key(|devices| devices.values().next().and_then(place));
-    let of = |guid: &Guid| {
+    let host_of = |guid: &Guid| {
         let mut all = topology.destinations().iter();
         all.find(|destination| destination.guid == *guid)
             .expect("a port of the fabric")
     };
     let ends: Vec<Vec<&Destination>> = order
         .iter()
-        .map(|devices| devices.values().map(of).collect())
+        .map(|devices| devices.values().map(host_of).collect())
         .collect();
     let shift = |distance: usize| {
         let mut load: BTreeMap<(SwitchIdx, PortNum), u32> = BTreeMap::new();
@@ -381,8 +386,9 @@ fn measured_rail_all_to_all_equals_a_count_over_the_tables() {
     for order in [&found, &HostPositions::default()] {
         let routing = routed(topology, order, None);
         let counts = counted_from_tables(&fleet.netlist, topology, &routing);
-        let measured = measure(topology, &routing.tables, &settings).rail_all_to_all;
-        let measured = measured.expect("names tell rails");
+        let measured = measure(topology, &routing.tables, &settings)
+            .rail_all_to_all
+            .expect("names tell rails");
         assert_eq!((measured.phases, measured.of), (counts.len(), counts.len()));
         assert_eq!(Some(&measured.max), counts.iter().max());
         let mean = f64::from(counts.iter().sum::<u32>()) / counts.len() as f64;

@@ -139,7 +139,9 @@ fn ports_claimed_by_two_hosts_belong_to_one_and_are_reported() {
         .insert("zz-clone", host, 0)
         .expect("a plain name");
     let analysis = analyse(&fleet.netlist, &fleet.inventory, AnalysisConfig::default());
-    let place = analysis.place("zz-clone").expect("it is known");
+    let place = analysis
+        .place("zz-clone")
+        .expect("the analysis knows the clone");
     assert!(
         analysis.hosts[place]
             .joined
@@ -207,8 +209,8 @@ fn misplaced_cable_is_reported_with_its_actual_and_its_expected_leaf() {
     let misplaced = analysis
         .findings
         .iter()
-        .find(|finding| finding.kind == GpuFindingKind::RailCableMisplaced);
-    let misplaced = misplaced.expect("it is found");
+        .find(|finding| finding.kind == GpuFindingKind::RailCableMisplaced)
+        .expect("a misplaced cable is reported");
     assert_eq!(misplaced.ports[0].device, "mlx5_1");
     assert!(
         misplaced.evidence.contains("expected MF0;su-01-leaf-02"),
@@ -346,8 +348,12 @@ fn without_an_own_inventory_cables_and_names_are_indistinguishable() {
     let fleet = fleet(netlist, faults).expect("hosts with plain names");
     let (_, host) = first(&unit());
     let mut inventory = GpuInventory::new();
-    inventory.insert_machine_type("dgx", &host).expect("room");
-    inventory.set_default(Some("dgx")).expect("it is there");
+    inventory
+        .insert_machine_type("dgx", &host)
+        .expect("the inventory has room for a machine type");
+    inventory
+        .set_default(Some("dgx"))
+        .expect("the machine type was inserted");
     let analysis = analyse(&fleet.netlist, &inventory, AnalysisConfig::default());
     assert_eq!(kinds(&analysis), [GpuFindingKind::RailOrderUnknown]);
     assert_eq!(
@@ -552,8 +558,8 @@ fn a_real_node_joins_by_guid_and_its_ethernet_ports_stay_outside() {
     }
     // The fabric has the node's GUIDs at the leaves of rails 0 to 7, under other names.
     let near = |gpu: usize| {
-        let ports = 0..host.hca_ports.len();
-        let mut ports = ports.filter(|&port| host.tier(gpu, port) == Some(Tier::Pix));
+        let mut ports =
+            (0..host.hca_ports.len()).filter(|&port| host.tier(gpu, port) == Some(Tier::Pix));
         ports.find(|&port| host.hca_ports[port].may_be_infiniband())
     };
     let of_gpu: Vec<usize> = (0..8).map(|gpu| near(gpu).expect("an adapter")).collect();
@@ -581,7 +587,7 @@ fn a_real_node_joins_by_guid_and_its_ethernet_ports_stay_outside() {
         .insert("h200", host, 0)
         .expect("a plain host");
     let analysis = analyse(&fleet.netlist, &fleet.inventory, AnalysisConfig::default());
-    let place = analysis.place("h200").expect("it has an inventory");
+    let place = analysis.place("h200").expect("the analysis knows the host");
     let h200 = &analysis.hosts[place];
     assert_eq!(h200.compute_ports().len(), 8);
     for (rail, (hint, port)) in analysis.hints[place].iter().zip(of_gpu).enumerate() {
@@ -636,8 +642,12 @@ fn host_without_any_adapter_in_the_fabric_is_reported_with_its_former_place() {
     };
     fabric.absent.insert(name.clone(), absent);
     let mut of_type = GpuInventory::new();
-    of_type.insert_machine_type("dgx", &host).expect("room");
-    of_type.set_default(Some("dgx")).expect("it is there");
+    of_type
+        .insert_machine_type("dgx", &host)
+        .expect("the inventory has room for a machine type");
+    of_type
+        .set_default(Some("dgx"))
+        .expect("the machine type was inserted");
     for inventory in [&fleet.inventory, &of_type] {
         let config = AnalysisConfig::default();
         let analysis = Analysis::new(inventory, Some(fabric.clone()), config);
@@ -657,7 +667,10 @@ fn host_without_any_adapter_in_the_fabric_is_reported_with_its_former_place() {
     }
     // A host with GUIDs of the absent one is named, and does not take its place.
     let claimant = fleet.inventory.hosts().keys().nth(1).expect("32 hosts");
-    let absent = fabric.absent.get_mut(&name).expect("it was added");
+    let absent = fabric
+        .absent
+        .get_mut(&name)
+        .expect("the absent host was added");
     absent.claimants.insert(claimant.clone());
     let config = AnalysisConfig::default();
     let analysis = Analysis::new(&fleet.inventory, Some(fabric), config);

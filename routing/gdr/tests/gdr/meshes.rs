@@ -111,33 +111,33 @@ fn a_gpu_without_links_is_blamed_and_its_neighbours_are_not() {
         all.map(|(gpus, text)| (gpus, text.to_owned()))
             .collect::<Vec<_>>()
     };
-    let one = |gpus: &[u16], text: &str| vec![(gpus.to_vec(), text.to_owned())];
+    let only = |gpus: &[u16], text: &str| vec![(gpus.to_vec(), text.to_owned())];
     assert_eq!(found(8, &CUBE), []);
     for gpu in 0..8 {
         let text = format!("GPU{gpu} has 0 of 6 links");
-        assert_eq!(found(8, &without(&CUBE, gpu)), one(&[gpu], &text));
+        assert_eq!(found(8, &without(&CUBE, gpu)), only(&[gpu], &text));
     }
     let both = without(&without(&CUBE, 0), 3);
     assert_eq!(
         found(8, &both),
-        one(&[0, 3], "GPU0 has 0 of 6 links, GPU3 has 0 of 6 links")
+        only(&[0, 3], "GPU0 has 0 of 6 links, GPU3 has 0 of 6 links")
     );
     // A single lost cable blames the GPUs at both ends; two cables of one GPU blame that GPU.
     let mut cable = CUBE.to_vec();
     cable[3].2 = 1;
     assert_eq!(
         found(8, &cable),
-        one(&[0, 4], "GPU0 has 5 of 6 links, GPU4 has 5 of 6 links")
+        only(&[0, 4], "GPU0 has 5 of 6 links, GPU4 has 5 of 6 links")
     );
     cable[0].2 = 0;
     cable.remove(0);
-    assert_eq!(found(8, &cable), one(&[0], "GPU0 has 4 of 6 links"));
+    assert_eq!(found(8, &cable), only(&[0], "GPU0 has 4 of 6 links"));
     // In a full mesh each other GPU has lost its links to the blamed GPU.
     let mesh = all_of(0..4, 4);
     assert_eq!(found(4, &mesh), []);
     for gpu in 0..4 {
         let text = format!("GPU{gpu} has 0 of 12 links");
-        assert_eq!(found(4, &without(&mesh, gpu)), one(&[gpu], &text));
+        assert_eq!(found(4, &without(&mesh, gpu)), only(&[gpu], &text));
     }
 }
 
@@ -317,13 +317,16 @@ fn of_matrices(matrices: [(bool, &str); 4]) -> [Vec<(Vec<String>, String)>; 2] {
 #[test]
 fn a_matrix_without_links_is_reported_if_most_hosts_like_it_have_links() {
     let tiers = "  X    = Self\n  PIX  = Connection traversing at most a single PCIe bridge\n";
-    let of_m = format!("{tiers}  NV#  = Connection traversing a bonded set of # NVLinks\n");
-    let of_m = of_m.as_str();
-    let linked = (true, of_m);
+    let tiers_and_links =
+        format!("{tiers}  NV#  = Connection traversing a bonded set of # NVLinks\n");
+    let linked = (true, tiers_and_links.as_str());
     let second = vec!["host-002".to_owned()];
     // The legend is complete, absent, or cut.
     for (legend, evidence) in [
-        (of_m, "0 links at every GPU: 18 in 3 hosts like it"),
+        (
+            tiers_and_links.as_str(),
+            "0 links at every GPU: 18 in 3 hosts like it",
+        ),
         (
             "",
             "no link at any GPU: 18 in 3 hosts like it; its matrix has no legend, ",
@@ -344,11 +347,16 @@ fn a_matrix_without_links_is_reported_if_most_hosts_like_it_have_links() {
     // The option `-mp` lists no links; a machine type without NVLink has none with any legend.
     let none: [Vec<_>; 2] = Default::default();
     assert_eq!(of_matrices([linked, (false, tiers), linked, linked]), none);
-    for legend in [of_m, tiers, ""] {
+    for legend in [tiers_and_links.as_str(), tiers, ""] {
         assert_eq!(of_matrices([(false, legend); 4]), none);
     }
     assert_eq!(
-        of_matrices([(false, of_m), (false, ""), (false, tiers), (false, of_m)]),
+        of_matrices([
+            (false, tiers_and_links.as_str()),
+            (false, ""),
+            (false, tiers),
+            (false, tiers_and_links.as_str())
+        ]),
         none
     );
     // One host with links is not a majority.

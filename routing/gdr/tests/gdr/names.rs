@@ -75,8 +75,12 @@ fn hosts_with_a_domain_on_either_side_join_by_the_name_before_the_first_dot() {
                 .inventory
                 .clone();
             // A host of the fabric without an inventory would be one more host of the machine type.
-            inventory.insert_machine_type("dgx", &like).expect("room");
-            inventory.set_default(Some("dgx")).expect("it is there");
+            inventory
+                .insert_machine_type("dgx", &like)
+                .expect("the inventory has room for a machine type");
+            inventory
+                .set_default(Some("dgx"))
+                .expect("the machine type was inserted");
             let analysis = analyse(netlist, &inventory);
             assert_eq!(analysis.hosts.len(), 32);
             assert_eq!(analysis.findings, []);

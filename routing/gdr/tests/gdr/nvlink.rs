@@ -29,8 +29,9 @@ fn export(model: &str, objects: usize, value: impl Fn(usize, usize) -> u64) -> S
         (row, column) if row == column => 1_000_000,
         (row, column) => value(row.min(column), row.max(column)),
     };
-    let values = (0..objects * objects).map(|at| value(at).to_string());
-    let values: Vec<String> = values.collect();
+    let values: Vec<String> = (0..objects * objects)
+        .map(|at| value(at).to_string())
+        .collect();
     format!(
         "<topology version=\"2.0\"><object type=\"Machine\">{gpus}</object>\n\
          <distances2 name=\"NVLinkBandwidth\"><indexes>{}</indexes><u64values>{}</u64values>\

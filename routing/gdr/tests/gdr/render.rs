@@ -34,7 +34,8 @@ fn analysis() -> Analysis {
         inventory.insert(name, host, 0).expect("a plain host");
     }
     let topology = Arc::new(Topology::from_netlist(&fleet.netlist).expect("LIDs suffice"));
-    let routing = route(EngineKind::UpDn, &topology, &Options::default(), None).expect("a tree");
+    let routing = route(EngineKind::UpDn, &topology, &Options::default(), None)
+        .expect("a tree can be routed");
     let fabric = GpuFabric::from_netlist(
         &fleet.netlist,
         topology,
@@ -131,8 +132,8 @@ fn rendered_files_equal_the_golden_files() {
     assert!(render::JobFile::named("ompi-rankfile").is_none());
     golden("ports.tsv", &job("ports"));
     // The hosts are in the order of ranks, with a line or a slot for each rank.
-    let lines = job("slurm-hostfile");
-    let lines: Vec<&str> = lines.lines().collect();
+    let hostfile = job("slurm-hostfile");
+    let lines: Vec<&str> = hostfile.lines().collect();
     assert_eq!(lines[..2], ["host-001", "host-001"]);
     assert_eq!((lines.len(), lines[5]), (6, "host-040"));
     assert_eq!(
@@ -152,7 +153,8 @@ fn the_topology_for_nccl_reads_back_as_the_same_tiers() {
     let text =
         render::nccl_topology(&analysis, &host.name, BEFORE_RAILS).expect("addresses are known");
     assert!(!text.contains("rail="));
-    let again = import(InventoryFormat::NcclXml, text.as_bytes()).expect("our own file");
+    let again = import(InventoryFormat::NcclXml, text.as_bytes())
+        .expect("the rendered file can be imported");
     let port = |inventory: &HostInventory, device: &str| {
         let found = inventory
             .hca_ports
@@ -221,7 +223,11 @@ fn ibacm_finds_every_port_and_path() {
     let text = render::ibacm_paths(&analysis, "host-001", |rate| (rate == 4000).then_some(21))
         .expect("a fabric");
     let fabric = analysis.fabric.as_ref().expect("a fabric");
-    let mine = fabric.port(analysis.hosts[0].joined[0].port().expect("joined"));
+    let mine = fabric.port(
+        analysis.hosts[0].joined[0]
+            .port()
+            .expect("the port is joined with the fabric"),
+    );
     let (guids, paths) = acm(&text, mine.guid);
     assert_eq!(guids.len(), fabric.ports().len());
     assert!(guids.iter().all(|(&lid, &guid)| {
@@ -254,10 +260,10 @@ fn the_ucx_script_selects_the_adapter_of_the_local_rank() {
             .args(["-c", &program])
             .env("SLURM_LOCALID", rank)
             .env_remove("OMPI_COMM_WORLD_LOCAL_RANK")
-            .output();
-        let output = output.expect("a shell");
+            .output()
+            .expect("a shell");
         assert!(output.status.success());
-        String::from_utf8(output.stdout).expect("text")
+        String::from_utf8(output.stdout).expect("UTF-8 output")
     };
     assert_eq!(run("3"), "mlx5_3:1");
     assert_eq!(run("7"), "mlx5_7:1");

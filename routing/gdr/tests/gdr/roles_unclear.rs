@@ -139,7 +139,7 @@ fn with_two_adapters_at_one_switch(roles: BTreeMap<Guid, TrafficRole>) -> Analys
     fleet
         .inventory
         .set_default(Some("six"))
-        .expect("it is there");
+        .expect("the machine type was inserted");
     analyse(&fleet, roles)
 }
 

@@ -86,8 +86,8 @@ fn units_keep_their_names_when_hosts_and_leaves_of_another_are_removed() {
     let bare = Netlist::new(nodes, cables).expect("fewer cables");
     for fewer in [&netlist, &bare] {
         for format in ["kubernetes", "volcano", "topograph", "slurm-tree"] {
-            let before = export(&all, &fleet.inventory, format);
-            let before: BTreeSet<&str> = before
+            let text_before = export(&all, &fleet.inventory, format);
+            let before: BTreeSet<&str> = text_before
                 .lines()
                 .map(|line| line.trim_end_matches(','))
                 .collect();

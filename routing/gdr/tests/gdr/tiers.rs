@@ -95,11 +95,16 @@ fn of_yaml(text: &str) -> Tiers {
 
 /// The tiers of topograph's graph.
 fn of_graph(text: &str) -> Tiers {
-    let graph: serde_json::Value = serde_json::from_str(text).expect("JSON");
-    let instances = graph["instances"].as_array().expect("instances").iter();
+    let graph: serde_json::Value = serde_json::from_str(text).expect("valid JSON");
+    let instances = graph["instances"]
+        .as_array()
+        .expect("an array of instances")
+        .iter();
     collected(instances.flat_map(|instance| {
         let host = instance["id"].as_str().expect("a name");
-        let layers = instance["network_layers"].as_array().expect("layers");
+        let layers = instance["network_layers"]
+            .as_array()
+            .expect("an array of network layers");
         let name = |layer: &serde_json::Value| layer.as_str().expect("a name").to_owned();
         let layers: Vec<String> = layers.iter().map(name).collect();
         layers
@@ -135,9 +140,9 @@ fn of_hypernodes(text: &str) -> Tiers {
         let members = hypernode
             .lines()
             .map(str::trim)
-            .skip_while(|line| *line != "members:");
-        let members = members.filter_map(|line| line.strip_prefix("name: "));
-        let members = members.map(|name| name.trim_matches('"').to_owned());
+            .skip_while(|line| *line != "members:")
+            .filter_map(|line| line.strip_prefix("name: "))
+            .map(|name| name.trim_matches('"').to_owned());
         let name = value("name").to_owned();
         let expected = ["unit", "pod", "fabric"];
         let tier: usize = value("tier").parse().expect("a number");
@@ -154,7 +159,7 @@ fn of_hypernodes(text: &str) -> Tiers {
 fn of_slices(text: &str) -> Tiers {
     collected(text.split("---\n").skip(1).flat_map(|slice| {
         let (_, rest) = slice.split_once("nodeName: \"").expect("a node");
-        let (host, devices) = rest.split_once('"').expect("its end");
+        let (host, devices) = rest.split_once('"').expect("a closing quote");
         let keys = ["unit", "pod", "fabric"].into_iter().enumerate();
         keys.flat_map(move |(tier, key)| {
             let key = format!("fabric.topograph.run/{key}: {{string: \"");
@@ -185,8 +190,9 @@ fn assert_tiers(analysis: &Analysis, expected: &Tiers) {
         label_domain: ExportOptions::LABEL_DOMAIN.to_owned(),
     };
     for format in EXPORTERS.iter().filter(|format| !format.of_host) {
-        let text = format.render(analysis, &options);
-        let text = text.expect("hosts in the fabric");
+        let text = format
+            .render(analysis, &options)
+            .expect("hosts in the fabric");
         let found = match format.name {
             "slurm-tree" => of_conf(&text),
             "slurm-yaml" => of_yaml(&text),
@@ -199,8 +205,9 @@ fn assert_tiers(analysis: &Analysis, expected: &Tiers) {
                 assert_eq!(blocks.iter().cloned().collect::<Groups>(), expected[0]);
                 for group in expected.iter().flatten() {
                     let is_in = |block: &BTreeSet<String>| block.is_subset(group);
-                    let runs = blocks.chunk_by(|one, next| is_in(one) == is_in(next));
-                    let runs = runs.filter(|run| is_in(&run[0]));
+                    let runs = blocks
+                        .chunk_by(|one, next| is_in(one) == is_in(next))
+                        .filter(|run| is_in(&run[0]));
                     assert_eq!(runs.count(), 1, "{group:?}: {text}");
                 }
                 continue;

@@ -82,8 +82,10 @@ fn adapter_that_left_the_fabric_is_described_with_its_former_place() {
     let fabric = analysis.fabric.as_mut().expect("a fabric");
     fabric.absent.insert(host.clone(), absent);
     let text = describe(&analysis, &host).expect("a known host");
-    let line = text.lines().find(|line| line.contains(" it was at "));
-    let line = line.unwrap_or_else(|| panic!("{text}"));
+    let line = text
+        .lines()
+        .find(|line| line.contains(" it was at "))
+        .unwrap_or_else(|| panic!("{text}"));
     assert!(line.contains(&device), "{line}");
     assert!(
         line.contains("at leaf-01 port 7 until an hour ago: look at the cable there"),

@@ -85,8 +85,8 @@ pub(super) fn columns(
     let (with_hosts, without): (Vec<_>, Vec<_>) = destinations
         .iter()
         .partition(|switch| channels.hosts(switch.0) > 0);
-    for some in [with_hosts, without] {
-        let planned_columns = planned_columns(channels, &some, most);
+    for destinations in [with_hosts, without] {
+        let planned_columns = planned_columns(channels, &destinations, most);
         let mut columns = balance.columns(&planned_columns, guide);
         if let Guide::Follow(_) = guide {
             balance.relieve_overloaded(&planned_columns, &mut columns, guide);
@@ -186,11 +186,11 @@ impl<'a> Balance<'a> {
             let weight = flow * planned.hosts * self.channels.slowness(channel);
             (self.channels.reverse(channel) as usize, weight)
         };
-        let taken = next
+        let used = next
             .into_iter()
             .zip(flows)
             .filter(|&(channel, _)| channel != NONE);
-        taken.map(share).collect()
+        used.map(share).collect()
     }
 
     /// The increase of the sum of squared weights if a column with these shares is added.

@@ -137,8 +137,9 @@ impl ChannelOrder {
 
     /// The amount of traffic on turns that are not legal.
     pub(super) fn refused(&self, channels: &Channels, weights: &Wanted) -> u64 {
-        let all = 0..channels.count() as u32;
-        all.into_par_iter()
+        let inputs = 0..channels.count() as u32;
+        inputs
+            .into_par_iter()
             .flat_map_iter(|input| {
                 let outputs = channels.out_of(channels.to(input));
                 outputs

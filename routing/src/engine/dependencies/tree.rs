@@ -46,9 +46,10 @@ impl Tree {
                         || self.up[channels.to(out) as usize] == channels.reverse(out)
                 })
                 .collect();
-            for &one in &in_tree {
-                for &output in in_tree.iter().filter(|&&output| output != one) {
-                    wanted[channels.turn(channels.reverse(one), output)] += NEEDED;
+            for &out in &in_tree {
+                let input = channels.reverse(out);
+                for &output in in_tree.iter().filter(|&&output| output != out) {
+                    wanted[channels.turn(input, output)] += NEEDED;
                 }
             }
         }

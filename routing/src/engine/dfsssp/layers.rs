@@ -140,8 +140,8 @@ impl<'a> Layers<'a> {
                 }
             });
         let fits = |at: usize| {
-            let back = at % count * count + at / count;
-            self.levels[at] == OPEN && one_way[at] && one_way[back]
+            let reverse_pair = at % count * count + at / count;
+            self.levels[at] == OPEN && one_way[at] && one_way[reverse_pair]
         };
         (0..count * count).into_par_iter().map(fits).collect()
     }

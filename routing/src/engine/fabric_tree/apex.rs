@@ -45,12 +45,12 @@ impl Apexes {
             let most_first = std::cmp::Reverse((level, above.count()));
             (most_first, known.hosts(switch), switch)
         });
-        let mut taken = FixedBitSet::with_capacity(known.switch_count());
+        let mut is_claimed = FixedBitSet::with_capacity(known.switch_count());
         let mut candidates = Vec::new();
         for apex in places {
             let mut groups = known.groups(apex).map(|group| group.neighbour);
-            let is_spoilt = |up| order.is_above(up, apex) && taken.contains(up.index());
-            if taken.contains(apex.index()) || groups.any(is_spoilt) {
+            let is_spoilt = |up| order.is_above(up, apex) && is_claimed.contains(up.index());
+            if is_claimed.contains(apex.index()) || groups.any(is_spoilt) {
                 continue;
             }
             let Some(above) = single_paths_up(known, order, apex) else {
@@ -64,8 +64,8 @@ impl Apexes {
                 let below_peaks = above.iter().filter(|up| !is_peak.contains(up.index()));
                 below_peaks.map(|up| up.index()).chain([apex.index()])
             };
-            if !own().any(|switch| taken.contains(switch)) {
-                taken.extend(own());
+            if !own().any(|switch| is_claimed.contains(switch)) {
+                is_claimed.extend(own());
                 candidates.push(apex);
             }
         }
@@ -139,9 +139,12 @@ pub(super) fn turned(
     let mut is_listed = FixedBitSet::with_capacity(known.switch_count());
     let mut listed = Vec::with_capacity(known.switch_count());
     for &apex in apexes {
-        let above = single_paths_up(known, order, apex).unwrap_or_default();
-        let above = above.into_iter().filter(|&switch| belongs(apex, switch));
-        let mut above: Vec<SwitchIdx> = above.chain([apex]).collect();
+        let mut above: Vec<SwitchIdx> = single_paths_up(known, order, apex)
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|&switch| belongs(apex, switch))
+            .chain([apex])
+            .collect();
         above.sort_by_key(|&switch| std::cmp::Reverse(order.place(switch)));
         for switch in above {
             if !is_listed.put(switch.index()) {

@@ -106,9 +106,9 @@ impl Site<'_> {
             }
             None => {
                 let columns = numbering::columns(self.known, rank.order.levels());
-                let mut all = self.live.groups.clone();
-                all.insert_range(..);
-                let intact = self.costs(&rank.order, &columns, &all);
+                let mut all_groups = self.live.groups.clone();
+                all_groups.insert_range(..);
+                let intact = self.costs(&rank.order, &columns, &all_groups);
                 (columns, intact)
             }
         };

@@ -157,9 +157,8 @@ impl Detours {
             Err(Failure::TooMany) => return None,
             Err(Failure::Unreached(column)) => column,
         };
-        let known = self.columns.keys().chain(columns).copied();
-        let columns: BTreeSet<u32> = known.collect();
-        let columns: Vec<u32> = columns.into_iter().collect();
+        let affected: BTreeSet<u32> = self.columns.keys().chain(columns).copied().collect();
+        let columns: Vec<u32> = affected.into_iter().collect();
         let serves = |part: usize, apex: SwitchIdx| {
             let order = inputs.turned(&[apex]);
             let up = Up::new(inputs, &order);
@@ -193,8 +192,10 @@ impl Detours {
         let count = AtomicUsize::new(0);
         let is_room = || count.load(atomic::Ordering::Relaxed) <= MAX_DETOURS;
         let column = |(number, costs): (u32, Vec<u8>)| {
-            let column = is_room().then(|| inputs.column(&up, number, costs));
-            let column = column.flatten().ok_or(Failure::Unreached(number))?;
+            let column = is_room()
+                .then(|| inputs.column(&up, number, costs))
+                .flatten()
+                .ok_or(Failure::Unreached(number))?;
             count.fetch_add(column.len(), atomic::Ordering::Relaxed);
             Ok((number, column))
         };
@@ -202,10 +203,10 @@ impl Detours {
             .chunk_by(|&one, &other| one as usize / TILE == other as usize / TILE)
             .flat_map(|columns| columns.chunks(COLUMNS_TOGETHER))
             .collect();
-        let found = of_tile
+        let found: Vec<Result<(u32, Column), Failure>> = of_tile
             .into_par_iter()
-            .flat_map_iter(|columns| inputs.taken(columns).map(&column));
-        let found: Vec<Result<(u32, Column), Failure>> = found.collect();
+            .flat_map_iter(|columns| inputs.taken(columns).map(&column))
+            .collect();
         if !is_room() {
             return Err(Failure::TooMany);
         }
@@ -254,8 +255,12 @@ impl Detours {
     /// Adds to the list of each switch, in `touched`, the columns to which its detour may differ
     /// from that in `earlier`.
     pub(super) fn touch(&self, earlier: &Detours, touched: &mut [Vec<u32>]) {
-        let columns = self.columns.keys().chain(earlier.columns.keys());
-        let columns: BTreeSet<u32> = columns.copied().collect();
+        let columns: BTreeSet<u32> = self
+            .columns
+            .keys()
+            .chain(earlier.columns.keys())
+            .copied()
+            .collect();
         for column in columns {
             let (now, was) = (self.columns.get(&column), earlier.columns.get(&column));
             // Under another order, detours may take equal paths in another rotation.
@@ -265,8 +270,8 @@ impl Detours {
             {
                 continue;
             }
-            let both = now.into_iter().chain(was).flat_map(|column| column.iter());
-            for detour in both {
+            let old_and_new = now.into_iter().chain(was).flat_map(|column| column.iter());
+            for detour in old_and_new {
                 touched[detour.switch.index()].push(column);
             }
         }
@@ -283,12 +288,12 @@ impl Inputs<'_> {
     /// For each switch, its component (`None` if the switch is missing), and whether its pairs with
     /// all other switches need a path: it has end ports, or the options ask for it.
     fn ends(&self) -> Vec<(Option<usize>, bool)> {
-        let of = |&here: &Option<SwitchIdx>| {
+        let end_of = |&here: &Option<SwitchIdx>| {
             let part = here.map(|here| self.present.component_of(here));
             let carries = here.is_some_and(|here| self.present.destinations_of(here).len() > 1);
             (part, self.connect_roots || carries)
         };
-        self.live.switches.iter().map(of).collect()
+        self.live.switches.iter().map(end_of).collect()
     }
 
     /// The order of the tree with `apexes`, each of a different component, on top.
@@ -392,8 +397,8 @@ impl Inputs<'_> {
             is_lacking.insert(switch.index());
             let ways = up.ways(self.live, switch);
             let hops = |group| up.neighbours.hops(group);
-            let over = ways.map(|(above, group)| farther(costs[above.index()], hops(group)));
-            if let Some(least) = over.min() {
+            let costs_up = ways.map(|(above, group)| farther(costs[above.index()], hops(group)));
+            if let Some(least) = costs_up.min() {
                 costs[switch.index()] = least;
             }
         }
@@ -550,8 +555,12 @@ impl<'a> Up<'a> {
         live: &'s Live,
         switch: SwitchIdx,
     ) -> impl Iterator<Item = (SwitchIdx, u32)> + 's {
-        let above = self.neighbours.above(switch).iter().copied();
-        let above = above.filter(|&(_, group)| live.groups.contains(group as usize));
+        let above = self
+            .neighbours
+            .above(switch)
+            .iter()
+            .copied()
+            .filter(|&(_, group)| live.groups.contains(group as usize));
         above.map(|(above, group)| (SwitchIdx(above), group))
     }
 

@@ -116,8 +116,8 @@ impl Live {
         present: &Topology,
         here: SwitchIdx,
     ) -> bool {
-        let far = |group: Group<'_>| self.switches[group.neighbour.index()];
-        let wanted = known.groups(switch).map(far);
+        let present_neighbour = |group: Group<'_>| self.switches[group.neighbour.index()];
+        let wanted = known.groups(switch).map(present_neighbour);
         let found = present.groups(here).map(|group| Some(group.neighbour));
         known.links(switch) == present.links(here) && wanted.eq(found)
     }
@@ -133,8 +133,9 @@ impl Live {
         let mut found = 0;
         let mut groups = present.groups(here).peekable();
         for group in known.group_range(switch) {
-            let far = self.switches[known.group(group).neighbour.index()];
-            let Some(there) = groups.next_if(|there| Some(there.neighbour) == far) else {
+            let present_neighbour = self.switches[known.group(group).neighbour.index()];
+            let Some(there) = groups.next_if(|there| Some(there.neighbour) == present_neighbour)
+            else {
                 continue;
             };
             let mut links = there.links.iter().peekable();
@@ -178,9 +179,9 @@ impl Live {
     /// Whether the present switches and destinations equal those of `other`, which belongs to the
     /// same known fabric.
     pub(super) fn has_nodes_of(&self, other: &Live) -> bool {
-        let mut both = self.switches.iter().zip(&other.switches);
+        let mut pairs = self.switches.iter().zip(&other.switches);
         self.destinations == other.destinations
-            && both.all(|(one, other)| one.is_some() == other.is_some())
+            && pairs.all(|(one, other)| one.is_some() == other.is_some())
     }
 
     /// The number of hosts of a switch that are present.
@@ -205,8 +206,8 @@ impl Live {
 
     /// Whether all switches and links of `other`, for the same known fabric, are present.
     pub(super) fn has_links_of(&self, other: &Live) -> bool {
-        let mut both = self.switches.iter().zip(&other.switches);
-        both.all(|(own, other)| own.is_some() || other.is_none())
+        let mut pairs = self.switches.iter().zip(&other.switches);
+        pairs.all(|(own, other)| own.is_some() || other.is_none())
             && other.links.is_subset(&self.links)
     }
 

@@ -175,7 +175,7 @@ fn known(topology: &Topology, earlier: Option<&Ranking>) -> (Arc<Topology>, Live
         None => topology.clone(),
         Some(earlier) => topology.joined_with(earlier),
     });
-    let live = Live::of(&known, topology).expect("it was joined with the topology");
+    let live = Live::of(&known, topology).expect("the known fabric contains the topology");
     (known, live)
 }
 
@@ -213,7 +213,7 @@ impl RankedFabric {
             });
         };
         Ok(RankedFabric {
-            live: Live::of(&whole, topology).expect("it has all parts of the topology"),
+            live: Live::of(&whole, topology).expect("the united fabric contains the topology"),
             // Both have the same switches.
             rank: base::rank(&whole, &roots, earlier),
             roots,
@@ -324,8 +324,9 @@ fn route(
 
 /// The parts that were present when this known fabric was first planned.
 fn usual(known: &Arc<Topology>, earlier: Option<&Ranking>, live: &Live) -> Live {
-    let state = earlier.and_then(|ranking| ranking.prepared.state.as_deref());
-    let state = state.filter(|state| Arc::ptr_eq(&state.fabric.known, known));
+    let state = earlier
+        .and_then(|ranking| ranking.prepared.state.as_deref())
+        .filter(|state| Arc::ptr_eq(&state.fabric.known, known));
     state.map_or(live, |state| &state.usual).clone()
 }
 

@@ -84,11 +84,11 @@ impl Numbering {
         }
         let usual = usual_host_ports(known);
         let category = |destination: &Destination| Category::of(destination, &options.categories);
-        let given = |destination: &Destination| options.numbers.get(&destination.guid).copied();
+        let number_of = |destination: &Destination| options.numbers.get(&destination.guid).copied();
         let mut next = [0u32; Category::COUNT];
         if !options.numbers.is_empty() {
             for destination in known.destinations() {
-                if let Some(number) = given(destination) {
+                if let Some(number) = number_of(destination) {
                     let next = &mut next[category(destination) as usize];
                     *next = (*next).max(number.saturating_add(1));
                 }
@@ -105,18 +105,18 @@ impl Numbering {
         for &switch in &columns {
             numbering.start.push(numbering.places.len() as u32);
             for slot in slots(known, switch, &usual) {
-                let (category, given, lids) = match slot {
+                let (category, number_of, lids) = match slot {
                     None => (Category::Compute, None, 1),
                     Some(number) => {
                         let destination = &known.destinations()[number as usize];
                         (
                             category(destination),
-                            given(destination),
+                            number_of(destination),
                             destination.lmc.lids(),
                         )
                     }
                 };
-                let number = given.unwrap_or_else(|| {
+                let number = number_of.unwrap_or_else(|| {
                     let next = &mut next[category as usize];
                     let number = *next;
                     *next = number.saturating_add(1);
@@ -143,7 +143,7 @@ impl Numbering {
 
 /// The dividers on the way down to each switch.
 fn downward(known: &Topology, levels: &[u8], dividers: &[u32]) -> Vec<Downward> {
-    let of = |switch: SwitchIdx| {
+    let downward_to = |switch: SwitchIdx| {
         let own = dividers[switch.index()];
         let level = |other: SwitchIdx| levels[other.index()];
         let neighbours = || known.groups(switch).map(|group| group.neighbour);
@@ -157,7 +157,7 @@ fn downward(known: &Topology, levels: &[u8], dividers: &[u32]) -> Vec<Downward> 
             links: own.saturating_mul(above.count().max(1) as u32),
         }
     };
-    known.indices().map(of).collect()
+    known.indices().map(downward_to).collect()
 }
 
 /// The destinations of a switch in the order of its ports; a gap stands for each host that seems to

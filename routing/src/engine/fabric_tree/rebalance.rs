@@ -86,10 +86,15 @@ pub fn rebalance(
     tally: &Tally,
     blocks: usize,
 ) -> Result<Rebalanced, Unmoved> {
-    let ranking = options.previous_ranking.as_ref();
-    let ranking = ranking.ok_or(Unmoved::OtherRoutes)?;
-    let earlier = ranking.prepared.state.as_deref();
-    let earlier = earlier.ok_or(Unmoved::OtherRoutes)?;
+    let ranking = options
+        .previous_ranking
+        .as_ref()
+        .ok_or(Unmoved::OtherRoutes)?;
+    let earlier = ranking
+        .prepared
+        .state
+        .as_deref()
+        .ok_or(Unmoved::OtherRoutes)?;
     let is_same = earlier.categories == options.categories
         && earlier.numbers == options.numbers
         && earlier.is_for(topology);

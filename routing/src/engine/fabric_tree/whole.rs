@@ -30,11 +30,11 @@ pub(super) fn with_inferred_cables(seen: &Topology, levels: &[u8]) -> Option<Top
             missing.extend(blocks.iter().flat_map(|block| block.missing(seen)));
         }
     }
-    let mut taken = BTreeSet::new();
+    let mut used_ends = BTreeSet::new();
     missing.retain(|cable| {
-        let is_free = cable.ends.iter().all(|end| !taken.contains(end));
+        let is_free = cable.ends.iter().all(|end| !used_ends.contains(end));
         if is_free {
-            taken.extend(cable.ends);
+            used_ends.extend(cable.ends);
         }
         is_free
     });
@@ -54,10 +54,10 @@ fn uplinks_by_levels<'a>(seen: &'a Topology, levels: &[u8]) -> BTreeMap<(u8, u8)
     let mut found: BTreeMap<(u8, u8), Vec<Uplink<'a>>> = BTreeMap::new();
     for lower in seen.indices() {
         // For most switches, all cables upwards end at one level.
-        let above = seen
+        let above: Vec<_> = seen
             .groups(lower)
-            .filter(|group| level(group.neighbour) < level(lower));
-        let above: Vec<_> = above.collect();
+            .filter(|group| level(group.neighbour) < level(lower))
+            .collect();
         for groups in above.chunk_by(|one, other| level(one.neighbour) == level(other.neighbour)) {
             let between = (level(groups[0].neighbour), level(lower));
             found
@@ -196,8 +196,9 @@ impl<'a> Block<'a> {
         let near = |links: &[HalfLink]| sorted_ports(links, |link| link.port);
         let far = |links: &[HalfLink]| sorted_ports(links, |link| link.peer_port);
         let columns = 0..width;
-        let usual_near = columns.map(|column| self.usual_ports(self.column(column), near));
-        let usual_near: Vec<Option<Vec<PortNum>>> = usual_near.collect();
+        let usual_near: Vec<Option<Vec<PortNum>>> = columns
+            .map(|column| self.usual_ports(self.column(column), near))
+            .collect();
         let weight = self.usual_weight();
         for (&lower, row) in self.lower.iter().zip(self.links.chunks(width)) {
             if row.iter().all(|links| links.len() == self.cables_per_pair) {
@@ -260,9 +261,9 @@ fn most_frequent<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
     for value in values {
         *counts.entry(value).or_default() += 1;
     }
-    let all: usize = counts.values().sum();
-    let most = counts.into_iter().max_by_key(|&(_, count)| count)?;
-    (most.1 * 2 > all).then_some(most.0)
+    let total: usize = counts.values().sum();
+    let most_common = counts.into_iter().max_by_key(|&(_, count)| count)?;
+    (most_common.1 * 2 > total).then_some(most_common.0)
 }
 
 /// The ports among `usual` that are free and not among `used`.

@@ -52,8 +52,9 @@ impl GroupIds {
             .iter()
             .filter_map(|leaf| Some((*leaf, known(leaf)?)))
             .collect();
-        let absent = self.by_leaf.iter();
-        let mut absent: BTreeMap<Guid, u16> = absent
+        let mut absent: BTreeMap<Guid, u16> = self
+            .by_leaf
+            .iter()
             .filter(|&(leaf, &group)| group <= last && !present.contains(leaf))
             .map(|(&leaf, &group)| (leaf, group))
             .collect();
@@ -67,8 +68,8 @@ impl GroupIds {
         let is_free = |group: &u16| !used.contains(group);
         // Numbers of absent leaves come last.
         let unused = (1..=last).filter(|group| is_free(group) && !of_absent.contains(group));
-        let taken = of_absent.iter().copied().filter(is_free);
-        let free: Vec<u16> = unused.chain(taken).take(new.len()).collect();
+        let reserved = of_absent.iter().copied().filter(is_free);
+        let free: Vec<u16> = unused.chain(reserved).take(new.len()).collect();
         for (place, &leaf) in new.iter().enumerate() {
             let group = if free.is_empty() {
                 ids.nearest(leaves, leaf)
@@ -116,10 +117,10 @@ mod tests {
         assert_eq!(of(&first, &[30, 10, 20]), [1, 2, 3]);
         let without = first.assigned(&guids(&[30, 20, 40]), 100);
         assert_eq!(of(&without, &[30, 20, 40, 10]), [1, 3, 4, 2]);
-        let back = without.assigned(&guids(&[30, 10, 20, 40]), 100);
-        assert_eq!(of(&back, &[30, 10, 20, 40]), [1, 2, 3, 4]);
-        let stored = GroupIds::from_pairs(back.pairs());
-        assert_eq!(stored, back);
+        let after_return = without.assigned(&guids(&[30, 10, 20, 40]), 100);
+        assert_eq!(of(&after_return, &[30, 10, 20, 40]), [1, 2, 3, 4]);
+        let stored = GroupIds::from_pairs(after_return.pairs());
+        assert_eq!(stored, after_return);
     }
 
     #[test]

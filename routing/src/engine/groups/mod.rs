@@ -119,9 +119,9 @@ pub fn plan(request: &Request<'_>) -> Result<AdaptivePlan, AdaptiveError> {
 
     let columns = [leaves.clone(), others].concat();
     let neighbours = Neighbours::new(topology, &order);
-    let mut all = FixedBitSet::with_capacity(topology.group_count());
-    all.insert_range(..);
-    let ways = Ways::new(&neighbours, &all);
+    let mut all_groups = FixedBitSet::with_capacity(topology.group_count());
+    all_groups.insert_range(..);
+    let ways = Ways::new(&neighbours, &all_groups);
     let tiles: Vec<Tile> = (0..leaves.len().div_ceil(TILE))
         .into_par_iter()
         .map(|number| paths::tile(&order, ways, &columns, number * TILE))
@@ -137,14 +137,14 @@ pub fn plan(request: &Request<'_>) -> Result<AdaptivePlan, AdaptiveError> {
             entries(topology, &leaves, &groups, request.in_order),
         ),
     };
-    let made: Vec<(AdaptiveTable, Count)> = topology
+    let tables: Vec<(AdaptiveTable, Count)> = topology
         .par_indices()
         .map(|switch| match capacity(switch) {
             0 | 1 => Default::default(),
             _ => planner.table(switch, request.tables.lft(switch)),
         })
         .collect();
-    let (switches, counts): (Vec<AdaptiveTable>, Vec<Count>) = made.into_iter().unzip();
+    let (switches, counts): (Vec<AdaptiveTable>, Vec<Count>) = tables.into_iter().unzip();
     let used: BTreeSet<u16> = groups.iter().copied().collect();
     Ok(AdaptivePlan {
         tables: AdaptiveTables { switches },
@@ -192,8 +192,10 @@ fn entries(
 
 /// The LIDs of the hosts of a leaf.
 fn host_lids(topology: &Topology, leaf: SwitchIdx) -> impl Iterator<Item = Lid> + '_ {
-    let hosts = topology.destinations_of(leaf).iter();
-    let hosts = hosts.filter(|end| end.kind.is_host());
+    let hosts = topology
+        .destinations_of(leaf)
+        .iter()
+        .filter(|end| end.kind.is_host());
     hosts.flat_map(|end| end.lids())
 }
 
@@ -388,10 +390,12 @@ impl<'a> SwitchLinks<'a> {
         cost: u8,
         costs: impl Fn((&'t Row, &'t Row)) -> &'t Row,
     ) -> PortMask {
-        let nearer = ways.iter().filter(|(to_neighbour, rows)| {
-            costs(*rows)[column] == paths::nearer(cost, to_neighbour.hops)
-        });
-        let nearer = nearer.map(|&(to_neighbour, _)| to_neighbour);
+        let nearer = ways
+            .iter()
+            .filter(|(to_neighbour, rows)| {
+                costs(*rows)[column] == paths::nearer(cost, to_neighbour.hops)
+            })
+            .map(|&(to_neighbour, _)| to_neighbour);
         if !self.has_slow_links {
             return nearer.fold(PortMask::EMPTY, |ports, to_neighbour| {
                 ports.union(to_neighbour.ports)

@@ -204,8 +204,9 @@ mod tests {
         };
         let single = topology.indices().filter(|&switch| above(switch) == 1);
         assert!(single.count() <= 10);
-        let illegal = topology.indices().map(above);
-        let illegal: usize = illegal
+        let illegal: usize = topology
+            .indices()
+            .map(above)
             .map(|above| above * above.saturating_sub(1) / 2)
             .sum();
         // There are 5,600 turns, counted in both directions; with an order by distance, 2,900 or

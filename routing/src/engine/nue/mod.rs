@@ -155,8 +155,8 @@ pub(super) fn route_on_one_vl(
                 by_channels: None,
             };
         }
-        let all: Vec<SwitchIdx> = topology.indices().collect();
-        let (order, illegal_traffic) = Router::new(topology, &channels).channel_order(&all);
+        let switches: Vec<SwitchIdx> = topology.indices().collect();
+        let (order, illegal_traffic) = Router::new(topology, &channels).channel_order(&switches);
         let by_channels = || {
             Some(route_by_channels(
                 topology,
@@ -252,8 +252,9 @@ fn route_by_channels(
     max_columns: usize,
 ) -> LoadedRouting {
     let mut balance = Balance::new(topology, channels);
-    let all: Vec<SwitchIdx> = topology.indices().collect();
-    let columns_by_switch = balance::columns(&mut balance, &all, max_columns, Guide::Follow(order));
+    let switches: Vec<SwitchIdx> = topology.indices().collect();
+    let columns_by_switch =
+        balance::columns(&mut balance, &switches, max_columns, Guide::Follow(order));
     let mut columns = vec![Vec::new(); topology.switch_count()];
     for (destination, destination_columns) in columns_by_switch {
         columns[destination.index()] = destination_columns;

@@ -220,7 +220,7 @@ impl Coordinates {
             .groups(switch)
             .filter_map(|group| place(group.neighbour))
             .collect();
-        let taken: BTreeSet<&Vec<u16>> = topology.indices().filter_map(place).collect();
+        let occupied: BTreeSet<&Vec<u16>> = topology.indices().filter_map(place).collect();
         let around = neighbours.first()?;
         let candidates = (0..self.sizes.len()).flat_map(|dimension| {
             (0..self.sizes[dimension]).map(move |at| {
@@ -230,13 +230,13 @@ impl Coordinates {
             })
         });
         let fits = |place: &Vec<u16>| {
-            !taken.contains(place)
+            !occupied.contains(place)
                 && neighbours
                     .iter()
                     .all(|other| self.step(place, other).is_some())
         };
-        let fitting: BTreeSet<Vec<u16>> = candidates.filter(fits).collect();
-        let mut fitting = fitting.into_iter();
+        let places: BTreeSet<Vec<u16>> = candidates.filter(fits).collect();
+        let mut fitting = places.into_iter();
         fitting.next().filter(|_| fitting.next().is_none())
     }
 
@@ -289,31 +289,31 @@ impl DisjointSets {
 /// Pairs of neighbours, numbered as edges.
 struct Edges {
     /// For each switch, pairs of (neighbour, edge), sorted by neighbour.
-    of: Vec<Vec<(usize, usize)>>,
+    by_switch: Vec<Vec<(usize, usize)>>,
     count: usize,
 }
 
 impl Edges {
     fn new(topology: &Topology) -> Edges {
-        let mut of: Vec<Vec<(usize, usize)>> = vec![Vec::new(); topology.switch_count()];
+        let mut by_switch: Vec<Vec<(usize, usize)>> = vec![Vec::new(); topology.switch_count()];
         let mut count = 0;
         for switch in topology.indices() {
             for group in topology
                 .groups(switch)
                 .filter(|group| group.neighbour > switch)
             {
-                of[switch.index()].push((group.neighbour.index(), count));
-                of[group.neighbour.index()].push((switch.index(), count));
+                by_switch[switch.index()].push((group.neighbour.index(), count));
+                by_switch[group.neighbour.index()].push((switch.index(), count));
                 count += 1;
             }
         }
-        of.iter_mut().for_each(|edges| edges.sort_unstable());
-        Edges { of, count }
+        by_switch.iter_mut().for_each(|edges| edges.sort_unstable());
+        Edges { by_switch, count }
     }
 
     /// The edge between two switches; `None` if they are no neighbours.
     fn between(&self, a: usize, b: usize) -> Option<usize> {
-        let edges = &self.of[a];
+        let edges = &self.by_switch[a];
         let place = edges
             .binary_search_by_key(&b, |&(neighbour, _)| neighbour)
             .ok()?;
@@ -322,7 +322,7 @@ impl Edges {
 
     /// The number of a switch's neighbours that are not next to any of its other neighbours.
     fn isolated_neighbours(&self, switch: usize) -> usize {
-        let own = &self.of[switch];
+        let own = &self.by_switch[switch];
         let meets = |&&(one, _): &&(usize, usize)| {
             own.iter()
                 .any(|&(other, _)| self.between(one, other).is_some())
@@ -341,7 +341,7 @@ impl Edges {
             let is_square = corner != at && self.between(corner, at).is_none();
             is_square.then_some((to_b, to_a))
         };
-        self.of[a].iter().filter_map(fourth).collect()
+        self.by_switch[a].iter().filter_map(fourth).collect()
     }
 }
 
@@ -349,14 +349,14 @@ impl Edges {
 fn find(topology: &Topology) -> Result<Coordinates, NoGrid> {
     let guid = |switch: usize| topology.switch(SwitchIdx(switch as u32)).guid;
     let edges = Edges::new(topology);
-    for (switch, own) in edges.of.iter().enumerate() {
+    for (switch, own) in edges.by_switch.iter().enumerate() {
         let neighbours = edges.isolated_neighbours(switch);
         if own.len() > MAX_NEIGHBOURS && neighbours > MAX_NEIGHBOURS {
             let switch = guid(switch);
             return Err(NoGrid::TooManyNeighbours { switch, neighbours });
         }
     }
-    let lookups = edges.of.iter().map(|own| own.len().pow(3));
+    let lookups = edges.by_switch.iter().map(|own| own.len().pow(3));
     if lookups.sum::<usize>() > MAX_LOOKUPS {
         return Err(NoGrid::TooLarge);
     }
@@ -394,7 +394,7 @@ fn dimensions(edges: &Edges) -> Vec<usize> {
     let mut cuts = DisjointSets::new(edges.count);
     // Triples of (edge, edge of the same switch, whether both are sides of a square).
     let mut corners = Vec::new();
-    for (at, own) in edges.of.iter().enumerate() {
+    for (at, own) in edges.by_switch.iter().enumerate() {
         for (place, &(a, to_a)) in own.iter().enumerate() {
             for &(b, to_b) in &own[place + 1..] {
                 let squares = edges.squares(at, a, b);
@@ -445,9 +445,9 @@ fn row(
     dimension_of: &[usize],
     dimension: usize,
 ) -> Result<Dimension, (usize, usize)> {
-    let count = edges.of.len();
+    let count = edges.by_switch.len();
     let mut slices = DisjointSets::new(count);
-    for (switch, own) in edges.of.iter().enumerate() {
+    for (switch, own) in edges.by_switch.iter().enumerate() {
         for &(other, edge) in own {
             if dimension_of[edge] != dimension {
                 slices.join(switch, other);
@@ -456,7 +456,7 @@ fn row(
     }
     let slice: Vec<usize> = (0..count).map(|switch| slices.find(switch)).collect();
     let mut next: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
-    for (switch, own) in edges.of.iter().enumerate() {
+    for (switch, own) in edges.by_switch.iter().enumerate() {
         for &(other, edge) in own {
             if dimension_of[edge] == dimension {
                 next.entry(slice[switch]).or_default().insert(slice[other]);

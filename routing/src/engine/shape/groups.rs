@@ -150,10 +150,10 @@ fn group_by_leaves(
     topology
         .indices()
         .map(|switch| {
-            let none = NoGroups::NoLeaf {
+            let no_leaf = NoGroups::NoLeaf {
                 switch: guid(switch),
             };
-            group[switch.index()].ok_or(none)
+            group[switch.index()].ok_or(no_leaf)
         })
         .collect()
 }

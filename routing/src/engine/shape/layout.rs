@@ -165,8 +165,10 @@ impl TorusLayout {
     /// The layout as text, such as `torus 5x4x6` or `mesh 3x3`.
     fn name(&self) -> String {
         let is_torus = self.dimensions.iter().any(|dimension| dimension.wraps);
-        let sizes = self.dimensions.iter().map(|dimension| dimension.size);
-        let sizes: Vec<String> = sizes
+        let sizes: Vec<String> = self
+            .dimensions
+            .iter()
+            .map(|dimension| dimension.size)
             .filter(|&size| size > 1)
             .map(|size| size.to_string())
             .collect();

@@ -264,8 +264,10 @@ fn candidates(topology: &Topology, roots: &[SwitchIdx], unreached: Unreached) ->
         }
     }
     let by_hosts = Order::new(topology, levels::from_edges(topology, ANY_HOST), &[]);
-    let leaves = topology.components().iter();
-    let leaves = leaves.map(|component| best_leaf(topology, &by_hosts, &component.switches));
+    let leaves = topology
+        .components()
+        .iter()
+        .map(|component| best_leaf(topology, &by_hosts, &component.switches));
     let tops = [
         (levels::centres(topology), "in the middle"),
         (leaves.collect(), "at the edge"),

@@ -134,11 +134,11 @@ pub(in super::super) fn remember(
             after.entry(last).or_default().push((guid, level));
         }
     }
-    let mut all = after.remove(&None).unwrap_or_default();
+    let mut switches = after.remove(&None).unwrap_or_default();
     for entry in ranking.switches {
-        all.push(entry);
-        all.extend(after.remove(&Some(entry.0)).unwrap_or_default());
+        switches.push(entry);
+        switches.extend(after.remove(&Some(entry.0)).unwrap_or_default());
     }
-    ranking.switches = all;
+    ranking.switches = switches;
     ranking
 }

@@ -147,8 +147,9 @@ pub(super) fn rank(
     }
     let ranked = candidates::choose(topology, roots, earlier, unreached, columns);
     // Find apexes also for an order that connects the roots itself, because a kept order has them.
-    let mending = ranked.mending;
-    let mending = mending.or_else(|| unreached.mending(topology, &ranked.order));
+    let mending = ranked
+        .mending
+        .or_else(|| unreached.mending(topology, &ranked.order));
     Rank {
         mending,
         order: ranked.order,

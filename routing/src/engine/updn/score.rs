@@ -207,9 +207,9 @@ pub(super) fn score_of(
         let rate: f64 = links.map(|link| f64::from(link.weight)).sum();
         // All detours of a component go through its apex; the other loads cover the sampled leaves
         // only.
-        let all: u64 = population.hosts.iter().sum();
+        let hosts: u64 = population.hosts.iter().sum();
         let in_sample: u64 = sampled.iter().map(|&leaf| population.hosts[leaf]).sum();
-        reach.hosts_unreached as f64 * in_sample as f64 / all.max(1) as f64 / rate
+        reach.hosts_unreached as f64 * in_sample as f64 / hosts.max(1) as f64 / rate
     });
     Score {
         reach,

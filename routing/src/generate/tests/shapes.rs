@@ -11,7 +11,9 @@ use crate::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, NodeKind};
 /// The name of the switch, and the port, to which an adapter is connected.
 fn port_of(netlist: &Netlist, adapter: &str) -> (String, u8) {
     let adapter = netlist.by_name(adapter).expect(adapter);
-    let (switch, port) = netlist.peer((adapter, PortNum(1))).expect("has a cable");
+    let (switch, port) = netlist
+        .peer((adapter, PortNum(1)))
+        .expect("the adapter has a cable");
     (netlist.nodes()[switch].name(), port.0)
 }
 
@@ -258,8 +260,9 @@ fn switches_of_a_slim_fly_are_at_most_two_hops_apart() {
         assert_eq!(switches.len(), 2 * q * q);
         let next = |node: usize| {
             let ports = 1..=netlist.nodes()[node].num_ports;
-            let peers = ports.filter_map(|port| netlist.peer((node, PortNum(port))));
-            let peers = peers.map(|(peer, _)| peer);
+            let peers = ports
+                .filter_map(|port| netlist.peer((node, PortNum(port))))
+                .map(|(peer, _)| peer);
             peers
                 .filter(|&peer| netlist.nodes()[peer].kind == NodeKind::Switch)
                 .collect::<BTreeSet<usize>>()

@@ -123,8 +123,8 @@ pub fn stages_along_opening(
     let blocks = by_block(difference);
     let mut directions = Directions::new(topology, &is_above);
     let changes: usize = blocks.iter().map(|(_, switches)| switches.len()).sum();
-    let all = blocks.last().map_or(0, |(last, _)| last + 1) * topology.switch_count();
-    if changes * BLOCKS_PER_CHANGE >= all {
+    let block_count = blocks.last().map_or(0, |(last, _)| last + 1) * topology.switch_count();
+    if changes * BLOCKS_PER_CHANGE >= block_count {
         directions.find_all();
     }
     let transition = TableTransition {
@@ -263,8 +263,11 @@ impl TableTransition<'_> {
         // With a single stage, there is no moment between that stage and the activation of links.
         let last = last.max(u8::from(*dark_last));
         let of_stage = |number: u8| {
-            let deferred = deferred.iter().filter(|&&(_, stage)| stage > number);
-            let deferred: Vec<Entries> = deferred.map(|&(entries, _)| entries).collect();
+            let deferred: Vec<Entries> = deferred
+                .iter()
+                .filter(|&&(_, stage)| stage > number)
+                .map(|&(entries, _)| entries)
+                .collect();
             let before =
                 |deferred: &Entries| self.difference.block_in(deferred.switch, deferred.block)[0];
             replaced(self.difference.after(), &deferred, before)
@@ -287,23 +290,27 @@ impl TableTransition<'_> {
             )
             .collect();
         // Illegal turns come before other conflicts, and from all blocks.
-        let turns = found.iter().filter_map(|found| match found {
-            Err(Conflict::Turns(turns)) => Some(turns),
-            _ => None,
-        });
-        let turns: Vec<Entries> = turns.flatten().copied().collect();
+        let turns: Vec<Entries> = found
+            .iter()
+            .filter_map(|found| match found {
+                Err(Conflict::Turns(turns)) => Some(turns),
+                _ => None,
+            })
+            .flatten()
+            .copied()
+            .collect();
         if !turns.is_empty() {
             return Err(Conflict::Turns(turns));
         }
-        let mut all = Waiting::default();
+        let mut united = Waiting::default();
         for found in found {
             let Waiting {
                 deferred,
                 dark_last,
             } = found?;
-            all.deferred.extend(deferred);
-            all.dark_last |= dark_last;
+            united.deferred.extend(deferred);
+            united.dark_last |= dark_last;
         }
-        Ok(all)
+        Ok(united)
     }
 }

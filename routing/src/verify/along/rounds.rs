@@ -210,8 +210,9 @@ impl<'a> Rounds<'a> {
         turning.clear();
         for &switch in &self.changed.used {
             let changed = self.changed.get(switch);
-            let up = ones(changed).filter(|&offset| goes_up(switch, offset));
-            let up = up.fold(0, |up, offset| up | 1 << offset);
+            let up = ones(changed)
+                .filter(|&offset| goes_up(switch, offset))
+                .fold(0, |up, offset| up | 1 << offset);
             senders.add(switch, changed);
             if up != 0 {
                 let above = directions.above(switch);
@@ -310,8 +311,9 @@ impl<'a> Rounds<'a> {
     /// returns the added entries. Links of a dark switch can become Active after the first stage,
     /// when all of the switch's entries are in place.
     fn add_dark(&self, ready: &mut [Entries]) -> Vec<Entries> {
-        let dark = ready.iter_mut();
-        let dark = dark.filter(|entries| self.transition.idle.is_dark(entries.switch));
+        let dark = ready
+            .iter_mut()
+            .filter(|entries| self.transition.idle.is_dark(entries.switch));
         let add = |entries: &mut Entries| {
             let pending = self.pending.get(entries.switch);
             let ready = std::mem::replace(&mut entries.lids, pending);

@@ -132,8 +132,10 @@ impl Matched {
             return Vec::new();
         }
         let is_turned = |switch: &SwitchIdx| {
-            let above = after.topology.groups(*switch).map(|group| group.neighbour);
-            let above: Vec<_> = above
+            let above: Vec<_> = after
+                .topology
+                .groups(*switch)
+                .map(|group| group.neighbour)
                 .filter(|&high| after.is_above(high, *switch))
                 .collect();
             let was_below = |high: SwitchIdx| match (self.then(high), self.then(*switch)) {
@@ -246,17 +248,17 @@ impl Matched {
     /// [`Matched::whole_lids`] need examination.
     pub(super) fn whole_pairs(&self, lid: Lid) -> (Vec<SwitchIdx>, Vec<SwitchIdx>) {
         // There are fewer switches than LIDs.
-        let all = |count: usize| (0..count as u32).map(SwitchIdx);
+        let switches = |count: usize| (0..count as u32).map(SwitchIdx);
         if self.is_moved_lid(lid) {
             return (
-                all(self.now.len()).collect(),
-                all(self.then.len()).collect(),
+                switches(self.now.len()).collect(),
+                switches(self.then.len()).collect(),
             );
         }
         let is_whole = |now: Option<SwitchIdx>| {
             now.is_none_or(|now| self.changed_starts.contains(now.index()))
         };
-        let then = all(self.now.len()).filter(|then| is_whole(self.now[then.index()]));
+        let then = switches(self.now.len()).filter(|then| is_whole(self.now[then.index()]));
         let now = self.changed_starts.ones().map(|now| SwitchIdx(now as u32));
         (then.collect(), now.collect())
     }
@@ -315,10 +317,10 @@ impl Matched {
         {
             return Ok(loads);
         }
-        let both = before.stride.min(after.stride);
+        let common_stride = before.stride.min(after.stride);
         // A channel that has gone must not carry load: its packets take other paths.
         let is_left = |(loads, now): (&[u32], &Option<SwitchIdx>)| {
-            let gone = if now.is_some() { both } else { 0 };
+            let gone = if now.is_some() { common_stride } else { 0 };
             loads[gone..].iter().any(|&remaining| remaining > 0)
         };
         let mut switches = loads.chunks(before.stride).zip(&self.now);
@@ -329,7 +331,7 @@ impl Matched {
         for (renumbered, then) in renumbered.chunks_mut(after.stride).zip(&self.then) {
             if let Some(then) = then {
                 let then = &loads[then.index() * before.stride..];
-                renumbered[..both].copy_from_slice(&then[..both]);
+                renumbered[..common_stride].copy_from_slice(&then[..common_stride]);
             }
         }
         Ok(renumbered)

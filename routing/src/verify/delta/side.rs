@@ -82,8 +82,10 @@ impl<'a> Side<'a> {
         switch: SwitchIdx,
         lid: Lid,
     ) -> impl Iterator<Item = SwitchIdx> + '_ {
-        let feeding = self.topology.groups(switch);
-        let feeding = feeding.filter(move |group| self.feeds(group, lid));
+        let feeding = self
+            .topology
+            .groups(switch)
+            .filter(move |group| self.feeds(group, lid));
         feeding.map(|group| group.neighbour)
     }
 

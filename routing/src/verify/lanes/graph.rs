@@ -110,13 +110,13 @@ impl<'a> Graph<'a> {
     /// The SLs of packets from one switch to another. With levels by pair, the set has the levels
     /// of both directions: an answer has the SL of its request (IBA 13.5.4).
     pub(super) fn own_levels(&self, from: SwitchIdx, to: SwitchIdx) -> SlSet {
-        let one = |level: Option<u8>| match level {
+        let levels_of = |level: Option<u8>| match level {
             None => SlSet::MAX,
             Some(level) => 1 << (level % SERVICE_LEVELS as u8),
         };
-        let levels = one(self.lanes.level(from, to));
+        let levels = levels_of(self.lanes.level(from, to));
         match self.lanes.levels() {
-            ServiceLevels::ByPair(_) => levels | one(self.lanes.level(to, from)),
+            ServiceLevels::ByPair(_) => levels | levels_of(self.lanes.level(to, from)),
             ServiceLevels::Any | ServiceLevels::ByDestination(_) => levels,
         }
     }

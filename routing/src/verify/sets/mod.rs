@@ -345,9 +345,9 @@ impl Checker<'_, '_> {
 
 /// All ports by which packets to a LID may leave a switch, in any mixture of the states.
 fn ports(states: &[Held<'_>], switch: SwitchIdx, lid: Lid) -> PortMask {
-    let mut all = PortMask::EMPTY;
+    let mut ports = PortMask::EMPTY;
     for entry in states {
-        all = all.union(entry.adaptive.ports(entry.tables, switch, lid));
+        ports = ports.union(entry.adaptive.ports(entry.tables, switch, lid));
         let group = entry
             .adaptive
             .table(switch)
@@ -355,17 +355,19 @@ fn ports(states: &[Held<'_>], switch: SwitchIdx, lid: Lid) -> PortMask {
         if let Some(group) = group.filter(|&group| group != NO_GROUP && states.len() > 1) {
             // Includes the entry of one state with the group of the other.
             let tables = states.iter().filter_map(|held| held.adaptive.table(switch));
-            all = tables.fold(all, |all, table| all.union(table.group(group)));
+            ports = tables.fold(ports, |ports, table| ports.union(table.group(group)));
         }
     }
-    all
+    ports
 }
 
 /// A group that the LID's entry names in some state and that has no ports in some state; `None` if
 /// there is none.
 fn absent_group(states: &[Held<'_>], switch: SwitchIdx, lid: Lid) -> Option<u16> {
-    let groups = states.iter().filter_map(|held| held.adaptive.table(switch));
-    let groups = groups.map(|table| table.group_of(lid));
+    let groups = states
+        .iter()
+        .filter_map(|held| held.adaptive.table(switch))
+        .map(|table| table.group_of(lid));
     let mut named = groups.filter(|&group| group != NO_GROUP);
     named.find(|&group| {
         let holds = |held: &Held<'_>| {

@@ -23,8 +23,10 @@ pub struct Recovery {
 /// The loss of one link removes no choice at any other switch, so that the count is exact for
 /// single losses.
 pub fn recovery(topology: &Topology, held: Held<'_>) -> Recovery {
-    let hosts = topology.destinations().iter();
-    let hosts = hosts.filter(|end| end.kind.is_host());
+    let hosts = topology
+        .destinations()
+        .iter()
+        .filter(|end| end.kind.is_host());
     let lids: Vec<(SwitchIdx, Lid)> = hosts
         .flat_map(|end| end.lids().map(|lid| (end.switch, lid)))
         .collect();

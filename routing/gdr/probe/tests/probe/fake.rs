@@ -20,7 +20,7 @@ const ROOTS: [&str; 2] = ["pci0000:15", "pci0000:97"];
 impl FakeHost {
     pub(crate) fn new() -> FakeHost {
         let host = FakeHost {
-            directory: tempfile::tempdir().expect("there is room"),
+            directory: tempfile::tempdir().expect("the temporary folder is writable"),
         };
         for (node, root) in ROOTS.into_iter().enumerate() {
             host.function(root, GPUS[node], "0x030200", "0x10de", node);
@@ -35,7 +35,7 @@ impl FakeHost {
     /// A machine without GPUs and adapters.
     pub(crate) fn empty() -> FakeHost {
         let host = FakeHost {
-            directory: tempfile::tempdir().expect("there is room"),
+            directory: tempfile::tempdir().expect("the temporary folder is writable"),
         };
         fs::create_dir(host.sys()).expect("a new folder");
         host
@@ -62,8 +62,9 @@ impl FakeHost {
     /// Writes a file below `/sys`.
     pub(crate) fn put(&self, path: &str, text: &str) {
         let path = self.sys().join(path);
-        fs::create_dir_all(path.parent().expect("a file of a folder")).expect("there is room");
-        fs::write(path, text).expect("there is room");
+        fs::create_dir_all(path.parent().expect("a file of a folder"))
+            .expect("the temporary folder is writable");
+        fs::write(path, text).expect("the temporary folder is writable");
     }
 
     /// Adds a PCI function below the host bridge `root`, at NUMA node `node`.
@@ -90,7 +91,8 @@ impl FakeHost {
             self.put(&format!("{target}/{name}"), &format!("{text}\n"));
         }
         let link = self.sys().join("bus/pci/devices").join(address);
-        fs::create_dir_all(link.parent().expect("a folder")).expect("there is room");
+        fs::create_dir_all(link.parent().expect("a folder"))
+            .expect("the temporary folder is writable");
         symlink(self.sys().join(target), link).expect("a new link");
     }
 
@@ -117,7 +119,8 @@ impl FakeHost {
     /// Installs a program that is a shell script.
     pub(crate) fn tool(&self, name: &str, script: &str) -> PathBuf {
         let path = self.tools().join(name);
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("there is room");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n"))
+            .expect("the temporary folder is writable");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a file of ours");
         path
     }
@@ -126,7 +129,7 @@ impl FakeHost {
     pub(crate) fn library(&self, source: &str) -> PathBuf {
         let file = self.directory.path().join("nvml.c");
         let library = self.directory.path().join("libnvidia-ml.so.1");
-        fs::write(&file, source).expect("there is room");
+        fs::write(&file, source).expect("the temporary folder is writable");
         compile(&file, &library);
         library
     }

@@ -46,13 +46,16 @@ fn gpus_links_coherent_links_and_domain_are_read_from_the_library() {
             generation: Some(4)
         }
     );
-    let domain = inventory.domain.clone().expect("it is set up");
+    let domain = inventory
+        .domain
+        .clone()
+        .expect("the fake NVML reports a domain");
     assert_eq!(domain.to_string(), "abababab-abab-abab-abab-abababababab.7");
     // Ports come from /sys, with tiers to the GPUs of the library.
     let near = |gpu: usize| {
         let ports = 0..inventory.hca_ports.len();
         let nearest = ports.min_by_key(|&port| inventory.tier(gpu, port));
-        inventory.hca_ports[nearest.expect("ports")].label()
+        inventory.hca_ports[nearest.expect("the GPU has a near port")].label()
     };
     assert_eq!([near(0), near(1)], ["mlx5_1", "mlx5_0"]);
 }
@@ -60,7 +63,8 @@ fn gpus_links_coherent_links_and_domain_are_read_from_the_library() {
 #[test]
 fn links_to_switches_join_all_gpus() {
     let host = FakeHost::new();
-    let reading = nvml::read(host.library(&source(0, 9, 2)).as_os_str()).expect("it starts");
+    let reading =
+        nvml::read(host.library(&source(0, 9, 2)).as_os_str()).expect("the fake NVML starts");
     let inventory = reading.inventory;
     assert_eq!(inventory.gpus[1].switch_links, Some(4));
     assert_eq!(inventory.link_shape(), LinkShape::Switched { links: 4 });

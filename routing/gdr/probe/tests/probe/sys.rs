@@ -35,8 +35,8 @@ fn reading_succeeds_while_an_adapter_disappears_and_returns() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                fs::rename(&ports, &hidden).expect("it is there");
-                fs::rename(&hidden, &ports).expect("it is there");
+                fs::rename(&ports, &hidden).expect("the folder of ports exists");
+                fs::rename(&hidden, &ports).expect("the hidden folder exists");
             }
         });
         for _ in 0..50 {
@@ -47,7 +47,7 @@ fn reading_succeeds_while_an_adapter_disappears_and_returns() {
         }
         stop.store(true, Ordering::Relaxed);
     });
-    let still = Snapshot::take(&host.sys()).expect("a tree");
+    let still = Snapshot::take(&host.sys()).expect("a readable /sys tree");
     assert_eq!(still.notes, Vec::<String>::new());
     assert_eq!(
         read(&host.settings())
@@ -69,7 +69,7 @@ fn empty_and_overlong_files_are_skipped_and_binary_text_is_made_plain() {
         host.sys().join("class/dmi/id/product_name"),
         b"\xff\xfe Machine\twith\ntabs",
     )
-    .expect("there is room");
+    .expect("the temporary folder is writable");
     let reading = read(&host.settings()).expect("a host");
     let port = &reading.inventory.hca_ports[0];
     assert_eq!((port.gbps, port.active), (None, None));
@@ -135,7 +135,7 @@ fn data_direct_function_is_found_by_its_product_data() {
     };
     let put = |address: &str, name: &str, bytes: &[u8]| {
         let path = host.sys().join("bus/pci/devices").join(address).join(name);
-        fs::write(path, bytes).expect("there is room");
+        fs::write(path, bytes).expect("the temporary folder is writable");
     };
     put(direct, "device", b"0x2100\n");
     put(direct, "vpd", &vpd(b"one"));
@@ -166,7 +166,7 @@ fn unreadable_list_of_adapters_is_an_error() {
     let class = host.sys().join("class/infiniband");
     fs::rename(&class, host.sys().join("class/before")).expect("a folder");
     // Root may read every folder, but cannot list a file.
-    fs::write(&class, b"").expect("there is room");
+    fs::write(&class, b"").expect("the temporary folder is writable");
     let error = read(&host.settings()).expect_err("no list of adapters");
     let text = error.to_string();
     let path = class.display().to_string();
@@ -218,13 +218,15 @@ fn pcie_settings_between_a_gpu_and_its_adapter_are_read() {
         host.put(&format!("{function}/vendor"), vendor);
         host.put(&format!("{function}/iommu_group/type"), "DMA-FQ\n");
         let config = config(0, 0);
-        fs::write(host.sys().join(&function).join("config"), config).expect("there is room");
+        fs::write(host.sys().join(&function).join("config"), config)
+            .expect("the temporary folder is writable");
         let link = host.sys().join("bus/pci/devices").join(address);
         std::os::unix::fs::symlink(host.sys().join(function), link).expect("a new link");
     }
     for (bridge, acs) in [("", 0x1d), ("/0000:42:00.0", 0x1d), ("/0000:42:01.0", 0x01)] {
         let path = host.sys().join(format!("{upstream}{bridge}"));
-        fs::write(path.join("config"), config(0x10, acs)).expect("there is room");
+        fs::write(path.join("config"), config(0x10, acs))
+            .expect("the temporary folder is writable");
         let address = path.file_name().expect("a name");
         let link = host.sys().join("bus/pci/devices").join(address);
         std::os::unix::fs::symlink(&path, link).expect("a new link");
@@ -245,11 +247,16 @@ fn pcie_settings_between_a_gpu_and_its_adapter_are_read() {
     let both = [address("0000:43:00.0"), address("0000:44:00.0")];
     assert_eq!(settings.iommu_translated, both);
     assert_eq!(settings.strict_ordering, [address("0000:44:00.0")]);
-    let notes = || Snapshot::take(&host.sys()).expect("a tree").notes;
+    let notes = || {
+        Snapshot::take(&host.sys())
+            .expect("a readable /sys tree")
+            .notes
+    };
     assert_eq!(notes(), Vec::<String>::new());
 
     // Without the privilege, only the first 64 bytes of the registers are readable.
-    fs::write(function.join("config"), &config(0, 0)[..64]).expect("there is room");
+    fs::write(function.join("config"), &config(0, 0)[..64])
+        .expect("the temporary folder is writable");
     let reading = read(&host.settings()).expect("a host");
     assert_eq!(reading.inventory.pcie_settings.strict_ordering, []);
     let notes = notes();

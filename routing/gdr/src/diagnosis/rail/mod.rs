@@ -159,8 +159,9 @@ impl RailSearch<'_> {
         of_rails: &BTreeSet<SwitchIdx>,
     ) -> bool {
         let of_host = &self.analysis.hosts[host];
-        let others = (0..of_host.roles.len()).filter(|&port| of_host.slot(port).is_none());
-        let others = others.filter_map(|port| self.leaf(of_host, port));
+        let others = (0..of_host.roles.len())
+            .filter(|&port| of_host.slot(port).is_none())
+            .filter_map(|port| self.leaf(of_host, port));
         let mut unreached: Vec<SwitchIdx> = off_rail.iter().map(|port| port.expected).collect();
         let mut surplus = 0;
         for port in off_rail {
@@ -305,8 +306,9 @@ impl RailSearch<'_> {
 
     /// The finding that asks whether cables or names are wrong.
     fn question(&self, question: &Question) -> GpuFinding {
-        let names = question.missing.iter();
-        let names: Vec<String> = names
+        let names: Vec<String> = question
+            .missing
+            .iter()
             .map(|&port| self.name(question.host, port).device)
             .collect();
         let missing = match names.is_empty() {

@@ -122,8 +122,11 @@ impl RailSearch<'_> {
         let observation = "adapters are named in another order than that of their PCI addresses: \
                            the cables are right";
         let evidence = format!("{} {observation}", ports.len());
-        let list: Vec<&str> = ports.iter().map(|port| port.device.as_str()).collect();
-        let list = list.join(" ");
+        let list = ports
+            .iter()
+            .map(|port| port.device.as_str())
+            .collect::<Vec<&str>>()
+            .join(" ");
         let mut finding = GpuFinding::new(GpuFindingKind::RailOrderHcas, &host.name, evidence)
             .like_others(observation.to_owned(), list);
         finding.ports = ports;

@@ -69,10 +69,10 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
 /// Whether a PCI device is a GPU: a display controller of NVIDIA or AMD, or AMD's processing
 /// accelerator (MI300X).
 fn is_gpu(kind: &str) -> bool {
-    let of = |vendor: &str| kind.contains(&format!(" [{vendor}:"));
+    let is_made_by = |vendor: &str| kind.contains(&format!(" [{vendor}:"));
     match kind.get(..2) {
-        Some("03") => of(NVIDIA) || of(AMD),
-        _ => kind.starts_with("1200") && of(AMD),
+        Some("03") => is_made_by(NVIDIA) || is_made_by(AMD),
+        _ => kind.starts_with("1200") && is_made_by(AMD),
     }
 }
 

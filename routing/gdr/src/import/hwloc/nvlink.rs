@@ -35,9 +35,9 @@ enum Object {
 /// The bandwidths of the links of one GPU, in MB/s.
 #[derive(Clone, Default)]
 struct Bandwidths {
-    /// To each other GPU, by position in the inventory.
+    /// The bandwidth to each other GPU, by position in the inventory.
     direct: BTreeMap<usize, u64>,
-    /// To NVSwitches.
+    /// The total bandwidth to NVSwitches.
     switched: u64,
 }
 

@@ -267,14 +267,14 @@ fn cells_without_separators_are_split() {
 
 #[test]
 fn a_markdown_table_is_read() {
-    let rows: String = MATRIX
+    let rows = MATRIX
         .replace("\x1b[4m", "")
         .replace("\x1b[0m", "")
         .split_inclusive('\n')
         .take(5)
         .map(|line| format!("| {} |\n", line.trim_end().replace('\t', " | ")))
-        .collect();
-    let rows = rows.replacen(" |\n", " |\n|---|:---:|---|---|---|---|---|---|\n", 1);
+        .collect::<String>()
+        .replacen(" |\n", " |\n|---|:---:|---|---|---|---|---|---|\n", 1);
     let text = rows.replace("| GPU1 ", "| **GPU1** ") + "NIC0: mlx5_3\nNIC1: mlx5_0\n";
     let host = read(InventoryFormat::NvidiaSmi, MATRIX);
     assert_eq!(read(InventoryFormat::NvidiaSmi, &text), host);

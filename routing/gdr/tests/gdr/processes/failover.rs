@@ -103,7 +103,7 @@ fn outcomes(hosts: &[(&str, HostInventory)], version: NcclVersion) -> Vec<(Strin
     let ends: Vec<(&str, &HostInventory, End)> = (hosts.iter())
         .filter(|(_, host)| !host.gpus.is_empty())
         .map(|(name, host)| {
-            let file = nccl_environment(&analysis, name, version).expect("names");
+            let file = nccl_environment(&analysis, name, version).expect("devices with names");
             (*name, host, End::new(host, &file, version))
         })
         .collect();

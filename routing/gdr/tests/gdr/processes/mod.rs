@@ -65,7 +65,7 @@ fn after_all(script: &str, variables: &[&str], launcher: &[(&str, &str)]) -> Vec
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let text = String::from_utf8(output.stdout).expect("text");
+    let text = String::from_utf8(output.stdout).expect("UTF-8 output");
     text.lines().map(str::to_owned).collect()
 }
 
@@ -403,7 +403,7 @@ fn the_mooncake_file_numbers_the_gpus_as_the_process_sees_them() {
         }
         let text = std::fs::read_to_string(&path).expect("the script's file");
         std::fs::remove_file(&path).expect("the script's file");
-        let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let json: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");
         let rows = json.as_object().expect("rows by names");
         let gpus = (0..).map_while(|gpu| rows.get(&format!("cuda:{gpu}")));
         gpus.map(|row| row[0][0].as_str().expect("a name").to_owned() + ":1")

@@ -26,9 +26,9 @@ use crate::samples::{every_sample, samples};
 enum Kind {
     Pix,
     Pxb,
-    /// Over the coherent link to the processor.
+    /// The path crosses the coherent link to the processor.
     P2c,
-    /// Over NVLink to another GPU, and then over a path of that GPU.
+    /// The path crosses NVLink to another GPU, and continues on a path of that GPU.
     Pxn,
     Phb,
     Sys,
@@ -171,8 +171,7 @@ impl<'a> Nccl<'a> {
         gpu * self.nets.len() + net
     }
 
-    /// The positions of the best of these paths: those with the most bandwidth, and of these the
-    /// nearest.
+    /// The positions of the nearest paths among the paths with the highest bandwidth.
     fn local(paths: impl Iterator<Item = Path> + Clone) -> Vec<usize> {
         let most = paths.clone().map(|path| path.gbytes).fold(0.0, f64::max);
         let widest = |path: &Path| path.gbytes == most;

@@ -262,11 +262,11 @@ type Choices = Vec<(Worth, Option<usize>)>;
 /// `verbs`. Asserts that ours are the best ones.
 fn choices(name: &str, host: &Host, script: &str, verbs: &[usize]) -> (Choices, Choices) {
     let inventory = &host.inventory;
-    let live = host
+    let live: Vec<usize> = host
         .compute_ports()
         .into_iter()
-        .filter(|&port| host.works(port, false));
-    let live: Vec<usize> = live.collect();
+        .filter(|&port| host.works(port, false))
+        .collect();
     let choice = |gpu: usize, settings: &Settings| {
         let taken = takes(inventory, verbs, settings, gpu);
         (worth(host, gpu, &taken), taken.first().copied())

@@ -62,7 +62,7 @@ fn fleet(firmware: &[Option<&str>], job: &[(&str, &str)]) -> Vec<[bool; 2]> {
     }
     let analysis = Analysis::new(&inventory, None, AnalysisConfig::default());
     let of_host = |(name, &firmware): (&String, &Option<&str>)| {
-        let script = ucx_script(&analysis, name).expect("names");
+        let script = ucx_script(&analysis, name).expect("devices with names");
         matches(&script, job, firmware)
     };
     names.iter().zip(firmware).map(of_host).collect()

@@ -193,8 +193,9 @@ impl<'a> Filler<'a> {
             let Some(ways) = self.ways_of_detour(column) else {
                 continue;
             };
-            let class = classes.entry(ways);
-            let class = class.or_insert_with_key(|(now, intact)| self.class_by_detour(now, intact));
+            let class = classes
+                .entry(ways)
+                .or_insert_with_key(|(now, intact)| self.class_by_detour(now, intact));
             for position in self.plan.numbering.range(column) {
                 let lid = usize::from(self.plan.lids[position]);
                 if lid != 0 {
@@ -270,7 +271,7 @@ impl<'a> Filler<'a> {
     fn runs(&self, alike: &Alike) -> (Vec<Class>, Vec<Run>) {
         let plan = self.plan;
         let own = plan.numbering.column_of[self.switch.index()] as usize;
-        let all = plan.numbering.places.len();
+        let position_count = plan.numbering.places.len();
         let mut classes = Classes::new(self);
         let mut runs: Vec<Run> = Vec::new();
         let mut keys = Keys::new(self.ways.len());
@@ -303,7 +304,7 @@ impl<'a> Filler<'a> {
                 }
                 runs.push(Run {
                     // The first run also covers any position before it.
-                    positions: if runs.is_empty() { 0 } else { start }..all,
+                    positions: if runs.is_empty() { 0 } else { start }..position_count,
                     class: classes.of(key, intact),
                 });
             }
@@ -351,8 +352,9 @@ impl<'a> Filler<'a> {
             if plan.numbering.columns[column] == self.switch {
                 continue;
             }
-            let detour = self.ways_of_detour(column);
-            let detour = detour.map(|(ways, intact)| self.class_by_detour(&ways, &intact));
+            let detour = self
+                .ways_of_detour(column)
+                .map(|(ways, intact)| self.class_by_detour(&ways, &intact));
             let class = match (detour, gathered.get(column)) {
                 (Some(class), _) => class,
                 (None, Some((now, intact))) => self.class_by(now, intact),

@@ -47,7 +47,7 @@ pub(super) enum FabricState {
 /// For each switch, the round-robin list of the ports of all uplinks, missing ones included.
 pub(in super::super) fn uplink_rotations(known: &Topology, order: &Order) -> Vec<Vec<u8>> {
     let level = |switch: SwitchIdx| order.levels()[switch.index()];
-    let of = |switch: SwitchIdx| {
+    let rotation_of = |switch: SwitchIdx| {
         let is_up = |group: &Group<'_>| level(group.neighbour) < level(switch);
         let mut rotation = Vec::new();
         slots::fill(
@@ -62,7 +62,7 @@ pub(in super::super) fn uplink_rotations(known: &Topology, order: &Order) -> Vec
     };
     (0..known.switch_count() as u32)
         .into_par_iter()
-        .map(|switch| of(SwitchIdx(switch)))
+        .map(|switch| rotation_of(SwitchIdx(switch)))
         .collect()
 }
 

@@ -125,13 +125,13 @@ impl Basis {
     /// The costs in the complete known fabric, repaired from its costs `before`.
     fn complete_costs(&mut self, before: &[Arc<Tile>]) -> Vec<Arc<Tile>> {
         let known = &self.fabric.known;
-        let mut all = FixedBitSet::with_capacity(known.group_count());
-        all.insert_range(..);
+        let mut all_groups = FixedBitSet::with_capacity(known.group_count());
+        all_groups.insert_range(..);
         let repair = Repair {
             known,
             order: &self.fabric.order,
             numbering: &self.fabric.numbering,
-            ways: Ways::new(&self.fabric.neighbours, &all),
+            ways: Ways::new(&self.fabric.neighbours, &all_groups),
             changed_switches: &self.changed_switches,
             absent: &FixedBitSet::new(),
         };
@@ -184,10 +184,10 @@ impl Basis {
     /// Whether some pairs may need a path that needed none before: a switch has come back, or the
     /// fabric has or had several components.
     pub(super) fn has_new_pairs(&self, earlier: &State, topology: &Topology) -> bool {
-        let mut both = self.live.switches.iter().zip(&earlier.live.switches);
+        let mut now_and_earlier = self.live.switches.iter().zip(&earlier.live.switches);
         topology.components().len() != 1
             || earlier.components != 1
-            || both.any(|(now, was)| now.is_some() && was.is_none())
+            || now_and_earlier.any(|(now, was)| now.is_some() && was.is_none())
     }
 }
 
@@ -218,8 +218,7 @@ fn extended_fabric(
     if numbering.start != previous.numbering.start {
         return Err("a new host shifts the numbers of the hosts after it");
     }
-    let apexes = Unreached::Mended.mending(&known, order);
-    let apexes = apexes.unwrap_or_default();
+    let apexes = Unreached::Mended.mending(&known, order).unwrap_or_default();
     let complete_costs = previous.intact.clone();
     let mut fabric = KnownFabric::new(&known, order, numbering, apexes, complete_costs);
     fabric.reason = kept_sentence(&known, order, previous_reason);

@@ -75,8 +75,8 @@ impl Differences {
                 .filter(|change| change.before != change.after)
                 .collect()
         };
-        let both = here.par_iter().zip(&before).enumerate();
-        let changes: Vec<Vec<Change>> = both.map(of_switch).collect();
+        let lft_pairs = here.par_iter().zip(&before).enumerate();
+        let changes: Vec<Vec<Change>> = lft_pairs.map(of_switch).collect();
         Differences {
             changes: changes.concat(),
             before,
@@ -86,8 +86,11 @@ impl Differences {
 
 /// The LIDs that a port had before and no port has now.
 fn vanished_lids(plan: &Plan<'_>, earlier: &State) -> Vec<Lid> {
-    let before = earlier.lids.iter().map(|&lid| Lid(lid));
-    let before = before.filter(|&lid| lid != Lid::NONE);
+    let before = earlier
+        .lids
+        .iter()
+        .map(|&lid| Lid(lid))
+        .filter(|&lid| lid != Lid::NONE);
     before
         .filter(|&lid| plan.present.destination_of(lid).is_none())
         .collect()

@@ -51,8 +51,10 @@ impl Repair<'_> {
             let own = self.numbering.column_of[changed] as usize;
             let own = own.checked_sub(tile.first).filter(|&own| own < TILE);
             let (down, taken) = paths::row(switch, own, self.ways, tile);
-            let rows = down.iter().zip(&tile.down[changed]);
-            let rows = rows.zip(taken.iter().zip(&tile.taken[changed]));
+            let rows = down
+                .iter()
+                .zip(&tile.down[changed])
+                .zip(taken.iter().zip(&tile.taken[changed]));
             for (column, ((down, was_down), (taken, was_taken))) in rows.enumerate() {
                 if down != was_down || taken != was_taken {
                     columns.insert(column);
@@ -99,8 +101,8 @@ impl Repair<'_> {
         if self.known.rules().hops.is_empty() {
             return 1;
         }
-        let back = self.known.groups(from).find(|group| group.neighbour == to);
-        back.map_or(1, |group| self.known.hops(from, group))
+        let group_to = self.known.groups(from).find(|group| group.neighbour == to);
+        group_to.map_or(1, |group| self.known.hops(from, group))
     }
 
     /// Adds each column in which a switch's costs have changed to the lists of that switch and of
@@ -108,8 +110,8 @@ impl Repair<'_> {
     fn touch(&self, was: &Tile, mended: &Mended, touched: &mut Touched) {
         let (is, order) = (&mended.tile, self.order);
         for &(column, switch) in &mended.changes {
-            let all = (is.first + column) as u32;
-            touched[switch.index()].push(all);
+            let number = (is.first + column) as u32;
+            touched[switch.index()].push(number);
             // If the costs of both switches changed, each of the two is in `changes`.
             let leads_on = |tile: &Tile, from: SwitchIdx, hops: u8| {
                 let cost = |rows: &Rows, at: SwitchIdx| rows[at.index()][column];
@@ -127,7 +129,7 @@ impl Repair<'_> {
                 let from = group.neighbour;
                 let hops = self.hops(from, switch);
                 if leads_on(was, from, hops) != leads_on(is, from, hops) {
-                    touched[from.index()].push(all);
+                    touched[from.index()].push(number);
                 }
             }
         }

@@ -83,8 +83,12 @@ impl State {
 
     /// The routing with this state.
     pub(super) fn into_routing(self, ranking: Ranking) -> Routing {
-        let here = self.live.switches.iter().zip(self.fabric.order.levels());
-        let here = here.filter(|(here, _)| here.is_some());
+        let here = self
+            .live
+            .switches
+            .iter()
+            .zip(self.fabric.order.levels())
+            .filter(|(here, _)| here.is_some());
         let relieved = match self.relieved {
             0 => String::new(),
             moves => format!("; {moves} more while parts are missing"),
@@ -170,8 +174,10 @@ impl Replan {
     /// Returns the complete routing, equal to one computed from the topology. Equal tables share
     /// memory with `previous`, the tables of the same topology.
     pub fn into_routing(self, previous: Option<&Tables>) -> Routing {
-        let entries = self.changes.iter();
-        let entries = entries.map(|change| (change.switch, change.lid, change.after));
+        let entries = self
+            .changes
+            .iter()
+            .map(|change| (change.switch, change.lid, change.after));
         let mut tables = Tables { lfts: self.before };
         tables.set_entries(&entries.collect::<Vec<_>>());
         if let Some(previous) = previous {
@@ -234,8 +240,11 @@ pub fn replan(topology: &Topology, options: &Options) -> Result<Replan, &'static
 /// The reason, in a few words, why they cannot be used.
 fn in_force(options: &Options) -> Result<(&Ranking, &State), &'static str> {
     let ranking = (options.previous_ranking.as_ref()).ok_or("no routes are in force")?;
-    let earlier = ranking.prepared.state.as_deref();
-    let earlier = earlier.ok_or("nothing is kept of how the routes in force were made")?;
+    let earlier = ranking
+        .prepared
+        .state
+        .as_deref()
+        .ok_or("nothing is kept of how the routes in force were made")?;
     if earlier.interim.is_some() {
         return Err("packets follow another order while parts are missing");
     }
@@ -312,8 +321,10 @@ impl Repaired {
             ends: &changed_switches,
             before: (are_joined && only_links).then_some(&earlier.live),
         };
-        let detours = basis.detours.follow(&inputs, &changed, &between);
-        let detours = detours.ok_or("no detours lead around what is missing")?;
+        let detours = basis
+            .detours
+            .follow(&inputs, &changed, &between)
+            .ok_or("no detours lead around what is missing")?;
         detours.touch(&basis.detours, &mut touched);
         for of_switch in &mut touched {
             of_switch.extend(&columns);

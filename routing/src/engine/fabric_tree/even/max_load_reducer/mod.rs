@@ -166,9 +166,10 @@ impl<'a> MaxLoadReducer<'a> {
         let known = input.known;
         let switches = known.switch_count();
         let links = known.half_link_count();
-        let hosts = known.indices();
-        let hosts = hosts.map(|switch| input.live.hosts(known, switch) as u64);
-        let hosts: Vec<u64> = hosts.collect();
+        let hosts: Vec<u64> = known
+            .indices()
+            .map(|switch| input.live.hosts(known, switch) as u64)
+            .collect();
         let mut reducer = MaxLoadReducer {
             input,
             link_of_port: vec![[NO_LINK; 256]; switches],
@@ -193,8 +194,8 @@ impl<'a> MaxLoadReducer<'a> {
             price: 0,
             keeps_lids_apart: true,
         };
-        let all = || known.indices().flat_map(|switch| known.groups(switch));
-        let fastest = all()
+        let groups = || known.indices().flat_map(|switch| known.groups(switch));
+        let fastest = groups()
             .flat_map(|group| group.links)
             .map(|link| u64::from(link.weight))
             .max()
@@ -357,8 +358,9 @@ impl<'a> MaxLoadReducer<'a> {
     /// The switches that can reach a column, nearest first.
     fn by_cost(&self, column: usize) -> Vec<SwitchIdx> {
         let switches = self.input.known.indices();
-        let reached = switches.filter_map(|switch| Some((self.cost(switch, column)?, switch)));
-        let mut reached: Vec<(u8, SwitchIdx)> = reached.collect();
+        let mut reached: Vec<(u8, SwitchIdx)> = switches
+            .filter_map(|switch| Some((self.cost(switch, column)?, switch)))
+            .collect();
         reached.sort_unstable();
         reached.into_iter().map(|(_, switch)| switch).collect()
     }
