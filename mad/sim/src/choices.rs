@@ -187,21 +187,24 @@ impl Walk<'_> {
             Picks::Worst => ports,
             Picks::Seeded(seed) => {
                 let guid = self.sim.fabric.node_of(at).guid.0;
-                let hash = [guid, u64::from(self.dlid.0), u64::from(hops)];
-                let hash = hash.into_iter().fold(seed, |hash, value| {
-                    let hash = (hash ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-                    hash ^ hash >> 29
-                });
+                let hash = [guid, u64::from(self.dlid.0), u64::from(hops)]
+                    .into_iter()
+                    .fold(seed, |hash, value| {
+                        let hash = (hash ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                        hash ^ hash >> 29
+                    });
                 let pick = (hash % ports.len() as u64) as usize;
                 &ports[pick..=pick]
             }
         };
-        let outcomes = picked
+        let outcomes: Vec<Choices> = picked
             .iter()
-            .map(|&number| self.leave_by_number(at, number, hops));
-        let outcomes: Vec<Choices> = outcomes.collect();
-        let worst = outcomes.into_iter().max_by_key(severity);
-        let worst = worst.unwrap_or_else(|| self.dropped(at, DropReason::NoRoute));
+            .map(|&number| self.leave_by_number(at, number, hops))
+            .collect();
+        let worst = outcomes
+            .into_iter()
+            .max_by_key(severity)
+            .unwrap_or_else(|| self.dropped(at, DropReason::NoRoute));
         Choices {
             free: worst.free + u32::from(is_free),
             ..worst

@@ -82,8 +82,8 @@ impl CongestionAgent {
         match attribute {
             attribute::CLASS_PORT_INFO if !is_set => {
                 request.data.fill(0);
-                let info = ClassPortInfo::from_prefix_mut(request.data);
-                let info = info.expect("the data area is longer than ClassPortInfo");
+                let info = ClassPortInfo::from_prefix_mut(request.data)
+                    .expect("the data area is longer than ClassPortInfo");
                 info.set_base_version(1).set_class_version(CLASS_VERSION);
             }
             attribute::CONGESTION_INFO if !is_set => {
@@ -115,8 +115,10 @@ impl CongestionAgent {
                 request.answer(&mut self.adapter, copy_adapter_setting);
             }
             attribute::CONGESTION_CONTROL_TABLE if !request.is_switch() => {
-                let block = self.table.get_mut(request.modifier as usize);
-                let block = block.ok_or(Status::INVALID_FIELD)?;
+                let block = self
+                    .table
+                    .get_mut(request.modifier as usize)
+                    .ok_or(Status::INVALID_FIELD)?;
                 request.answer(block, |held, new| *held = new);
                 let limit = block.ccti_limit();
                 self.table.iter_mut().for_each(|block| {
@@ -135,9 +137,10 @@ impl CongestionAgent {
     /// Answers a request for a block of ports of a switch whose highest port is `last`. A Set
     /// changes the ports whose entries are valid.
     fn handle_ports(&mut self, last: u8, request: &mut Request<'_>) -> Result<(), Status> {
-        let first = (request.modifier as usize).checked_mul(PORT_BLOCK_LEN);
-        let first = first.filter(|&first| first <= usize::from(last));
-        let first = first.ok_or(Status::INVALID_FIELD)?;
+        let first = (request.modifier as usize)
+            .checked_mul(PORT_BLOCK_LEN)
+            .filter(|&first| first <= usize::from(last))
+            .ok_or(Status::INVALID_FIELD)?;
         let ports = (first..=usize::from(last)).take(PORT_BLOCK_LEN);
         let mut block = SwitchPortCongestionSetting::default();
         for (port, entry) in ports.map(|port| port as u8).zip(&mut block.entries) {

@@ -51,7 +51,7 @@ impl Sim {
     pub fn unlink(&mut self, node: Guid, port: PortNum) -> Result<(), SimError> {
         let index = self.fabric.find_cabled(node, port)?;
         for end in [index, self.fabric.port(index).peer] {
-            self.fabric.port_mut(end).unplugged = true;
+            self.fabric.port_mut(end).is_unplugged = true;
         }
         self.take_down(index, None);
         Ok(())
@@ -64,7 +64,7 @@ impl Sim {
     pub fn relink(&mut self, node: Guid, port: PortNum) -> Result<(), SimError> {
         let index = self.fabric.find_cabled(node, port)?;
         for end in [index, self.fabric.port(index).peer] {
-            self.fabric.port_mut(end).unplugged = false;
+            self.fabric.port_mut(end).is_unplugged = false;
         }
         self.train(index);
         Ok(())
@@ -85,7 +85,7 @@ impl Sim {
         }
         for port in [a, b] {
             for end in [port, self.fabric.port(port).peer] {
-                self.fabric.port_mut(end).unplugged = true;
+                self.fabric.port_mut(end).is_unplugged = true;
             }
             self.take_down(port, None);
         }
@@ -93,7 +93,7 @@ impl Sim {
             self.fabric.port_mut(port).peer = peer;
             self.fabric.port_mut(peer).peer = port;
             for end in [port, peer] {
-                self.fabric.port_mut(end).unplugged = false;
+                self.fabric.port_mut(end).is_unplugged = false;
             }
             self.train(port);
         }
@@ -138,7 +138,7 @@ impl Sim {
 
     /// Switches a node off, takes its links down, and resets its state and counters.
     fn power_down(&mut self, index: u32) {
-        self.fabric.node_mut(index).powered = false;
+        self.fabric.node_mut(index).is_powered = false;
         for port in self.fabric.node(index).ports() {
             if self.fabric.port(port).peer != NONE {
                 self.take_down(port, None);
@@ -154,7 +154,7 @@ impl Sim {
 
     /// Switches a node on, and lets its links train.
     pub(crate) fn power_up(&mut self, index: u32) {
-        self.fabric.node_mut(index).powered = true;
+        self.fabric.node_mut(index).is_powered = true;
         for port in self.fabric.node(index).ports() {
             self.train(port);
         }

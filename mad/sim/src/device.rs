@@ -21,10 +21,10 @@ const OTHER_FIRMWARE: [u32; 3] = [15, 2000, 2046];
 /// The firmware of devices with this NodeInfo; `None` if devices of this vendor do not have the
 /// class.
 pub(crate) fn usual_firmware(info: &NodeInfo) -> Option<FirmwareVersion> {
-    let mut known = FIRMWARE_BY_DEVICE
+    let known = FIRMWARE_BY_DEVICE
         .iter()
-        .filter(|_| info.vendor_id() == MELLANOX);
-    let known = known.find(|known| known.0 == info.device_id());
+        .filter(|_| info.vendor_id() == MELLANOX)
+        .find(|known| known.0 == info.device_id());
     let usual = known.map_or(OTHER_FIRMWARE, |known| known.1);
     (info.vendor_id() == MELLANOX).then_some(FirmwareVersion(usual))
 }

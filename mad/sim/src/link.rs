@@ -71,8 +71,8 @@ impl Sim {
     /// Whether this end of a link can train.
     fn can_train(&self, port: u32) -> bool {
         let state = self.fabric.port(port);
-        self.fabric.node_of(port).powered
-            && !state.unplugged
+        self.fabric.node_of(port).is_powered
+            && !state.is_unplugged
             && !matches!(
                 state.info.port_physical_state(),
                 PortPhysicalState::Disabled | PortPhysicalState::Sleep
@@ -157,7 +157,7 @@ impl Sim {
             let was_up = self.fabric.port(end).is_up();
             self.fabric.port_mut(end).go_down();
             self.vports_follow_link(end);
-            if was_up && self.fabric.node_of(end).powered {
+            if was_up && self.fabric.node_of(end).is_powered {
                 self.performance.count(end, Counter::LinkDowned, 1);
             }
             if was_up && by_set == Some(end) {

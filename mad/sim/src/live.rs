@@ -516,9 +516,11 @@ impl Runner {
             .min(MAX_REFRESHES_PER_TURN);
         let after = self.refreshed.map_or(Bound::Unbounded, Bound::Excluded);
         let later = self.clients.range((after, Bound::Unbounded));
-        let in_turn = later.map(|(&client, _)| client);
-        let in_turn = in_turn.chain(self.clients.keys().copied());
-        let in_turn: Vec<AttachId> = in_turn.take(count).collect();
+        let in_turn: Vec<AttachId> = later
+            .map(|(&client, _)| client)
+            .chain(self.clients.keys().copied())
+            .take(count)
+            .collect();
         for &client in &in_turn {
             self.refresh_port(client);
         }

@@ -152,8 +152,9 @@ impl Sim {
         let packet = self.packets.get(index);
         let node = self.fabric.node_of(self.fabric.address_port(packet.at));
         let (header, usual) = (packet.header(), usual_firmware(&node.info));
-        let usual = usual.filter(|_| header.attribute() == GENERAL_INFO);
-        let usual = usual.ok_or(Status::UNSUPPORTED_METHOD_ATTRIBUTE)?;
+        let usual = usual
+            .filter(|_| header.attribute() == GENERAL_INFO)
+            .ok_or(Status::UNSUPPORTED_METHOD_ATTRIBUTE)?;
         if header.method() != Method::GET {
             return Err(Status::UNSUPPORTED_METHOD);
         }

@@ -285,8 +285,8 @@ impl Sim {
             } => self.send_timed_out(client, class, tid, serial),
             Event::LeaseEnd { port, generation } => {
                 let port = self.fabric.port_mut(port);
-                if port.lease_running && port.lease_generation == generation {
-                    port.lease_running = false;
+                if port.is_lease_running && port.lease_generation == generation {
+                    port.is_lease_running = false;
                     // The M_Key can be read again, so that a manager that lost it can recover (IBA
                     // 14.2.4.2).
                     port.info.set_m_key_protect_bits(0);

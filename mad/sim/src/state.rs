@@ -123,7 +123,7 @@ impl Sim {
     /// # Errors
     /// There is no such node.
     pub fn is_powered(&self, node: Guid) -> Result<bool, SimError> {
-        Ok(self.fabric.node(self.fabric.find_node(node)?).powered)
+        Ok(self.fabric.node(self.fabric.find_node(node)?).is_powered)
     }
 
     /// The number of Sets that took effect at a node.
@@ -279,8 +279,10 @@ impl Sim {
         let port = self.fabric.port(self.fabric.find_port(node, port)?);
         let tables = port.tables.as_ref();
         let data = tables.and_then(|tables| tables.vl_arbitration.get(&block));
-        let entries = data.map(|data| VlArbitration::from_data(data).entries());
-        let entries = entries.into_iter().flatten();
+        let entries = data
+            .map(|data| VlArbitration::from_data(data).entries())
+            .into_iter()
+            .flatten();
         Ok(entries.map(|entry| (entry.vl(), entry.weight())).collect())
     }
 

@@ -83,7 +83,7 @@ impl Sim {
     pub(crate) fn depart(&mut self, index: u32) {
         let packet = self.packets.get_mut(index);
         let node = self.fabric.node_of(packet.at);
-        if !node.powered {
+        if !node.is_powered {
             return self.lose(index, DropReason::NodeOff);
         }
         if !packet.is_directed() {
@@ -239,7 +239,7 @@ impl Sim {
         let packet = self.packets.get_mut(index);
         let arrival = self.now + delay;
         let node = &mut self.fabric.nodes[self.fabric.ports[packet.at as usize].node as usize];
-        if !node.powered {
+        if !node.is_powered {
             return self.lose(index, DropReason::NodeOff);
         }
         if self.rng.happens(node.loss) {
@@ -263,7 +263,7 @@ impl Sim {
         let packet = self.packets.get_mut(index);
         let port = &self.fabric.ports[packet.at as usize];
         let node = &mut self.fabric.nodes[port.node as usize];
-        if packet.epoch != node.epoch || !node.powered {
+        if packet.epoch != node.epoch || !node.is_powered {
             return self.lose(index, DropReason::NodeOff);
         }
         node.queued -= 1;
@@ -461,7 +461,7 @@ impl Sim {
         let packet = self.packets.get(index);
         let port = self.fabric.address_port(packet.at);
         let client = self.fabric.port(port).client;
-        if !self.fabric.node_of(port).powered {
+        if !self.fabric.node_of(port).is_powered {
             return self.lose(index, DropReason::NodeOff);
         }
         if self.is_invalid_route(index) {

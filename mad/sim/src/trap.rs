@@ -28,7 +28,7 @@ impl Sim {
         let node_index = self.fabric.port(port).node;
         let repeats = self.config.trap_repeats;
         let node = self.fabric.node_mut(node_index);
-        if !node.powered {
+        if !node.is_powered {
             return;
         }
         let unrepressed = node

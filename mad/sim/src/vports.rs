@@ -168,8 +168,12 @@ impl Sim {
     /// There is no such end port, or the port belongs to a switch.
     pub fn vports(&self, node: Guid, port: PortNum) -> Result<Vec<(u16, VPortView)>, SimError> {
         let at = self.find_host_port(node, port)?;
-        let vports = self.fabric.vports.get(&at).into_iter();
-        let vports = vports.flat_map(|vports| &vports.vports);
+        let vports = self
+            .fabric
+            .vports
+            .get(&at)
+            .into_iter()
+            .flat_map(|vports| &vports.vports);
         Ok(vports
             .map(|(&index, vport)| {
                 let view = VPortView {

@@ -64,8 +64,9 @@ pub fn is_run_on_a_simulation() -> bool {
 /// adapter has the name and the board of a simulated adapter.
 pub fn simulated_device() -> Result<(), SeenError> {
     simulated_adapter()?;
-    let opened = File::open(DEVICE).and_then(|device| device.metadata());
-    let opened = opened.map_err(|source| SeenError::NoDevice { source })?;
+    let opened = File::open(DEVICE)
+        .and_then(|device| device.metadata())
+        .map_err(|source| SeenError::NoDevice { source })?;
     // A descriptor from the shim is a connection to the server; a descriptor from a kernel is a
     // character device.
     match opened.file_type().is_socket() {
@@ -77,8 +78,8 @@ pub fn simulated_device() -> Result<(), SeenError> {
 /// Checks that the adapter in sysfs is simulated.
 fn simulated_adapter() -> Result<(), SeenError> {
     let path = format!("/sys/class/infiniband/{ADAPTER}/board_id");
-    let board = fs::read_to_string(&path);
-    let board = board.map_err(|source| SeenError::NoAdapter { path, source })?;
+    let board =
+        fs::read_to_string(&path).map_err(|source| SeenError::NoAdapter { path, source })?;
     match board.trim_end() {
         BOARD_ID => Ok(()),
         board => Err(SeenError::RealAdapter {

@@ -21,8 +21,9 @@ impl Request<'_> {
         let node = self.fabric.node_mut(self.node);
         let num_ports = node.num_ports;
         let switch = node.switch.as_mut();
-        let adaptive = switch.and_then(|switch| switch.adaptive.as_mut());
-        let adaptive = adaptive.ok_or(Status::UNSUPPORTED_METHOD_ATTRIBUTE)?;
+        let adaptive = switch
+            .and_then(|switch| switch.adaptive.as_mut())
+            .ok_or(Status::UNSUPPORTED_METHOD_ATTRIBUTE)?;
         Ok((adaptive, num_ports))
     }
 
@@ -151,8 +152,8 @@ impl Request<'_> {
         if self.has(Habit::RefusesAdaptiveTables) {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
         }
-        let block = ArLinearForwardingTable::modifier_block(modifier);
-        let block = block.ok_or(Status::INVALID_FIELD)?;
+        let block =
+            ArLinearForwardingTable::modifier_block(modifier).ok_or(Status::INVALID_FIELD)?;
         let first = usize::from(block) * ArLinearForwardingTable::ENTRIES;
         require(first < 0xC000)?;
         Ok(first)

@@ -32,15 +32,15 @@ impl Request<'_> {
         let port = self.fabric.port_mut(address);
         let info = &mut port.info;
         if allows(info, method, smp.m_key()) {
-            if port.lease_running && info.m_key() == smp.m_key() {
-                port.lease_running = false;
+            if port.is_lease_running && info.m_key() == smp.m_key() {
+                port.is_lease_running = false;
                 port.lease_generation += 1;
             }
             return true;
         }
         info.set_m_key_violations(info.m_key_violations().saturating_add(1));
-        if info.m_key_lease_period() != 0 && !port.lease_running {
-            port.lease_running = true;
+        if info.m_key_lease_period() != 0 && !port.is_lease_running {
+            port.is_lease_running = true;
             self.effects.push(Effect::LeaseStart(address));
         }
         let notice = notice_of(

@@ -32,8 +32,11 @@ impl Request<'_> {
         }
         match QosConfigSl::modifier_vport(modifier) {
             Some(index) => {
-                let vports = self.fabric.vports.get_mut(&self.entry);
-                let vports = vports.ok_or(Status::INVALID_FIELD)?;
+                let vports = self
+                    .fabric
+                    .vports
+                    .get_mut(&self.entry)
+                    .ok_or(Status::INVALID_FIELD)?;
                 let vport = vports.vports.get_mut(&index);
                 Ok(&mut vport.ok_or(Status::INVALID_FIELD)?.tables)
             }

@@ -78,7 +78,7 @@ impl Fabric {
             kind: spec.kind,
             first_port: first_port as u32,
             num_ports: spec.num_ports,
-            powered: true,
+            is_powered: true,
             silence: Silence::None,
             busy_answers: 0,
             loss: Probability::NEVER,
@@ -110,8 +110,8 @@ impl Fabric {
                 client: NONE,
                 loss: Probability::NEVER,
                 number,
-                unplugged: false,
-                lease_running: false,
+                is_unplugged: false,
+                is_lease_running: false,
                 shown_old: PortFields::NONE,
                 aggregation_enabled: false,
                 out_of_order_sls: 0,
@@ -138,7 +138,7 @@ impl Fabric {
             let port = self.port_mut(end);
             port.peer = peer;
             port.cable = cable;
-            port.unplugged = false;
+            port.is_unplugged = false;
         }
     }
 
@@ -207,7 +207,7 @@ impl Fabric {
             let is_sm = port.info.capability_mask() & CapabilityMask::IS_SM;
             port.tables = None;
             port.fdr10_disabled = false;
-            port.lease_running = false;
+            port.is_lease_running = false;
             port.lease_generation += 1;
             port.shown_old = PortFields::NONE;
             (port.aggregation_enabled, port.out_of_order_sls) = (false, 0);

@@ -43,7 +43,8 @@ pub(crate) struct Node {
     pub(crate) personality: Personality,
     /// The rate of the node's ports, before the personality of the node reduces it.
     pub(crate) supported: RateSet,
-    pub(crate) powered: bool,
+    /// Whether the node has power; without power it neither sends nor receives.
+    pub(crate) is_powered: bool,
     pub(crate) silence: Silence,
     /// The number of requests that the agent will still answer with BUSY.
     pub(crate) busy_answers: u32,

@@ -40,9 +40,9 @@ pub(crate) struct Port {
     /// The number of the port at its node.
     pub(crate) number: u8,
     /// Whether the cable exists but is unplugged.
-    pub(crate) unplugged: bool,
+    pub(crate) is_unplugged: bool,
     /// Whether the M_Key lease countdown runs.
-    pub(crate) lease_running: bool,
+    pub(crate) is_lease_running: bool,
     /// The fields for which the answer to a Set has shown the old value once since power-on, as
     /// some personalities do.
     pub(crate) shown_old: PortFields,

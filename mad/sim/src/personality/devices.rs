@@ -154,8 +154,10 @@ fn drawn_personality(seed: u64, kind: NodeKind, guid: Guid) -> Personality {
     ];
     for (fields, mishandling) in mishandlings {
         if one_in(MISHANDLING_ONE_IN) {
-            let drawn = fields.iter().filter(|_| one_in(fields.len() as u64));
-            let drawn = drawn.fold(PortFields::NONE, |set, &field| set | PortFields::of(field));
+            let drawn = fields
+                .iter()
+                .filter(|_| one_in(fields.len() as u64))
+                .fold(PortFields::NONE, |set, &field| set | PortFields::of(field));
             personality = personality | mishandling(drawn);
         }
     }

@@ -15,7 +15,7 @@ const WORDS: usize = (SLOTS / 64) as usize;
 /// The events within the next [`SLOTS`] slots, which are removed in order.
 #[derive(Debug, Clone)]
 pub(crate) struct Wheel<E> {
-    /// The events of each slot, by the slot's number modulo [`SLOTS`]. If `sorted` is set, the
+    /// The events of each slot, by the slot's number modulo [`SLOTS`]. If `is_sorted` is set, the
     /// events of the slot `first` are sorted, the earliest last.
     slots: Vec<Vec<Entry<E>>>,
     /// One bit for each slot, which is set if the slot has events.
@@ -23,7 +23,7 @@ pub(crate) struct Wheel<E> {
     /// The number of the earliest slot that can have events.
     first: u64,
     /// Whether the events of the slot `first` are sorted.
-    sorted: bool,
+    is_sorted: bool,
     /// The number of events.
     len: usize,
 }
@@ -34,7 +34,7 @@ impl<E: Copy> Wheel<E> {
             slots: (0..SLOTS).map(|_| Vec::new()).collect(),
             occupied: [0; WORDS],
             first: 0,
-            sorted: false,
+            is_sorted: false,
             len: 0,
         }
     }
@@ -44,7 +44,7 @@ impl<E: Copy> Wheel<E> {
         let mut slot = entry.moment.time.as_nanos() >> SHIFT;
         if self.len == 0 {
             self.first = slot;
-            self.sorted = false;
+            self.is_sorted = false;
         }
         // An event earlier than the first slot also goes into the first slot: that slot is sorted,
         // and the events of all other slots are later.
@@ -54,7 +54,7 @@ impl<E: Copy> Wheel<E> {
         }
         let index = (slot % SLOTS) as usize;
         let events = &mut self.slots[index];
-        if slot == self.first && self.sorted {
+        if slot == self.first && self.is_sorted {
             let position = events.partition_point(|other| other.moment > entry.moment);
             events.insert(position, entry);
         } else {
@@ -69,7 +69,7 @@ impl<E: Copy> Wheel<E> {
     pub(crate) fn peek(&self) -> Option<&Entry<E>> {
         let slot = self.earliest()?;
         let events = &self.slots[(slot % SLOTS) as usize];
-        if slot == self.first && self.sorted {
+        if slot == self.first && self.is_sorted {
             events.last()
         } else {
             events.iter().min_by_key(|entry| entry.moment)
@@ -80,10 +80,10 @@ impl<E: Copy> Wheel<E> {
     pub(crate) fn prepare(&mut self) -> Option<&Entry<E>> {
         let slot = self.earliest()?;
         let events = &mut self.slots[(slot % SLOTS) as usize];
-        if slot != self.first || !self.sorted {
+        if slot != self.first || !self.is_sorted {
             events.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.moment));
             self.first = slot;
-            self.sorted = true;
+            self.is_sorted = true;
         }
         events.last()
     }

@@ -96,8 +96,9 @@ fn unsupported_requests_get_the_status_of_the_specification() {
 fn mellanox_ext_port_info_shows_no_fdr10() {
     let mut requester = requester();
     for (modifier, status) in [(1, Status::OK), (4, Status::OK), (5, Status::INVALID_FIELD)] {
-        let answer = requester.get(&[1], AttrId::EXTENDED_PORT_INFO, modifier);
-        let answer = answer.unwrap();
+        let answer = requester
+            .get(&[1], AttrId::EXTENDED_PORT_INFO, modifier)
+            .unwrap();
         assert_eq!(answer.status(), status);
         let info = ExtendedPortInfo::from_data(answer.data());
         assert!(info.link_speed_supported().is_empty());

@@ -106,7 +106,7 @@ impl Rmpp {
         transfer.patience = patience;
         transfer.request_ack = request_ack;
         transfer.request = self.take_request(&key);
-        transfer.queued = true;
+        transfer.is_queued = true;
         self.transfers.insert(key, transfer, self.bounds())?;
         self.ready.push_back(key);
         Ok(())
@@ -161,13 +161,13 @@ impl Rmpp {
             let Some(transfer) = self.transfers.get_mut(&key) else {
                 continue;
             };
-            transfer.queued = false;
+            transfer.is_queued = false;
             let Phase::Sending(sender) = &mut transfer.phase else {
                 continue;
             };
             let polled = sender.poll_transmit(now);
             if sender.can_send() {
-                transfer.queued = true;
+                transfer.is_queued = true;
                 self.ready.push_back(key);
             }
             let mad = match polled {
@@ -410,9 +410,9 @@ impl Rmpp {
         if let Some(transfer) = self.transfers.get_mut(&key)
             && let Phase::Sending(sender) = &transfer.phase
             && sender.can_send()
-            && !transfer.queued
+            && !transfer.is_queued
         {
-            transfer.queued = true;
+            transfer.is_queued = true;
             self.ready.push_back(key);
         }
         self.transfers.update_timer(&key);

@@ -52,7 +52,7 @@ pub(super) struct Sender {
     /// The number of bytes of data in `produced`.
     filled: usize,
     /// Whether the source has no more data than `produced` holds.
-    ended: bool,
+    has_ended: bool,
     /// The number of the last segment; `None` while it is unknown.
     last: Option<u32>,
     /// The number of the last segment that the receiver has acknowledged; 0 at first.
@@ -100,7 +100,7 @@ impl Sender {
             window: VecDeque::new(),
             produced: [0; 2 * SA_DATA_LEN],
             filled: 0,
-            ended: false,
+            has_ended: false,
             last: None,
             acked: 0,
             sent: 0,
@@ -168,12 +168,12 @@ impl Sender {
     /// Puts the next segment into the window, after one call of the source. Returns whether the
     /// source had enough data for the segment.
     fn fill_window(&mut self) -> bool {
-        if !self.ended && self.filled <= SA_DATA_LEN {
+        if !self.has_ended && self.filled <= SA_DATA_LEN {
             let filled = self.source.fill(&mut self.produced[self.filled..]);
             self.filled = (self.filled + filled.bytes).min(self.produced.len());
-            self.ended = filled.ended;
+            self.has_ended = filled.ended;
         }
-        if !self.ended && self.filled <= SA_DATA_LEN {
+        if !self.has_ended && self.filled <= SA_DATA_LEN {
             return false;
         }
         let number = self.acked + self.window.len() as u32 + 1;
@@ -184,7 +184,7 @@ impl Sender {
         self.filled -= len;
         // If the segment numbers are used up before the data end, the message stays incomplete:
         // sending it would take years.
-        if self.ended && self.filled == 0 || number == u32::MAX {
+        if self.has_ended && self.filled == 0 || number == u32::MAX {
             self.last = Some(number);
         }
         self.window.push_back(SegmentData { data, len });

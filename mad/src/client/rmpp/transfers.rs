@@ -51,7 +51,7 @@ pub(super) struct Transfer {
     /// unknown.
     pub(super) request: Option<Box<MadBytes>>,
     /// Whether the transfer is in the queue of transfers with segments to send.
-    pub(super) queued: bool,
+    pub(super) is_queued: bool,
     /// The time of the transfer's timer, as in [`Transfers::timers`].
     timer: Option<Time>,
 }
@@ -64,7 +64,7 @@ impl Transfer {
             patience: std::time::Duration::ZERO,
             request_ack: None,
             request: None,
-            queued: false,
+            is_queued: false,
             timer: None,
         }
     }

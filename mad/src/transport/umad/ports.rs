@@ -230,16 +230,16 @@ mod tests {
 
     #[test]
     fn the_only_port_is_chosen_while_it_is_down() {
-        let any = UmadSelector::default();
-        let only = choose(&any, vec![port("mlx5_0", 1, PortState::Down)]).unwrap();
+        let any_port = UmadSelector::default();
+        let only = choose(&any_port, vec![port("mlx5_0", 1, PortState::Down)]).unwrap();
         assert_eq!(only.ca, "mlx5_0");
-        let two = vec![
+        let two_ports = vec![
             port("mlx5_0", 1, PortState::Down),
             port("mlx5_1", 1, PortState::Down),
         ];
-        let text = choose(&any, two).unwrap_err().to_string();
+        let text = choose(&any_port, two_ports).unwrap_err().to_string();
         assert!(text.contains("mlx5_1:1 0x0000000000000021 Down"), "{text}");
-        let none = choose(&any, Vec::new());
+        let none = choose(&any_port, Vec::new());
         assert!(matches!(none, Err(UmadError::NoAdapter)));
     }
 

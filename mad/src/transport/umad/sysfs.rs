@@ -231,8 +231,8 @@ mod tests {
     #[test]
     fn changes_of_the_state_are_read_and_a_vanished_device_is_gone_for_good() {
         let root = tree("watch");
-        let watch = PortWatch::start_every(Duration::from_millis(2), "mlx5_0:1", files(&root));
-        let watch = watch.unwrap();
+        let watch =
+            PortWatch::start_every(Duration::from_millis(2), "mlx5_0:1", files(&root)).unwrap();
         let state = |wanted: u8| move |reading: &Reading| matches!(reading, Reading::Port(port) if port.state == wanted);
         assert!(wait(&watch, state(4)));
         let file = Path::new(&root).join("mlx5_0/ports/1/state");

@@ -23,8 +23,10 @@ fn field_tables_read_the_same_values_as_libibmad() {
         let data: [u8; 64] = bytes(sample.data);
         let table = fields::of_attribute(sample.attribute).unwrap();
         for &(name, value) in sample.values {
-            let field = table.iter().find(|field| field.name == name);
-            let field = field.unwrap_or_else(|| panic!("{name}"));
+            let field = table
+                .iter()
+                .find(|field| field.name == name)
+                .unwrap_or_else(|| panic!("{name}"));
             assert_eq!(field.read(&data, 0), value, "{field:?}");
         }
     }

@@ -72,8 +72,10 @@ fn smp_accessors_match_the_field_table() {
 #[test]
 fn setting_a_directed_status_does_not_change_d() {
     const DIRECTED_CLASS: u8 = 0x81;
-    let status = DIRECTED.iter().find(|field| field.name == "DrStatus");
-    let status = status.unwrap();
+    let status = DIRECTED
+        .iter()
+        .find(|field| field.name == "DrStatus")
+        .unwrap();
     for d in [0x00, 0x80] {
         let mut before = [0x5A; MAD_LEN];
         before[1] = DIRECTED_CLASS;

@@ -50,7 +50,7 @@ pub(super) struct Agent {
     /// The number of the agent on the open device.
     pub(super) id: u32,
     /// Whether the layer does RMPP for the agent.
-    pub(super) rmpp: bool,
+    pub(super) uses_rmpp: bool,
 }
 
 /// The number in the upper half of transaction identifiers.
@@ -115,8 +115,15 @@ impl Agents {
         };
         self.interests
             .extend(interests().map(|interest| (interest, agent)));
-        let rmpp = wanted.rmpp_version != 0 && !wanted.user_rmpp;
-        self.agents.insert(agent, Agent { file, id, rmpp });
+        let uses_rmpp = wanted.rmpp_version != 0 && !wanted.user_rmpp;
+        self.agents.insert(
+            agent,
+            Agent {
+                file,
+                id,
+                uses_rmpp,
+            },
+        );
         Ok(agent)
     }
 

@@ -70,7 +70,7 @@ struct File {
     /// Whether the header contains a P_Key index.
     has_pkey: bool,
     /// Whether an agent was registered, so that [`File::has_pkey`] is fixed.
-    used: bool,
+    had_agent: bool,
     /// The agents, by their number at this device.
     agents: [Option<AgentId>; MAX_AGENTS as usize],
 }
@@ -162,7 +162,7 @@ impl MadLayer {
     /// EINVAL if an agent was registered on the file, EBADF if the file is not open.
     pub fn enable_pkey(&mut self, file: FileId) -> Result<(), Errno> {
         let file = self.files.get_mut(&file).ok_or(Errno::BADF)?;
-        if file.used {
+        if file.had_agent {
             return Err(Errno::INVAL);
         }
         file.has_pkey = true;
@@ -192,8 +192,8 @@ impl MadLayer {
             .ok_or(Errno::NOMEM)?;
         let id = id as u32;
         *slot = Some(self.agents.register(file, id, wanted)?);
-        state.has_pkey |= current && !state.used;
-        state.used = true;
+        state.has_pkey |= current && !state.had_agent;
+        state.had_agent = true;
         Ok(id)
     }
 

@@ -27,7 +27,7 @@ impl MadLayer {
         };
         let is_segmented =
             class::has_rmpp(header.class()) && RmppHeader::of(mad).has(Flags::ACTIVE);
-        if agent.rmpp && is_segmented {
+        if agent.uses_rmpp && is_segmented {
             if let Some(message) = self.segment_arrived(id, datagram, now) {
                 self.complete(id, agent, datagram, &message);
             }

@@ -154,7 +154,7 @@ impl MadLayer {
         first[..copied].copy_from_slice(&message[..copied]);
         let class = MadHeader::of(&first).class();
         let is_segmented =
-            agent.rmpp && class::has_rmpp(class) && RmppHeader::of(&first).has(Flags::ACTIVE);
+            agent.uses_rmpp && class::has_rmpp(class) && RmppHeader::of(&first).has(Flags::ACTIVE);
         if message.len() < class::data_offset(class) || !is_segmented && message.len() > MAD_LEN {
             return Err(Errno::INVAL);
         }
@@ -344,7 +344,10 @@ impl MadLayer {
     ) -> bool {
         let class = pending.class();
         // A program that does RMPP itself sends many datagrams in a transaction.
-        if !agent_state.rmpp && class::has_rmpp(class) && RmppHeader::of(first).has(Flags::ACTIVE) {
+        if !agent_state.uses_rmpp
+            && class::has_rmpp(class)
+            && RmppHeader::of(first).has(Flags::ACTIVE)
+        {
             return false;
         }
         let is_response = pending.is_response();

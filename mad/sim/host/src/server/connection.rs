@@ -43,7 +43,7 @@ pub(super) struct Connection {
     /// The total length of `unread`.
     unread_bytes: usize,
     /// Whether the announcement of the next message has been sent.
-    announced: bool,
+    is_announced: bool,
     /// The number of messages dropped for lack of room.
     pub(super) lost: u64,
     /// Whether the event loop waits until the socket has room.
@@ -57,7 +57,7 @@ impl Connection {
             purpose: Purpose::Unknown,
             unread: VecDeque::new(),
             unread_bytes: 0,
-            announced: false,
+            is_announced: false,
             lost: 0,
             waits_for_room: false,
         }
@@ -100,15 +100,15 @@ impl Connection {
     /// Sends a message; an announcement goes before a long message. Returns whether the socket had
     /// room.
     fn send(&mut self, result: &ReadResult) -> io::Result<bool> {
-        if result.bytes.len() > SHORT && !self.announced {
+        if result.bytes.len() > SHORT && !self.is_announced {
             let announcement = Parcel::ANNOUNCEMENT;
-            self.announced = packet::send(self.as_fd(), &[announcement.as_bytes()], None)?;
-            if !self.announced {
+            self.is_announced = packet::send(self.as_fd(), &[announcement.as_bytes()], None)?;
+            if !self.is_announced {
                 return Ok(false);
             }
         }
         let sent = send(self.as_fd(), result)?;
-        self.announced &= !sent;
+        self.is_announced &= !sent;
         Ok(sent)
     }
 

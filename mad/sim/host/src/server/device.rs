@@ -77,8 +77,9 @@ impl DeviceView {
                 "" => default,
                 name => sim.find(name).map_err(|error| error.to_string())?,
             };
-            let ports = sim.end_ports().filter(|(guid, _)| *guid == node);
-            let ports: Vec<PortNum> = ports
+            let ports: Vec<PortNum> = sim
+                .end_ports()
+                .filter(|(guid, _)| *guid == node)
                 .map(|(_, port)| port)
                 .filter(|port| wanted.is_none_or(|wanted| wanted == *port))
                 .collect();

@@ -153,13 +153,13 @@ fn a_response_reaches_only_the_requesting_agent() {
         (1, 0, serving)
     );
     assert_eq!(tid_of(&request), 0x1_0000_0005);
-    let answer = Written {
+    let written = Written {
         id: serving,
         lid: 1,
         timeout_ms: 0,
         retries: 0,
     };
-    let answer = answer.bytes(&message(GET_RESP, tid_of(&request), 200, false));
+    let answer = written.bytes(&message(GET_RESP, tid_of(&request), 200, false));
     // The second response has no waiting request.
     world.write(1, server, &answer);
     world.write(1, server, &answer);

@@ -31,7 +31,7 @@ pub(in crate::layer) struct Reception {
     /// The last segment that the sender may send.
     window: u32,
     /// Whether the last segment has arrived.
-    complete: bool,
+    is_complete: bool,
     /// The number of segments of the answer that may be sent before its first acknowledgement: the
     /// window that the other end opened when the request was complete.
     pub(in crate::layer) answer_window: u32,
@@ -64,7 +64,7 @@ impl Reception {
             beyond_gap: BTreeMap::new(),
             acknowledged: 0,
             window: 1,
-            complete: false,
+            is_complete: false,
             answer_window: 1,
         };
         let header = RmppHeader::of(first);
@@ -79,7 +79,7 @@ impl Reception {
 
     /// Whether the whole message has arrived.
     pub(in crate::layer) fn is_complete(&self) -> bool {
-        self.complete
+        self.is_complete
     }
 
     /// Handles a later segment or a repeated segment.
@@ -89,7 +89,7 @@ impl Reception {
         if number > self.window {
             return SegmentOutcome::Nothing;
         }
-        if self.complete || number <= self.acknowledged {
+        if self.is_complete || number <= self.acknowledged {
             return SegmentOutcome::Acknowledge(self.acknowledgement(mad));
         }
         if number != self.segments + 1 {
@@ -126,7 +126,7 @@ impl Reception {
 
     /// Ends the message after its last segment, whose header is `last`.
     fn complete(&mut self, last: &RmppHeader) -> SegmentOutcome {
-        self.complete = true;
+        self.is_complete = true;
         self.beyond_gap.clear();
         let mut message = std::mem::take(&mut self.message);
         // An invalid length counts as a full segment, as in Linux.
