@@ -162,10 +162,9 @@ pub(super) fn open(
         Some(dir) => open_journal(dir, (&mut persisted, &mut uncommitted), clock, &findings)?,
         None => (None, 0),
     };
-    if report.is_alarming() {
-        tracing::warn!(report = %report, "the store was damaged");
-    } else {
-        tracing::info!(report = %report, "store opened");
+    match report.is_alarming() {
+        true => tracing::warn!(report = %report, "the store was damaged"),
+        false => tracing::info!(report = %report, "store opened"),
     }
     let damage = Damage::of(dir, &report, damaged_bytes, &persisted, &findings);
     let (wakeup, woken) = watch::channel(());
