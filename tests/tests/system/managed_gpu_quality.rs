@@ -1,10 +1,11 @@
-//! All-to-all within rails as `rsm plan --quality` measures it, with and without inventories of GPU
-//! hosts, against a count over the forwarding tables that the plan writes.
+//! All-to-all within rails as `rsm plan --quality` and `rsmctl quality` measure it, with and
+//! without inventories of GPU hosts, against a count over the forwarding tables that a plan writes
+//! or a running rsm dumps.
 //!
 //! The cables of each leaf's hosts end at its ports in random order. The count follows the tables
 //! and cables alone, hop by hop, and has hosts in the order of their ports on the first rail.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +17,9 @@ use rsm_routing::generate::generate;
 use rsm_routing::ibnetdiscover;
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_tests::binaries;
+use rsm_tests::clock::wait_for;
 use rsm_tests::process::Invocation;
+use rsm_tests::web::Site;
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -29,6 +32,9 @@ const OF_THE_MODEL: &[u8] = b"MT4129 ConnectX7   Mellanox Technologies";
 
 /// The port to each LID, by switch.
 type Tables = BTreeMap<(Guid, u16), u8>;
+
+/// The LID of each port, by GUID.
+type Lids = BTreeMap<Guid, u16>;
 
 /// The number of flows on the fullest link: the maximum and the mean of all shifts.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,8 +50,12 @@ struct World {
     inventories: PathBuf,
     /// The switch at the other end of each cable between two switches.
     next: BTreeMap<(Guid, u8), Guid>,
-    /// For each host, the leaf and the LID of its port on each rail.
-    hosts: Vec<Vec<(Guid, u16)>>,
+    /// Both ends of each cable.
+    cables: BTreeSet<[(Guid, u8); 2]>,
+    /// For each host, the leaf and the GUID of its port on each rail.
+    hosts: Vec<Vec<(Guid, Guid)>>,
+    /// The LIDs that ports hold from the start.
+    lids: Lids,
 }
 
 impl World {
@@ -74,7 +84,9 @@ impl World {
             node.ports.insert(port, spec);
         }
         let netlist = Netlist::new(nodes, cables).expect("the same cables");
-        let (next, hosts) = (next(&netlist), hosts(&netlist));
+        let (next, cable_ends, hosts) = (next(&netlist), cables_of(&netlist), hosts(&netlist));
+        let ports = netlist.nodes().iter().flat_map(|node| node.ports.values());
+        let lids = ports.map(|port| (port.guid, port.lid.0)).collect();
         let (mut nodes, cables) = netlist.into_parts();
         if !has_names {
             let adapters = nodes.iter_mut().filter(|node| node.kind == NodeKind::Ca);
@@ -90,21 +102,23 @@ impl World {
             fabric,
             inventories,
             next,
+            cables: cable_ends,
             hosts,
+            lids,
         }
     }
 
     /// All-to-all within all rails at a time, shift by shift; `None` if the tables have no path.
-    fn counted(&self, tables: &Tables) -> Option<Contention> {
+    fn counted(&self, tables: &Tables, lids: &Lids) -> Option<Contention> {
         let count = self.hosts.len();
         let mut fullest = Vec::new();
         for distance in 1..count {
             let mut flows: BTreeMap<(Guid, u8), u64> = BTreeMap::new();
             for (from, ports) in self.hosts.iter().enumerate() {
                 let peers = &self.hosts[(from + distance) % count];
-                for (&(leaf, _), &(end, lid)) in ports.iter().zip(peers) {
-                    let mut at = leaf;
-                    while at != end {
+                for (&(leaf, _), (end, port)) in ports.iter().zip(peers) {
+                    let (mut at, lid) = (leaf, *lids.get(port)?);
+                    while at != *end {
                         let port = *tables.get(&(at, lid))?;
                         *flows.entry((at, port)).or_default() += 1;
                         at = *self.next.get(&(at, port))?;
@@ -137,15 +151,94 @@ impl World {
         let adaptive = ["--adaptive", "--adaptive-file", &path];
         let with_file = self.plan(&[arguments, &adaptive].concat());
         let text = fs::read_to_string(file).expect("the file of the groups");
-        let counted = self.counted(&planned(&text)).expect("paths");
+        let counted = self.counted(&planned(&text), &self.lids).expect("paths");
         let measured = self.plan(arguments).expect("rails are known");
         assert_eq!(with_file, Some(measured), "groups change no table");
         (measured, counted)
     }
 
+    /// The folder of the dumps of a running rsm.
+    fn dumps(&self) -> PathBuf {
+        self.directory.path().join("dumps")
+    }
+
     fn gpu(&self) -> [String; 2] {
         ["--gpu".to_owned(), self.inventories.display().to_string()]
     }
+}
+
+/// A running rsm on the fabric of a world.
+struct Managed<'a> {
+    world: &'a World,
+    site: Site,
+}
+
+impl<'a> Managed<'a> {
+    /// Starts rsm, which dumps its tables into a folder of the world.
+    fn start(world: &'a World, keys: &str) -> Managed<'a> {
+        let dumps = world.dumps();
+        let config = format!("[dump]\ndir = {dumps:?}\n[routing]\n{keys}\n");
+        let fabric = world.fabric.display().to_string();
+        let site = Site::start_within(LIMIT, &fabric, &config);
+        Managed { world, site }
+    }
+
+    /// The row of `rsmctl quality` about rails; `None` if it has none.
+    fn measured(&self) -> Option<Contention> {
+        let text = self.site.printed(&["quality", "--format", "json"]);
+        row(&serde_json::from_str(&text).expect("JSON"))
+    }
+
+    /// The count over the dumped tables, LIDs and cables; `None` if a dump is being written.
+    fn counted(&self) -> Option<Contention> {
+        let dump = |name| fs::read_to_string(self.world.dumps().join(name)).ok();
+        let topology = dump("topology.ibnetdiscover")?;
+        let netlist = ibnetdiscover::parse(topology.as_bytes(), "dump")
+            .ok()?
+            .netlist;
+        assert_eq!(cables_of(&netlist), self.world.cables);
+        let tables = tables(&dump("opensm-lfts.dump")?, " guid ", " ");
+        self.world
+            .counted(&tables, &dumped_lids(&dump("guid2lid")?))
+    }
+
+    /// The measurement, once the dump has the tables in force. Panics if the count over the dump
+    /// does not become equal to it.
+    fn measured_as_counted(&self) -> Contention {
+        let mut last = (None, None);
+        let measured = wait_for(LIMIT, || {
+            last = (self.measured(), self.counted());
+            let (measured, counted) = (last.0?, last.1?);
+            are_equal(measured, counted).then_some(measured)
+        });
+        measured.unwrap_or_else(|| panic!("measured and counted: {last:?}\n{}", self.site.log()))
+    }
+
+    fn import_inventories(&self) {
+        let folder = self.world.inventories.display().to_string();
+        self.site.rsmctl(&["gpu", "import", &folder]);
+    }
+}
+
+/// The LIDs in the text of `guid2lid`: lines with a GUID, the first LID and the last one.
+fn dumped_lids(text: &str) -> Lids {
+    let lids = text.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let (guid, lid) = (hexadecimal(words.next()?)?, hexadecimal(words.next()?)?);
+        Some((Guid(guid), u16::try_from(lid).ok()?))
+    });
+    lids.collect()
+}
+
+/// Both ends of each cable, the lower one first.
+fn cables_of(netlist: &Netlist) -> BTreeSet<[(Guid, u8); 2]> {
+    let end = |(node, port): (usize, PortNum)| (netlist.nodes()[node].guid, port.0);
+    let cables = netlist.cables().iter();
+    let cables = cables.map(|cable| {
+        let (a, b) = (end(cable.a), end(cable.b));
+        [a.min(b), a.max(b)]
+    });
+    cables.collect()
 }
 
 /// The switch at the other end of each cable between two switches.
@@ -163,11 +256,11 @@ fn next(netlist: &Netlist) -> BTreeMap<(Guid, u8), Guid> {
         .collect()
 }
 
-/// For each host, the leaf and the LID of its port on each rail. Hosts are in the order of their
+/// For each host, the leaf and the GUID of its port on each rail. Hosts are in the order of their
 /// ports on the first rail, and leaves in the order of their GUIDs.
-fn hosts(netlist: &Netlist) -> Vec<Vec<(Guid, u16)>> {
-    /// The leaf, the port of the leaf, and the LID of a device.
-    type Device = (Guid, u8, u16);
+fn hosts(netlist: &Netlist) -> Vec<Vec<(Guid, Guid)>> {
+    /// The leaf, the port of the leaf, and the GUID of the port of a device.
+    type Device = (Guid, u8, Guid);
     let mut hosts: BTreeMap<String, BTreeMap<u32, Device>> = BTreeMap::new();
     for (at, node) in netlist.nodes().iter().enumerate() {
         let name = node.name();
@@ -177,15 +270,15 @@ fn hosts(netlist: &Netlist) -> Vec<Vec<(Guid, u16)>> {
         let (leaf, port) = netlist.peer((at, PortNum(1))).expect("a cable");
         let leaf = netlist.nodes()[leaf].guid;
         let device = device.parse().expect("a number");
-        let lid = node.port(PortNum(1)).lid.0;
+        let guid = node.port(PortNum(1)).guid;
         let devices = hosts.entry(host.to_owned()).or_default();
-        devices.insert(device, (leaf, port.0, lid));
+        devices.insert(device, (leaf, port.0, guid));
     }
     let mut hosts: Vec<BTreeMap<u32, Device>> = hosts.into_values().collect();
     hosts.sort_by_key(|devices| devices.values().next().copied());
     let rails = |devices: BTreeMap<u32, Device>| {
         let ports = devices.into_values();
-        ports.map(|(leaf, _, lid)| (leaf, lid)).collect()
+        ports.map(|(leaf, _, guid)| (leaf, guid)).collect()
     };
     hosts.into_iter().map(rails).collect()
 }
@@ -278,4 +371,30 @@ fn inventories_of_hosts_without_names_separate_the_flows_of_rails_in_a_plan() {
     let (measured, counted) = world.plan_and_count(&gpu);
     assert_equal(measured, counted);
     assert_eq!(measured, NONE_SHARED);
+}
+
+#[test]
+fn quality_of_a_running_rsm_is_the_count_over_its_dumped_tables() {
+    let world = World::new(true);
+    let managed = Managed::start(&world, "");
+    assert_eq!(managed.measured_as_counted(), NONE_SHARED);
+    managed.import_inventories();
+    assert_eq!(managed.measured_as_counted(), NONE_SHARED);
+    managed.site.stop();
+
+    // Without routes by rails, flows share links, and the count sees it.
+    let managed = Managed::start(&world, "rails = false");
+    let measured = managed.measured_as_counted();
+    assert!(measured.mean > 1.25, "{measured:?}");
+}
+
+#[test]
+fn quality_of_a_running_rsm_has_rails_once_inventories_of_hosts_without_names_are_there() {
+    let world = World::new(false);
+    let managed = Managed::start(&world, "");
+    assert_eq!(managed.measured(), None);
+    let counted = wait_for(LIMIT, || managed.counted()).expect("a complete dump");
+    assert!(counted.mean > 1.25, "{counted:?}");
+    managed.import_inventories();
+    assert_eq!(managed.measured_as_counted(), NONE_SHARED);
 }
