@@ -338,8 +338,11 @@ impl Rules {
         match peer {
             Peer::Unix { uid: 0, .. } => Caller::new("uid:0", Proof::UnixPeer, Grant::everything()),
             Peer::Unix { uid, gids, .. } => {
-                let granted = self.policy.roles.unix(*uid, gids);
-                let default = match self.policy.socket_default {
+                let roles = &self.policy.roles;
+                let granted = roles.unix(*uid, gids.as_deref().unwrap_or_default());
+                // The line of an unknown group may grant less than the default.
+                let may_be_listed = gids.is_none() && roles.names_gids();
+                let default = match self.policy.socket_default && !may_be_listed {
                     true => all_but_secrets(),
                     false => Grant::NONE,
                 };
@@ -651,5 +654,37 @@ where
             });
             Ok(response)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rights of user 1001 with these groups, under a file of roles.
+    fn rights(roles: &str, gids: Option<&[u32]>) -> String {
+        let policy = AccessPolicy {
+            roles: RoleTable::parse(roles).unwrap(),
+            ..AccessPolicy::without_files(Anonymous::Nothing)
+        };
+        let gate = Gate::new(policy, Arc::new(crate::access::NoAudit));
+        let peer = Peer::Unix {
+            uid: 1001,
+            gids: gids.map(Arc::from),
+            pid: 7,
+        };
+        gate.identify(&peer, None).unwrap().grant.to_string()
+    }
+
+    #[test]
+    fn unknown_groups_give_a_process_no_more_than_its_user_has() {
+        let limited = "gid 2000 read\n";
+        assert_eq!(rights(limited, Some(&[100, 2000])), "read");
+        assert_eq!(rights(limited, Some(&[100])), "read operate admin");
+        assert_eq!(rights(limited, None), "no role");
+        let with_user = "gid 2000 read\nuid 1001 operate\n";
+        assert_eq!(rights(with_user, None), "operate");
+        // No line could limit a group.
+        assert_eq!(rights("uid 1002 read\n", None), "read operate admin");
     }
 }

@@ -39,8 +39,9 @@ pub enum Peer {
     Unix {
         /// The user of the process.
         uid: u32,
-        /// The groups of the process, the primary one first.
-        gids: Arc<[u32]>,
+        /// The groups of the process, the primary one first; `None` if the kernel does not give
+        /// them.
+        gids: Option<Arc<[u32]>>,
         /// The process ID; 0 if the kernel does not give it.
         pid: i32,
     },

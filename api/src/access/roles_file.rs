@@ -97,6 +97,11 @@ impl RoleTable {
         self.sum([(Kind::Uid, uid.to_string())].into_iter().chain(gids))
     }
 
+    /// Whether a line names a group of processes.
+    pub fn names_gids(&self) -> bool {
+        self.grants.keys().any(|(kind, _)| *kind == Kind::Gid)
+    }
+
     /// The rights of a certificate; `None` if no line has one of its names.
     pub fn certificate(&self, certificate: &Certificate) -> Option<Grant> {
         let common = certificate.common_names.iter();

@@ -17,6 +17,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
 
+use super::unix_peer;
 use crate::access::tls::{ServerTls, explain};
 use crate::access::{Certificate, Gate, Peer};
 use crate::refusal::{Reason, refusal};
@@ -87,7 +88,7 @@ impl Listener {
         match self {
             Listener::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
-                let peer = unix_peer(&stream);
+                let peer = unix_peer::identify(&stream);
                 Ok((Stream::Unix(stream), peer))
             }
             Listener::Tcp(listener, _) => {
@@ -106,39 +107,6 @@ impl Listener {
             Listener::Tcp(_, tls) => tls.as_ref(),
         }
     }
-}
-
-/// The process at the other end of a Unix socket, as the kernel identifies it.
-fn unix_peer(stream: &UnixStream) -> Peer {
-    let Ok(credentials) = stream.peer_cred() else {
-        return Peer::Unknown;
-    };
-    let pid = credentials.pid().unwrap_or(0);
-    let (uid, gid) = (credentials.uid(), credentials.gid());
-    let gids = std::iter::once(gid).chain(further_groups(pid, uid));
-    Peer::Unix {
-        uid,
-        gids: gids.collect(),
-        pid,
-    }
-}
-
-/// The supplementary groups of a process, if it still runs for this user: the kernel only gives the
-/// primary group of the peer.
-fn further_groups(pid: i32, uid: u32) -> Vec<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let numbers = |name: &str| -> Vec<u32> {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        let words = line.into_iter().flat_map(str::split_whitespace);
-        words.filter_map(|word| word.parse().ok()).collect()
-    };
-    // The line has the real, effective, saved and file system user. If one of them is another user,
-    // the process ID may have been reused since.
-    let users = numbers("Uid:");
-    if users.is_empty() || users.iter().any(|&user| user != uid) {
-        return Vec::new();
-    }
-    numbers("Groups:")
 }
 
 /// Accepts connections of `listener` until the stream is dropped. Unlike tonic's own streams, this
@@ -355,28 +323,5 @@ impl AsyncWrite for Counted {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         each!(self, stream => stream.poll_write_vectored(context, parts))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn groups_of_another_users_process_do_not_count() {
-        let own = i32::try_from(std::process::id()).unwrap();
-        let text = std::fs::read_to_string("/proc/self/status").unwrap();
-        let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
-        let uid: u32 = line("Uid:")
-            .unwrap()
-            .split_whitespace()
-            .next()
-            .unwrap()
-            .parse()
-            .unwrap();
-        let groups = line("Groups:").unwrap().split_whitespace().count();
-        assert_eq!(further_groups(own, uid).len(), groups);
-        assert!(further_groups(own, uid + 1).is_empty());
-        assert!(further_groups(-1, uid).is_empty());
     }
 }

@@ -22,6 +22,7 @@ mod routing;
 mod sa;
 mod simulation;
 mod socket;
+mod unix_peer;
 mod watch;
 
 use std::io;

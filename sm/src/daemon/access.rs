@@ -353,7 +353,7 @@ mod tests {
         );
         let peer = |uid| rsm_api::access::Peer::Unix {
             uid,
-            gids: Arc::from([]),
+            gids: Some(Arc::from([])),
             pid: 0,
         };
         let grant = |uid| {
