@@ -130,7 +130,7 @@ pub(super) struct Opened {
 }
 
 /// Opens the shared store. Refuses a store with damaged data or another program's data; accepts a
-/// store that does not answer.
+/// store that does not answer or refuses this manager.
 pub(super) fn open(
     setup: SharedSetup,
     mailbox: &Mailbox,
@@ -238,25 +238,31 @@ pub(super) fn is_without_epoch(persisted: &Persisted) -> bool {
 }
 
 /// Opens the store at `options`, and reads its state. Refuses damaged data or another program's
-/// data. A store that does not answer is accepted without a state.
+/// data. A store that [`unless_silent`] tolerates is accepted without a state.
 fn connect(options: &EtcdOptions) -> Result<(EtcdStore, Stored), StoreError> {
     let mut store = EtcdStore::new(options)?;
     let loaded = store
         .load()
         .and_then(|loaded| Ok((loaded, store.observe()?)));
-    let stored = match loaded {
-        Ok(((state, report), seen)) => {
-            tracing::info!(report = %report, "the shared store answers");
-            seen.map(|seen| (seen.epoch, state))
-        }
-        // The fabric does not wait for the store. The replica reports the failure as a finding.
-        Err(error @ StoreError::Unreachable { .. }) => {
-            tracing::warn!("{error}");
-            None
-        }
-        Err(error) => return Err(error),
-    };
+    let stored = unless_silent(loaded)?.and_then(|((state, report), seen)| {
+        tracing::info!(report = %report, "the shared store answers");
+        seen.map(|seen| (seen.epoch, state))
+    });
     Ok((store, stored))
+}
+
+/// The state of a store that was read at the start; `None` if the store does not answer, or refuses
+/// this manager's user, password or certificate. The fabric does not wait for either, and the
+/// replica reports the failure as a finding.
+fn unless_silent<T>(loaded: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match loaded {
+        Ok(loaded) => Ok(Some(loaded)),
+        Err(error @ (StoreError::Unreachable { .. } | StoreError::Refused { .. })) => {
+            tracing::warn!("{error}");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Receiver of the replica's events.
@@ -694,5 +700,31 @@ impl StoreThread {
         }
         shared.history.read(&self.persisted, rows, &mut changes);
         self.add(changes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_damage_and_foreign_keys_in_the_shared_store_end_the_start() {
+        let (endpoints, reason) = ("http://etcd:2379".to_owned(), "why".to_owned());
+        let refused = StoreError::Refused {
+            endpoints: endpoints.clone(),
+            reason: reason.clone(),
+        };
+        assert!(matches!(unless_silent::<()>(Err(refused)), Ok(None)));
+        let silent = StoreError::Unreachable {
+            endpoints,
+            reason: reason.clone(),
+        };
+        assert!(matches!(unless_silent::<()>(Err(silent)), Ok(None)));
+        let foreign = StoreError::Foreign {
+            key: "other/key".to_owned(),
+            reason,
+        };
+        assert!(unless_silent::<()>(Err(foreign)).is_err());
+        assert!(matches!(unless_silent(Ok(7)), Ok(Some(7))));
     }
 }
