@@ -34,7 +34,7 @@ pub use error::{
 pub use gpu::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
 pub use journal::{EventJournal, is_operator_action};
 pub use refusal::{Reason, refusal};
-pub use rsm_proto::{AGGREGATION_NODE, Label, plain_names, thousands, v1, with_causes};
+pub use rsm_proto::{AGGREGATION_NODE, Label, plain_names, printable, thousands, v1, with_causes};
 pub use server::{
     ActionRecorder, Backend, Listen, OpenAction, Outcome, Reader, ServeError, Server, SocketError,
     gpu_status, serve,

@@ -11,6 +11,7 @@ use std::time::SystemTime;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use http::{Request, Response, header};
 use parking_lot::{Mutex, RwLock};
+use rsm_proto::printable;
 use tonic::body::Body;
 use tonic::{Code, Status};
 use tower::{Layer, Service};
@@ -231,7 +232,7 @@ impl Gate {
         }
         let proof = caller.map_or(Proof::None, |caller| caller.proof);
         let more_refused = self.refusals.unaudited.swap(0, Ordering::Relaxed);
-        tracing::warn!(target: "rsm_api::audit", identity = name, %peer, call, more_refused, "refused: {}", status.message());
+        tracing::warn!(target: "rsm_api::audit", identity = name, %peer, call, more_refused, "refused: {}", printable(status.message()));
         self.audit.put(AuditEntry {
             verdict: "refused",
             reason: reason(status.message()),
@@ -487,8 +488,9 @@ impl Followed {
             identity = entry.identity,
             peer = entry.peer,
             digest = entry.digest,
-            "{} {verdict} {why}",
-            entry.call
+            "{} {verdict} {}",
+            entry.call,
+            printable(why)
         );
         self.gate.audit.put(entry);
     }

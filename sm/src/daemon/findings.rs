@@ -105,9 +105,11 @@ impl DaemonFindings {
             return;
         }
         for finding in findings.iter().filter(|finding| !before.contains(finding)) {
+            // Names in it are from hosts, which could begin a line of the log of their own.
+            let text = rsm_api::printable(&finding.text);
             match finding.severity {
-                Severity::Info => tracing::info!("{}", finding.text),
-                Severity::Warning | Severity::Error => tracing::error!("{}", finding.text),
+                Severity::Info => tracing::info!("{text}"),
+                Severity::Warning | Severity::Error => tracing::error!("{text}"),
             }
         }
         if findings.is_empty() {

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use rsm_api::model::NodeKind;
-use rsm_api::v1;
 use rsm_api::v1::event::Change;
+use rsm_api::{printable, v1};
 use rsm_model::findings::FindingKind;
 
 /// Findings that other code of the daemon has already logged.
@@ -25,16 +25,15 @@ pub(super) fn log(changes: &[Change]) {
     for change in changes {
         match change {
             Change::FindingRaised(finding) if !is_logged_elsewhere(finding) => {
+                let text = printable(&finding.message);
                 match finding.severity() {
-                    v1::Severity::Error => tracing::error!("{}", finding.message),
-                    v1::Severity::Warning => tracing::warn!("{}", finding.message),
-                    v1::Severity::Info | v1::Severity::Unspecified => {
-                        tracing::info!("{}", finding.message);
-                    }
+                    v1::Severity::Error => tracing::error!("{text}"),
+                    v1::Severity::Warning => tracing::warn!("{text}"),
+                    v1::Severity::Info | v1::Severity::Unspecified => tracing::info!("{text}"),
                 }
             }
             Change::FindingCleared(finding) if !is_logged_elsewhere(finding) => {
-                tracing::info!("over: {}", finding.message);
+                tracing::info!("over: {}", printable(&finding.message));
             }
             _ => {}
         }
@@ -43,9 +42,10 @@ pub(super) fn log(changes: &[Change]) {
 
 /// Logs a request of an operator.
 pub(super) fn log_act(act: &v1::OperatorActed) {
+    let text = printable(&act.sentence());
     match act.refusal.is_empty() {
-        true => tracing::info!("{}", act.sentence()),
-        false => tracing::warn!("{}", act.sentence()),
+        true => tracing::info!("{text}"),
+        false => tracing::warn!("{text}"),
     }
 }
 
@@ -55,7 +55,8 @@ fn is_logged_elsewhere(finding: &v1::Finding) -> bool {
         .any(|kind| kind.code() == finding.kind)
 }
 
-/// Lines about nodes that are lost or found. Hosts at one switch share a line.
+/// Lines about nodes that are lost or found. Hosts at one switch share a line. Names in them are
+/// printable: a host chooses its name, and a line break in it would begin a line of the log.
 fn node_lines(changes: &[Change]) -> Vec<String> {
     let mut lost = NodeLines::new("lost");
     let mut found = NodeLines::new("found");
@@ -77,7 +78,8 @@ fn node_lines(changes: &[Change]) -> Vec<String> {
         Change::StateChanged(to) if is_summary(&to.reason) => Some(to.reason.clone()),
         _ => None,
     });
-    summed_up.chain(lost.lines()).chain(found.lines()).collect()
+    let all = summed_up.chain(lost.lines()).chain(found.lines());
+    all.map(|line| printable(&line)).collect()
 }
 
 /// Whether the reason of a state counts nodes instead of listing them.
@@ -216,5 +218,17 @@ mod tests {
             ["host host-7 lost"]
         );
         assert_eq!(node_lines(&[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn line_break_in_the_name_of_a_host_begins_no_line() {
+        let node = v1::Node {
+            description: "h\n<2>rsm: master lost\u{202e}".to_owned(),
+            ..host(7)
+        };
+        assert_eq!(
+            node_lines(&[Change::NodeVanished(node)]),
+            [r"host h\u{a}<2>rsm: master lost\u{202e} lost"]
+        );
     }
 }
