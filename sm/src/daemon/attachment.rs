@@ -1,7 +1,8 @@
 //! Opens the port through which the daemon manages the subnet: hardware, or a simulated fabric.
 
-use std::fs::File;
-use std::io::BufWriter;
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, BufWriter};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -203,6 +204,19 @@ impl Line {
     }
 }
 
+/// Creates the file of a trace, which has M_Keys and SA keys in it: only its owner may read it. Does
+/// not follow a symbolic link, which another user may have put there.
+fn create_trace(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    let file = options.custom_flags(libc::O_NOFOLLOW).open(path)?;
+    // The file may have been there before, with another mode.
+    if file.metadata()?.is_file() {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    Ok(file)
+}
+
 /// Opens the port that `spec` names. If `spec` names no adapter, opens the port with the configured
 /// GUID (`sm.guid`). For a simulated fabric, also returns its handle and netlist.
 pub(super) fn open(
@@ -216,7 +230,7 @@ pub(super) fn open(
 ) -> anyhow::Result<(Line, Option<Simulated>)> {
     let trace = match trace {
         Some(path) => {
-            let file = File::create(path)
+            let file = create_trace(path)
                 .with_context(|| format!("cannot write the trace {}", path.display()))?;
             let writer = PcapngWriter::new(BufWriter::new(file), &spec.to_string())
                 .with_context(|| format!("cannot write the trace {}", path.display()))?;
@@ -401,6 +415,24 @@ fn attachment_at(netlist: &Netlist, guid: Guid) -> anyhow::Result<(Guid, PortNum
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn trace_is_for_its_owner_alone_and_follows_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let (new, old) = (dir.path().join("new"), dir.path().join("old"));
+        std::fs::write(&old, "before").unwrap();
+        std::fs::set_permissions(&old, Permissions::from_mode(0o644)).unwrap();
+        for path in [&new, &old] {
+            create_trace(path).unwrap();
+            assert_eq!((mode(path), std::fs::read(path).unwrap().len()), (0o600, 0));
+        }
+        let (link, target) = (dir.path().join("link"), dir.path().join("target"));
+        std::fs::write(&target, "precious").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        create_trace(&link).unwrap_err();
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "precious");
+    }
 
     #[test]
     fn warning_names_all_ports_with_a_link_if_none_is_named() {
