@@ -45,7 +45,7 @@ use rsm_proto::v1::sa_service_server::SaServiceServer;
 use rsm_proto::v1::simulation_service_server::SimulationServiceServer;
 use rsm_proto::v1::watch_service_server::WatchServiceServer;
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{Semaphore, watch as signal};
+use tokio::sync::{Semaphore, oneshot, watch as signal};
 use tokio::task::JoinSet;
 use tonic::transport::server::Router;
 use tonic_health::server::{HealthReporter, health_reporter};
@@ -151,6 +151,8 @@ pub struct Server {
     tls: Option<Arc<ServerTls>>,
     gate: Arc<Gate>,
     limits: ConnectionLimits,
+    /// The server whose TCP address is to be served as well, once it is bound.
+    late_tcp: Option<oneshot::Receiver<Server>>,
 }
 
 impl Server {
@@ -183,7 +185,18 @@ impl Server {
             tls: listen.tls,
             gate: Arc::new(Gate::new(policy, Arc::new(NoAudit))),
             limits: ConnectionLimits::MOST,
+            late_tcp: None,
         })
+    }
+
+    /// Also serves the TCP address of a server that is bound later, if this server has none. Its
+    /// other settings do not count.
+    #[must_use]
+    pub fn with_late_tcp(self, bound: oneshot::Receiver<Server>) -> Server {
+        Server {
+            late_tcp: Some(bound),
+            ..self
+        }
     }
 
     /// Sets the limits of open connections, beyond which the server closes new ones. The default is
@@ -264,11 +277,18 @@ impl Server {
             }
             None => None,
         };
-        if let Some((_, listener)) = self.tcp {
-            let listener = Listener::Tcp(listener, self.tls);
-            let incoming = incoming(listener, tcp, self.gate);
-            let router = router()?;
-            listeners.spawn(router.serve_with_incoming_shutdown(incoming, stopped()));
+        if self.tcp.is_some() || self.late_tcp.is_some() {
+            let bound = tcp_listener(self.tcp, self.late_tcp);
+            let (tls, gate, router) = (self.tls, self.gate, router()?);
+            let stopped = (stopped(), stopped());
+            listeners.spawn(async move {
+                let listener = tokio::select! {
+                    listener = bound => Listener::Tcp(listener, tls),
+                    () = stopped.0 => return Ok(()),
+                };
+                let incoming = incoming(listener, tcp, gate);
+                (router.serve_with_incoming_shutdown(incoming, stopped.1)).await
+            });
         }
         set_serving(&health).await;
 
@@ -278,25 +298,34 @@ impl Server {
         };
         drop(health);
         stop.send_replace(true);
-        let mut outcome = failed.map_or(Ok(()), listener_outcome);
-        let drained = tokio::time::timeout(SHUTDOWN_GRACE, async {
-            while let Some(ended) = listeners.join_next().await {
-                let ended = listener_outcome(ended);
-                if outcome.is_ok() {
-                    outcome = ended;
-                }
-            }
-        })
-        .await;
-        if drained.is_err() {
-            tracing::warn!(
-                grace_ms = SHUTDOWN_GRACE.as_millis(),
-                "open requests were cut off"
-            );
-            listeners.shutdown().await;
-        }
-        outcome
+        let outcome = failed.map_or(Ok(()), listener_outcome);
+        finish(listeners, outcome).await
     }
+}
+
+/// Lets the open requests of all listeners end, for at most [`SHUTDOWN_GRACE`]. Returns `outcome`,
+/// or the first failure after it.
+async fn finish(
+    mut listeners: JoinSet<Result<(), tonic::transport::Error>>,
+    mut outcome: Result<(), ServeError>,
+) -> Result<(), ServeError> {
+    let drained = tokio::time::timeout(SHUTDOWN_GRACE, async {
+        while let Some(ended) = listeners.join_next().await {
+            let ended = listener_outcome(ended);
+            if outcome.is_ok() {
+                outcome = ended;
+            }
+        }
+    })
+    .await;
+    if drained.is_err() {
+        tracing::warn!(
+            grace_ms = SHUTDOWN_GRACE.as_millis(),
+            "open requests were cut off"
+        );
+        listeners.shutdown().await;
+    }
+    outcome
 }
 
 /// Binds and serves in one step: [`Server::bind`], then [`Server::run`].
@@ -309,6 +338,24 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     Server::bind(listen).await?.run(backend, shutdown).await
+}
+
+/// The listener at the TCP address, which may be bound later. Never returns if none is bound.
+async fn tcp_listener(
+    bound: Option<(SocketAddr, TcpListener)>,
+    later: Option<oneshot::Receiver<Server>>,
+) -> TcpListener {
+    if let Some((_, listener)) = bound {
+        return listener;
+    }
+    let later = match later {
+        Some(later) => later.await.ok().and_then(|server| server.tcp),
+        None => None,
+    };
+    match later {
+        Some((_, listener)) => listener,
+        None => std::future::pending().await,
+    }
 }
 
 /// The outcome of a listener's task. Only the server cancels such a task; a panic in it is

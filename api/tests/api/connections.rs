@@ -54,6 +54,18 @@ fn is_closed(stream: &mut (impl Read + ?Sized)) -> bool {
 }
 
 #[test]
+fn tcp_address_that_is_bound_after_the_start_is_served_and_counted() {
+    let wanted = Wanted {
+        late_tcp: true,
+        ..Wanted::default()
+    };
+    let served = Served::start_as(Fake::tree(1, 1), wanted);
+    let tcp = served.tcp();
+    assert_eq!(connections(&served, &tcp).tcp_open, 1);
+    assert_eq!(connections(&served, &served.unix()).tcp_open, 1);
+}
+
+#[test]
 fn idle_tcp_clients_do_not_shut_out_the_socket() {
     let served = limited(4, 3);
     let socket = served.unix();

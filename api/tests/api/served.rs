@@ -42,6 +42,8 @@ pub(crate) struct Wanted {
     pub(crate) tls: Option<Arc<ServerTls>>,
     /// The gate, where the default will not do.
     pub(crate) gate: Option<Arc<Gate>>,
+    /// The TCP address is bound only after the server has started.
+    pub(crate) late_tcp: bool,
 }
 
 /// The identity of the tests at the Unix socket.
@@ -65,7 +67,16 @@ impl Served {
             insecure_admin: wanted.insecure_admin,
             tls: wanted.tls,
         };
-        let server = runtime.block_on(Server::bind(listen)).unwrap();
+        let bind = |listen| runtime.block_on(Server::bind(listen)).unwrap();
+        let (late, bound) = oneshot::channel();
+        let server = match wanted.late_tcp {
+            true => bind(Listen {
+                tcp: None,
+                ..listen.clone()
+            })
+            .with_late_tcp(bound),
+            false => bind(listen.clone()),
+        };
         let server = match wanted.limits {
             Some(limits) => server.with_limits(limits),
             None => server,
@@ -74,7 +85,7 @@ impl Served {
             Some(gate) => server.with_gate(gate),
             None => server,
         };
-        let (socket, tcp) = (server.socket().unwrap().to_owned(), server.tcp().unwrap());
+        let (socket, tcp) = (server.socket().unwrap().to_owned(), server.tcp());
         let gpus = Arc::new(crate::gpu::Memory::default());
         let backend = Backend {
             subnet: fake.clone(),
@@ -93,6 +104,15 @@ impl Served {
         let server = runtime.spawn(server.run(backend, async {
             stopped.await.unwrap();
         }));
+        let tcp = tcp.unwrap_or_else(|| {
+            let server = bind(Listen {
+                socket: None,
+                ..listen
+            });
+            let address = server.tcp().unwrap();
+            late.send(server).unwrap();
+            address
+        });
         Served {
             fake,
             gpus,

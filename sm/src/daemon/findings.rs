@@ -37,6 +37,10 @@ pub(super) enum DaemonPart {
     Configuration,
     /// Socket of `rsmctl`.
     Socket,
+    /// TCP address of the API.
+    Api,
+    /// Address of the web page and of metrics.
+    Page,
     /// Files of roles, certificates and keys of tokens.
     Access,
     /// Audit log.
@@ -69,6 +73,8 @@ impl DaemonPart {
             DaemonPart::Trace => "the trace",
             DaemonPart::Configuration => "the configuration",
             DaemonPart::Socket => "the socket of rsmctl",
+            DaemonPart::Api => "the TCP address of the API",
+            DaemonPart::Page => "the address of the web page",
             DaemonPart::Access => "access by files",
             DaemonPart::Audit => "the audit log",
             DaemonPart::GpuHosts => "every GPU host",

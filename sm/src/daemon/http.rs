@@ -1,13 +1,20 @@
 //! Runs the HTTP listener beside the core.
 
+use std::future::ready;
+use std::pin::Pin;
+use std::sync::Arc;
+
 use anyhow::Context as _;
 use rsm_api::Backend;
+use rsm_api::access::tls::ServerTls;
 use rsm_config::{Config, MKeyMode};
 use rsm_web::{HttpServer, SignOn, SmConf, UfmSettings};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::access::Access;
+use super::addresses::Unbound;
+use super::findings::{DaemonFindings, DaemonPart};
 
 /// Running listener.
 pub(super) struct ServingHttp {
@@ -16,50 +23,96 @@ pub(super) struct ServingHttp {
     task: JoinHandle<()>,
 }
 
-/// Serves `backend` over HTTP; `None` if the configuration does not enable the listener.
+/// Serves `backend` over HTTP; `None` if the configuration does not enable the listener. An address
+/// that cannot be bound is a finding, and is tried again.
 pub(super) async fn serve(
     config: &Config,
     access: &Access,
     backend: &Backend,
+    findings: &DaemonFindings,
 ) -> anyhow::Result<Option<ServingHttp>> {
     let http = &config.http;
     let Some(address) = http.listen else {
         return Ok(None);
     };
-    let mut server = HttpServer::bind(address, names())
-        .await
-        .context("cannot serve the web page")?;
-    let mut scheme = "http";
-    if http.tls {
-        let tls = access.tls();
-        let tls = tls.context("http.tls needs api.tls_certificate and api.tls_key")?;
-        server = server.with_tls(tls);
-        scheme = "https";
-    }
-    if http.ufm {
-        server = server.with_ufm(UfmSettings {
-            gate: access.gate(),
-            keeps_empty: http.ufm_keeps_empty,
-            conf: sm_conf(config),
-        });
-    }
-    if !http.proxies.is_empty() {
-        server = server.with_sign_on(SignOn {
-            gate: access.gate(),
-            proxies: http.proxies.clone(),
-        });
-    }
-    tracing::info!(
-        "serving the web page and metrics at {scheme}://{}",
-        server.address()
-    );
-    let (stop, stopped) = oneshot::channel::<()>();
+    let settings = PageSettings::of(config, access)?;
+    let (stop, mut stopped) = oneshot::channel::<()>();
+    let bound: Pin<Box<dyn Future<Output = HttpServer> + Send>> =
+        match HttpServer::bind(address, names()).await {
+            Ok(server) => Box::pin(ready(settings.applied_to(server))),
+            Err(error) => {
+                let unbound = Unbound::report(DaemonPart::Page, findings, &error);
+                Box::pin(async move {
+                    let bound = unbound.bind(|| HttpServer::bind(address, names())).await;
+                    settings.applied_to(bound)
+                })
+            }
+        };
     let backend = backend.clone();
-    let task = tokio::spawn(server.run(backend, async move {
-        // An error means that the sender was dropped, which also stops the server.
-        let _ = stopped.await;
-    }));
+    let task = tokio::spawn(async move {
+        // The stop of an unbound server, too, is the end of `stopped`.
+        let server = tokio::select! {
+            server = bound => server,
+            _ = &mut stopped => return,
+        };
+        let until = async move {
+            // An error means that the sender was dropped, which also stops the server.
+            let _ = stopped.await;
+        };
+        server.run(backend, until).await;
+    });
     Ok(Some(ServingHttp { stop, task }))
+}
+
+/// Settings of the listener.
+struct PageSettings {
+    tls: Option<Arc<ServerTls>>,
+    ufm: Option<UfmSettings>,
+    sign_on: Option<SignOn>,
+}
+
+impl PageSettings {
+    fn of(config: &Config, access: &Access) -> anyhow::Result<PageSettings> {
+        let http = &config.http;
+        let tls = match http.tls {
+            true => {
+                let tls = access.tls();
+                Some(tls.context("http.tls needs api.tls_certificate and api.tls_key")?)
+            }
+            false => None,
+        };
+        Ok(PageSettings {
+            tls,
+            ufm: http.ufm.then(|| UfmSettings {
+                gate: access.gate(),
+                keeps_empty: http.ufm_keeps_empty,
+                conf: sm_conf(config),
+            }),
+            sign_on: (!http.proxies.is_empty()).then(|| SignOn {
+                gate: access.gate(),
+                proxies: http.proxies.clone(),
+            }),
+        })
+    }
+
+    /// Configures a listener that is bound, and logs its address.
+    fn applied_to(self, mut server: HttpServer) -> HttpServer {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        if let Some(tls) = self.tls {
+            server = server.with_tls(tls);
+        }
+        if let Some(ufm) = self.ufm {
+            server = server.with_ufm(ufm);
+        }
+        if let Some(sign_on) = self.sign_on {
+            server = server.with_sign_on(sign_on);
+        }
+        tracing::info!(
+            "serving the web page and metrics at {scheme}://{}",
+            server.address()
+        );
+        server
+    }
 }
 
 /// Part of the configuration that clients of the REST interface read.

@@ -6,6 +6,7 @@
 //! performance counters, and passes stored state to the thread of the store.
 
 mod access;
+mod addresses;
 mod arrivals;
 mod attachment;
 mod clock;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use rsm_api::limits::ConnectionLimits;
-use rsm_api::{Backend, Listen, Server};
+use rsm_api::{Backend, Listen, ServeError, Server};
 use rsm_store::StoreFabric;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::oneshot;
@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::DaemonOptions;
 use super::access::Access;
+use super::addresses::Unbound;
 use super::findings::{DaemonFindings, DaemonPart};
 
 /// Running server.
@@ -41,7 +42,9 @@ pub(super) async fn serve(
         tls: access.tls(),
     };
     let limits = ConnectionLimits::of_descriptors(descriptors());
-    let server = Server::bind(listen).await.context("cannot serve the API")?;
+    let server = bind(listen, findings)
+        .await
+        .context("cannot serve the API")?;
     let server = server.with_limits(limits).with_gate(access.gate());
     tracing::debug!(limits.unix, limits.tcp, "connections at once");
     tracing::info!("serving at {}", listeners(&server));
@@ -59,6 +62,35 @@ pub(super) async fn serve(
         }
     });
     Ok(Serving { stop, task })
+}
+
+/// Binds the Unix socket, and the TCP address now or later: the subnet has a manager meanwhile.
+async fn bind(listen: Listen, findings: &DaemonFindings) -> Result<Server, ServeError> {
+    let error = match Server::bind(listen.clone()).await {
+        Err(error @ ServeError::Tcp { .. }) => error,
+        other => return other,
+    };
+    let unbound = Unbound::report(DaemonPart::Api, findings, &error);
+    let (listener, bound) = oneshot::channel();
+    let socket = Listen {
+        tcp: None,
+        ..listen.clone()
+    };
+    let server = Server::bind(socket).await?;
+    // The task ends with the runtime.
+    tokio::spawn(async move {
+        let tcp = || {
+            Server::bind(Listen {
+                socket: None,
+                ..listen.clone()
+            })
+        };
+        let server = unbound.bind(tcp).await;
+        tracing::info!("serving at {}", listeners(&server));
+        // An error means that the server has stopped.
+        drop(listener.send(server));
+    });
+    Ok(server.with_late_tcp(bound))
 }
 
 impl Serving {
@@ -105,7 +137,10 @@ fn listeners(server: &Server) -> String {
     let scheme = if server.has_tls() { "https" } else { "http" };
     let tcp = server.tcp().map(|address| format!("{scheme}://{address}"));
     let all: Vec<String> = socket.into_iter().chain(tcp).collect();
-    all.join(" and ")
+    match all.is_empty() {
+        true => "no address".to_owned(),
+        false => all.join(" and "),
+    }
 }
 
 /// Folders of the host's own subnet manager. A simulation keeps its socket out of these folders,

@@ -268,7 +268,7 @@ impl Setup {
     ) -> anyhow::Result<Servers> {
         // The task ends with the runtime.
         tokio::spawn(access.clone().watch_certificate());
-        let http = http::serve(&self.options.config, access, &backend).await?;
+        let http = http::serve(&self.options.config, access, &backend, &self.findings).await?;
         let grpc = server::serve(&self.options, access, backend, &self.findings).await?;
         Ok(Servers { grpc, http })
     }
