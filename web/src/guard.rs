@@ -15,7 +15,8 @@ use crate::{netq, ufm};
 /// A page of another site cannot read answers, but can load the server. If such a site changes the
 /// address of its own name (DNS rebinding), its page could read answers as well; such a request
 /// names that site's host. Accepted hosts are addresses, names without a dot, `localhost` and this
-/// machine's `names`; at a loopback address, only `localhost` and loopback addresses.
+/// machine's `names`, also with a domain behind a name without one; at a loopback address, only
+/// `localhost` and loopback addresses.
 pub(crate) fn check<B>(
     request: &Request<B>,
     address: IpAddr,
@@ -84,7 +85,11 @@ fn is_own_name(host: &str, address: IpAddr, names: &[String]) -> bool {
     if address.is_loopback() {
         return host == "localhost" || literal.is_some_and(|literal| literal.is_loopback());
     }
-    literal.is_some() || !host.contains('.') || names.iter().any(|name| name == host)
+    let Some((first_label, _domain)) = host.split_once('.') else {
+        return true;
+    };
+    let is_own = |name: &String| name == host || (name == first_label && name != "localhost");
+    literal.is_some() || names.iter().any(is_own)
 }
 
 #[cfg(test)]
@@ -92,9 +97,13 @@ mod tests {
     use super::*;
 
     fn ask(address: &str, host: &str) -> Option<StatusCode> {
+        ask_machine("mgmt.example.org", address, host)
+    }
+
+    /// Asks a machine with this name.
+    fn ask_machine(name: &str, address: &str, host: &str) -> Option<StatusCode> {
         let request = Request::get("/").header(HOST, host).body(()).unwrap();
-        let names = ["mgmt.example.org".to_owned()];
-        let refused = check(&request, address.parse().unwrap(), &names).err();
+        let refused = check(&request, address.parse().unwrap(), &[name.to_owned()]).err();
         refused.map(|reply| reply.status())
     }
 
@@ -128,6 +137,26 @@ mod tests {
         }
         let refused = Some(StatusCode::MISDIRECTED_REQUEST);
         assert_eq!(ask("10.0.0.1", "rebound.example"), refused);
+    }
+
+    #[test]
+    fn machine_with_a_short_name_answers_to_it_in_any_domain() {
+        let refused = Some(StatusCode::MISDIRECTED_REQUEST);
+        for (name, host, expected) in [
+            ("mgmt01", "mgmt01.example.org:9316", None),
+            ("mgmt01", "MGMT01.example.org", None),
+            ("mgmt01", "mgmt01", None),
+            ("mgmt01", "mgmt010.example.org", refused),
+            ("mgmt01", "evil.mgmt01", refused),
+            ("mgmt.example.org", "mgmt.evil.org", refused),
+            ("localhost", "localhost.evil.org", refused),
+        ] {
+            assert_eq!(
+                ask_machine(name, "0.0.0.0", host),
+                expected,
+                "{name} {host}"
+            );
+        }
     }
 
     #[test]

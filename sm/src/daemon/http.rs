@@ -128,12 +128,17 @@ fn sm_conf(config: &Config) -> SmConf {
     }
 }
 
+/// Host name of a machine that has none.
+const UNSET: &str = "(none)";
+
 /// Host names of this machine; empty if the system states none, so that clients must use the
 /// address.
 pub(super) fn names() -> Vec<String> {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
-    let name = name.map(|name| name.trim().to_owned());
-    name.into_iter().filter(|name| !name.is_empty()).collect()
+    // The file system /proc of a hardened service has no names of the system.
+    let system = rustix::system::uname();
+    let name = system.nodename().to_string_lossy().trim().to_owned();
+    let is_set = !name.is_empty() && name != UNSET;
+    is_set.then_some(name).into_iter().collect()
 }
 
 impl ServingHttp {
@@ -143,5 +148,20 @@ impl ServingHttp {
         if let Err(error) = self.task.await {
             tracing::error!(%error, "the listener of the web page panicked");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_of_this_machine_is_the_one_of_the_kernel() {
+        let file = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        let expected: Vec<&str> = [file.trim()]
+            .into_iter()
+            .filter(|name| !name.is_empty() && *name != UNSET)
+            .collect();
+        assert_eq!(names(), expected);
     }
 }
