@@ -38,6 +38,13 @@ impl Clock {
         Time::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
+    /// Time of the machine's clock in milliseconds since the Unix epoch, which follows each setting
+    /// of that clock; 0 before 1970.
+    pub(super) fn wall_unix_ms() -> u64 {
+        let since = UNIX_EPOCH.elapsed().unwrap_or_default();
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// Converts a time to the instant that tokio's timers expect; `None` stays `None`.
     pub(super) fn instant(self, at: Option<Time>) -> Option<tokio::time::Instant> {
         at.map(|at| {

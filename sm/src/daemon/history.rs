@@ -285,6 +285,7 @@ impl Writer {
     /// Repeats the write until it succeeds. Returns false if the queue was closed before.
     fn write(&mut self) -> bool {
         loop {
+            self.archive.set_wall_clock(Clock::wall_unix_ms());
             match self.archive.write(self.now_unix_ms()) {
                 Ok(()) => {
                     self.findings.clear(DaemonPart::History);

@@ -85,6 +85,9 @@ pub struct Archive {
     /// Time of this run's first record, in milliseconds since the Unix epoch; `None` before the
     /// first record.
     opened_unix_ms: Option<u64>,
+    /// Time of the machine's clock, which may have been set since the start of the run; `None` if it
+    /// agrees with the times of records.
+    wall_unix_ms: Option<u64>,
 }
 
 impl Archive {
@@ -126,6 +129,7 @@ impl Archive {
             next,
             state: State::default(),
             opened_unix_ms: None,
+            wall_unix_ms: None,
         };
         archive.resume()?;
         Ok(archive)
@@ -211,6 +215,12 @@ impl Archive {
     /// Whether all records are on the disk.
     pub fn is_written(&self) -> bool {
         self.unwritten.frames.is_empty()
+    }
+
+    /// Tells the time of the machine's clock. A segment is removed for its age only if it is old by
+    /// this clock, too: that of the records may have been wrong at the start, and keeps its error.
+    pub fn set_wall_clock(&mut self, unix_ms: u64) {
+        self.wall_unix_ms = Some(unix_ms);
     }
 
     /// Begins a new segment at `at_unix_ms` if the current segment is long enough or old enough.
@@ -346,7 +356,8 @@ impl Archive {
     fn remove_old(&mut self, now_unix_ms: u64) -> Result<(), StoreError> {
         let opened = self.opened_unix_ms.unwrap_or(now_unix_ms);
         let is_settled = now_unix_ms.saturating_sub(opened) >= HOUR_MS;
-        let oldest = now_unix_ms.saturating_sub(u64::from(self.bounds.days) * DAY_MS);
+        let earliest = now_unix_ms.min(self.wall_unix_ms.unwrap_or(now_unix_ms));
+        let oldest = earliest.saturating_sub(u64::from(self.bounds.days) * DAY_MS);
         let added = self.unwritten.frames.len() as u64;
         while let Some((path, ended)) = self.segments.oldest() {
             let is_old = is_settled && ended.is_some_and(|ended| ended < oldest);

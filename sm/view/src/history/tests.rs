@@ -14,7 +14,8 @@ use super::recorder::QUEUE;
 use super::scan::{Numbered, Query};
 use super::{Archive, Bounds, Recorder, Segments};
 
-const DAY_MS: u64 = 86_400_000;
+const HOUR_MS: u64 = 3_600_000;
+const DAY_MS: u64 = 24 * HOUR_MS;
 const BOUNDS: Bounds = Bounds {
     days: 30,
     bytes: 16 << 20,
@@ -512,4 +513,26 @@ fn full_queue_still_accepts_operator_actions() {
     recorder.put(vec![Arc::new(operator_action(1, "ada"))], None);
     let batch = recorder.take(None).unwrap();
     assert_eq!((batch.events.len(), batch.lost), (QUEUE + 1, 10));
+}
+
+#[test]
+fn clock_that_was_ahead_at_the_start_removes_no_segment_once_it_is_set() {
+    let dir = tempfile::tempdir().unwrap();
+    let true_ms = 100 * DAY_MS;
+    record(&mut open(dir.path()), true_ms, "before");
+    record(&mut open(dir.path()), true_ms + 1, "second");
+    // The clock of the run is a year ahead, and stays so; the machine's clock is set.
+    let wrong_ms = true_ms + 365 * DAY_MS;
+    let mut archive = open(dir.path());
+    for hours in 0..3 {
+        archive.set_wall_clock(true_ms + hours * HOUR_MS);
+        record(&mut archive, wrong_ms + hours * HOUR_MS, "after");
+    }
+    let kept = archive.segments().events(&query(0, 0), usize::MAX);
+    assert_eq!(reasons(&kept)[0], "before");
+    // Both clocks agree that the days are over.
+    archive.set_wall_clock(true_ms + 40 * DAY_MS);
+    record(&mut archive, wrong_ms + 40 * DAY_MS, "later");
+    let kept = archive.segments().events(&query(0, 0), usize::MAX);
+    assert!(!reasons(&kept).contains(&"before".to_owned()));
 }
