@@ -135,8 +135,13 @@ impl GroupRegistry {
             return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
         }
         let has_mgid = record.mgid() != Gid(0);
-        if has_mgid {
-            self.check_mgid(record, mask)?;
+        if has_mgid && let Some(of_broadcast) = self.check_mgid(record, mask)? {
+            let parameters = Parameters {
+                mgid: record.mgid(),
+                ..of_broadcast
+            };
+            let fits = realize::can_carry(port, &parameters);
+            return fits.then_some(parameters).ok_or(SaStatus::REQ_INVALID);
         }
         let mtu = realize::mtu(record, mask, port).ok_or(SaStatus::REQ_INVALID)?;
         let rate = realize::rate(record, mask, port).ok_or(SaStatus::REQ_INVALID)?;
@@ -176,11 +181,16 @@ impl GroupRegistry {
     }
 
     /// Checks that a new group can have the MGID of a request. A group of IP over InfiniBand
-    /// requires the broadcast group of its partition, with the same parameters (RFC 4391, 5).
+    /// requires the broadcast group of its partition, and has the same parameters (RFC 4391, 5),
+    /// which are returned: hosts join with these, whatever the creator left out.
     ///
     /// # Errors
     /// ERR_REQ_INVALID if the group cannot have the MGID.
-    fn check_mgid(&self, record: &McMemberRecord, mask: ComponentMask) -> Result<(), Status> {
+    fn check_mgid(
+        &self,
+        record: &McMemberRecord,
+        mask: ComponentMask,
+    ) -> Result<Option<Parameters>, Status> {
         if !mgid::is_valid(record.mgid()) {
             return Err(SaStatus::REQ_INVALID);
         }
@@ -194,15 +204,13 @@ impl GroupRegistry {
                 {
                     Err(SaStatus::REQ_INVALID)
                 }
-                _ => Ok(()),
+                _ => Ok(None),
             },
-            Some(_) if !self.config.rules.validate_ipoib => Ok(()),
+            Some(_) if !self.config.rules.validate_ipoib => Ok(None),
             Some(broadcast) => {
                 let broadcast = self.groups.get(&broadcast).ok_or(SaStatus::REQ_INVALID)?;
-                // Each group has its own hop limit.
-                let mask = mask.without(McMemberRecord::HOP_LIMIT | McMemberRecord::MLID);
-                matches(record, mask, broadcast)
-                    .then_some(())
+                matches(record, mask.without(McMemberRecord::MLID), broadcast)
+                    .then_some(Some(broadcast.parameters))
                     .ok_or(SaStatus::REQ_INVALID)
             }
         }

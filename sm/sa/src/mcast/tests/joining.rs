@@ -164,8 +164,53 @@ fn ip_group_requires_the_parameters_of_its_broadcast_group() {
         subnet.set(1, &other_q_key, COMPLETE),
         Err(SaStatus::REQ_INVALID)
     );
+    let mut other_hop_limit = request(1, ip, FULL);
+    other_hop_limit.set_hop_limit(9);
+    assert_eq!(
+        subnet.set(1, &other_hop_limit, COMPLETE | McMemberRecord::HOP_LIMIT),
+        Err(SaStatus::REQ_INVALID)
+    );
     let answer = subnet.join(1, ip, FULL).unwrap();
     assert_eq!(answer.mlid(), Lid(0xC001));
+}
+
+#[test]
+fn ip_group_of_a_request_without_mtu_and_rate_has_those_of_its_broadcast_group() {
+    let mut subnet = Subnet::of(3);
+    let of_broadcast = Parameters {
+        hop_limit: 3,
+        ..broadcast(ALL_HOSTS)
+    };
+    subnet.registry.set_well_known(&[of_broadcast]);
+    let ip = Gid(0xFF12_401B_FFFF << 80 | 0x0000_1234);
+    // A faster port makes the group first, and asks for no MTU, rate or hop limit.
+    subnet.join(1, ip, FULL).unwrap();
+    let group = subnet.registry.group(ip).unwrap();
+    let expected = Parameters {
+        mgid: ip,
+        ..of_broadcast
+    };
+    assert_eq!(group.parameters, expected);
+    // The kernel of a slower port joins with the parameters of the broadcast group.
+    let host = subnet.host(2);
+    (host.mtu, host.rate) = (of_broadcast.mtu, of_broadcast.rate);
+    let mut record = request(2, ip, FULL);
+    record
+        .set_mtu_selector(Selector::Exactly)
+        .set_mtu(of_broadcast.mtu)
+        .set_rate_selector(Selector::Exactly)
+        .set_rate(of_broadcast.rate)
+        .set_hop_limit(of_broadcast.hop_limit);
+    let of_link = McMemberRecord::MTU_SELECTOR
+        | McMemberRecord::MTU
+        | McMemberRecord::RATE_SELECTOR
+        | McMemberRecord::RATE;
+    let mask = COMPLETE | of_link | McMemberRecord::HOP_LIMIT;
+    assert!(subnet.set(2, &record, mask).is_ok());
+    // A port that cannot carry the broadcast group makes no group beside it.
+    subnet.host(3).mtu = Mtu::Bytes1024;
+    let another = subnet.join(3, Gid(ip.0 + 1), FULL);
+    assert_eq!(another, Err(SaStatus::REQ_INVALID));
 }
 
 #[test]
