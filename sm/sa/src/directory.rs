@@ -285,6 +285,15 @@ impl Directory {
         (self.fabric.node(at.node), self.fabric.port(at))
     }
 
+    /// GUID of the physical port of an end, to which the shares of its virtual ports are charged.
+    pub(super) fn physical_guid(&self, ix: EndIx) -> Guid {
+        let end = self.end(ix);
+        match end.vport {
+            Some(_) => self.port(ix).1.guid,
+            None => end.guid,
+        }
+    }
+
     /// The LID in records about a port: the LID of port 0 for a switch port, otherwise the LID of
     /// the port itself. `None` if that LID is not unicast.
     pub fn lid_of(&self, at: PortRef) -> Option<Lid> {

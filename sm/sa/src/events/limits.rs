@@ -22,6 +22,10 @@ pub(crate) const MAX_QUIET: usize = 1 << 16;
 /// thousands of reports per second if subscribers answer, and does not delay answers to queries.
 pub(crate) const MAX_REPORTS: usize = 256;
 
+/// Maximum number of reports in flight to one physical port with its virtual ports, so that a few
+/// hosts that do not answer leave room for reports to others.
+pub(crate) const MAX_REPORTS_PER_PORT: usize = 4;
+
 /// Number of comparisons of subscriptions with notices before other work has its turn. That many
 /// comparisons take well below a millisecond.
 pub(crate) const WORK_PER_POLL: usize = 4096;

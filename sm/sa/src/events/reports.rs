@@ -15,7 +15,9 @@ use rsm_mad::wire::header::Method;
 use rsm_mad::wire::sa::{ComponentMask, SaMad};
 
 use super::journal::NoticeJournal;
-use super::limits::{ATTEMPTS, LONGEST_WAIT, MAX_REPORTS, SHORTEST_WAIT, WORK_PER_POLL};
+use super::limits::{
+    ATTEMPTS, LONGEST_WAIT, MAX_REPORTS, MAX_REPORTS_PER_PORT, SHORTEST_WAIT, WORK_PER_POLL,
+};
 use super::published_notice::PublishedNotice;
 use super::subscription::Verdict;
 use super::{Events, SubscriberId, Subscription, SubscriptionId};
@@ -47,9 +49,19 @@ pub(super) struct Reports {
     resend_queue: VecDeque<SubscriberId>,
     /// Subscribers with a pending report, by its transaction ID.
     by_tid: BTreeMap<u32, SubscriberId>,
+    /// Physical ports with reports in flight, by GUID.
+    busy_ports: BTreeMap<Guid, BusyPort>,
     /// Ends of the waits for answers.
     timers: BTreeSet<(Time, SubscriberId)>,
     last_tid: u32,
+}
+
+/// A physical port with reports in flight, to itself or its virtual ports.
+#[derive(Debug, Default)]
+struct BusyPort {
+    in_flight: usize,
+    /// Subscribers that wait until fewer reports are in flight, in the order of their turns.
+    parked: Vec<SubscriberId>,
 }
 
 /// A queue pair that subscribed, with its position in the journal.
@@ -64,7 +76,7 @@ struct Subscriber {
     /// Number of the next notice to examine.
     next: u64,
     pending: Option<PendingReport>,
-    /// Whether the subscriber is in `ready_queue`.
+    /// Whether the subscriber is in `ready_queue`, or parked at its port.
     is_queued: bool,
 }
 
@@ -72,6 +84,8 @@ struct Subscriber {
 #[derive(Debug)]
 struct PendingReport {
     tid: u32,
+    /// GUID of the physical port that the report counts for.
+    physical: Guid,
     /// Number of the notice.
     number: u64,
     published: Arc<PublishedNotice>,
@@ -150,6 +164,9 @@ impl Reports {
     /// Removes a subscriber. Returns the numbers of its subscriptions.
     pub(super) fn remove(&mut self, id: SubscriberId) -> BTreeSet<u16> {
         self.end_wait(id);
+        for port in self.busy_ports.values_mut() {
+            port.parked.retain(|&parked| parked != id);
+        }
         let removed = self.subscribers.remove(&id);
         removed.map_or_else(BTreeSet::new, |subscriber| subscriber.numbers)
     }
@@ -198,7 +215,51 @@ impl Reports {
         if let Some(until) = pending.until {
             self.timers.remove(&(until, id));
         }
+        if let Some(port) = self.busy_ports.get_mut(&pending.physical) {
+            port.in_flight -= 1;
+            self.ready_queue.extend(port.parked.drain(..));
+            if port.in_flight == 0 {
+                self.busy_ports.remove(&pending.physical);
+            }
+        }
         Some(pending)
+    }
+
+    /// Parks a subscriber if its physical port has as many reports in flight as it may have.
+    /// Returns whether it did.
+    fn park(&mut self, id: SubscriberId, physical: Guid) -> bool {
+        let Some(port) = self.busy_ports.get_mut(&physical) else {
+            return false;
+        };
+        let is_full = port.in_flight >= MAX_REPORTS_PER_PORT;
+        if is_full && let Some(subscriber) = self.subscribers.get_mut(&id) {
+            subscriber.is_queued = true;
+            port.parked.push(id);
+        }
+        is_full
+    }
+
+    /// Records a report of the notice with this number as pending.
+    fn begin(
+        &mut self,
+        id: SubscriberId,
+        physical: Guid,
+        (number, published): (u64, Arc<PublishedNotice>),
+    ) {
+        let tid = self.free_tid();
+        let Some(subscriber) = self.subscribers.get_mut(&id) else {
+            return;
+        };
+        subscriber.pending = Some(PendingReport {
+            tid,
+            physical,
+            number,
+            published,
+            attempts: 0,
+            until: None,
+        });
+        self.by_tid.insert(tid, id);
+        self.busy_ports.entry(physical).or_default().in_flight += 1;
     }
 
     /// Queues a subscriber for a turn.
@@ -280,23 +341,21 @@ impl Events {
                 continue;
             };
             subscriber.is_queued = false;
+            if subscriber.pending.is_some() {
+                // Its former subscription left a second place in the queue.
+                continue;
+            }
             let Some(at) = directory.by_guid(id.port) else {
                 // The subscriber gets its turn once its port is back.
                 continue;
             };
+            let physical = directory.physical_guid(at);
+            if self.reports.park(id, physical) {
+                continue;
+            }
             match self.next_notice(id, at, directory, &mut work) {
-                Some((number, published)) => {
-                    let tid = self.reports.free_tid();
-                    if let Some(subscriber) = self.reports.subscribers.get_mut(&id) {
-                        subscriber.pending = Some(PendingReport {
-                            tid,
-                            number,
-                            published,
-                            attempts: 0,
-                            until: None,
-                        });
-                        self.reports.by_tid.insert(tid, id);
-                    }
+                Some(notice) => {
+                    self.reports.begin(id, physical, notice);
                     self.counters.reports += 1;
                     return self.reports.send(id, at, directory, now);
                 }

@@ -165,14 +165,19 @@ fn traps_of_a_switch_are_forwarded_to_matching_subscriptions() {
     }
     let notice = link_change(switches[0]);
     world.sa.notice(&notice, START);
-    let reported_to: BTreeSet<u32> = reports(&mut world, START)
-        .iter()
-        .map(|report| {
+    let mut reported_to = BTreeSet::new();
+    loop {
+        let sent = reports(&mut world, START);
+        if sent.is_empty() {
+            break;
+        }
+        for report in &sent {
             assert_eq!(notice_in(report).notice(), notice);
             assert_eq!(notice_in(report).issuer_gid(), gid);
-            report.remote.qpn
-        })
-        .collect();
+            reported_to.insert(report.remote.qpn);
+            answer(&mut world, report);
+        }
+    }
     let expected = wanted
         .iter()
         .enumerate()
@@ -315,6 +320,43 @@ fn reports_are_sent_again_after_the_transport_gave_up() {
     world.sa.unanswered(tid);
     assert!(world.sa.events().is_empty());
     assert!(reports(&mut world, START).is_empty());
+}
+
+#[test]
+fn port_that_answers_no_reports_has_few_in_flight_and_delays_no_others() {
+    let mut world = serving_world();
+    let (hosts, switches) = (world.hosts(), world.switches());
+    let count = limits::MAX_PER_PORT as u32;
+    for number in 0..count {
+        send(&mut world, address(hosts[1], QPN + number), &all_of(128), 0).unwrap();
+    }
+    subscribe(&mut world, hosts[2], &all_of(128)).unwrap();
+    world.sa.notice(&link_change(switches[0]), START);
+    let mut sent = reports(&mut world, START);
+    let of_silent = |report: &&NoticeReport| report.remote.lid == hosts[1];
+    assert_eq!(
+        sent.iter().filter(of_silent).count(),
+        limits::MAX_REPORTS_PER_PORT
+    );
+    let to_other = sent.extract_if(.., |report| report.remote.lid == hosts[2]);
+    assert_eq!(to_other.count(), 1);
+    assert!(
+        world.sa.events().next_deadline() > Some(START),
+        "parked subscribers are no work"
+    );
+    // Each report that ends makes room for the next subscriber of the port.
+    let mut served = BTreeSet::new();
+    while let Some(report) = sent.pop() {
+        assert!(
+            served.insert(report.remote.qpn),
+            "one report for each queue pair"
+        );
+        answer(&mut world, &report);
+        let next = reports(&mut world, START);
+        assert!(next.len() <= 1);
+        sent.extend(next);
+    }
+    assert_eq!(served, (QPN..QPN + count).collect());
 }
 
 #[test]
