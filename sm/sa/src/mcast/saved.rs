@@ -18,6 +18,8 @@ pub struct SavedGroup {
     pub parameters: Parameters,
     /// Multicast LID, which senders have learned.
     pub mlid: Lid,
+    /// GUID of the port whose request created the group; `None` if no port is charged with it.
+    pub creator: Option<Guid>,
     /// Members of the group.
     pub members: Vec<SavedMember>,
 }
@@ -51,6 +53,7 @@ impl GroupRegistry {
         self.groups.values().map(|group| SavedGroup {
             parameters: group.parameters,
             mlid: group.mlid,
+            creator: group.creator,
             members: group
                 .members
                 .values()
@@ -109,9 +112,7 @@ impl GroupRegistry {
                 );
             }
             self.stale_mlids.insert(group.mlid);
-            // The creator is not saved: most groups were created by their first member.
-            let creator = members.values().next().map(|member| member.port);
-            if let Some(creator) = creator {
+            if let Some(creator) = group.creator {
                 *self.created.entry(creator).or_default() += 1;
             }
             let group = MulticastGroup {
@@ -119,7 +120,7 @@ impl GroupRegistry {
                 mlid: group.mlid,
                 // The next [`GroupRegistry::set_well_known`] sets this flag again.
                 well_known: false,
-                creator,
+                creator: group.creator,
                 members,
             };
             Arc::make_mut(&mut self.groups).insert(mgid, Arc::new(group));

@@ -1,4 +1,5 @@
-//! Stores multicast groups and their members in two tables, so that a join writes one short record.
+//! Stores multicast groups, their creators and their members in three tables, so that a join writes
+//! one short record. Earlier versions know no creators, and keep their rows.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,9 @@ const GROUPS: &str = "multicast-groups";
 
 /// Table of members, keyed by MGID and PortGID.
 const MEMBERS: &str = "multicast-members";
+
+/// Table of the ports whose requests created groups, keyed by MGID.
+const CREATORS: &str = "multicast-creators";
 
 /// Length of a GID in bytes.
 const GID_LEN: usize = 16;
@@ -41,6 +45,15 @@ pub(super) fn restored(persisted: &Persisted) -> Vec<SavedGroup> {
         groups.get_mut(&mgid)?.members.push(member);
         Some(())
     });
+    table::read(persisted, CREATORS, |key, value| {
+        let mgid = Gid(u128::from_be_bytes(key.try_into().ok()?));
+        let creator = Guid(u64::from_be_bytes(value.try_into().ok()?));
+        // An earlier version may have deleted the group and left the row.
+        if let Some(group) = groups.get_mut(&mgid) {
+            group.creator = Some(creator);
+        }
+        Some(())
+    });
     groups.into_values().collect()
 }
 
@@ -48,6 +61,8 @@ pub(super) fn restored(persisted: &Persisted) -> Vec<SavedGroup> {
 pub(super) fn changes(persisted: &Persisted, view: &GroupsView, changes: &mut ChangeSet) {
     let groups = view.groups().map(encode_group);
     table::replace(persisted, GROUPS, groups, changes);
+    let creators = view.groups().filter_map(encode_creator);
+    table::replace(persisted, CREATORS, creators, changes);
     // A group may contain every port of the subnet, so rows are made one at a time and not
     // collected.
     let members = view.groups().flat_map(|group| {
@@ -66,6 +81,7 @@ pub(super) fn rows(view: &GroupsView, mgid: Gid, member: Gid) -> Vec<RowChange> 
         let mgid = mgid.0.to_be_bytes().to_vec();
         let gone = [
             table::clear(GROUPS, mgid.clone()),
+            table::clear(CREATORS, mgid.clone()),
             table::clear(MEMBERS, mgid),
         ];
         return gone.into_iter().flatten().collect();
@@ -76,7 +92,9 @@ pub(super) fn rows(view: &GroupsView, mgid: Gid, member: Gid) -> Vec<RowChange> 
         Some(member) => table::set(MEMBERS, member_key, encode(member).to_vec()),
         None => table::clear(MEMBERS, member_key),
     };
-    let rows = [table::set(GROUPS, key, value), row];
+    let creator = encode_creator(group);
+    let creator = creator.and_then(|(key, value)| table::set(CREATORS, key, value));
+    let rows = [table::set(GROUPS, key, value), creator, row];
     rows.into_iter().flatten().collect()
 }
 
@@ -115,6 +133,13 @@ fn encode_group(group: &MulticastGroup) -> (Vec<u8>, Vec<u8>) {
     (parameters.mgid.0.to_be_bytes().to_vec(), value)
 }
 
+/// Encodes the creator of a group: its port GUID (8 bytes, big-endian). `None` if no port is charged
+/// with the group.
+fn encode_creator(group: &MulticastGroup) -> Option<(Vec<u8>, Vec<u8>)> {
+    let mgid = group.parameters.mgid.0.to_be_bytes().to_vec();
+    Some((mgid, group.creator?.0.to_be_bytes().to_vec()))
+}
+
 /// Decodes the row of a group; `None` if the row is invalid.
 fn decode_group(key: &[u8], value: &[u8]) -> Option<SavedGroup> {
     let mgid = Gid(u128::from_be_bytes(key.try_into().ok()?));
@@ -147,6 +172,7 @@ fn decode_group(key: &[u8], value: &[u8]) -> Option<SavedGroup> {
     is_sound.then_some(SavedGroup {
         parameters,
         mlid: Lid(u16::from_be_bytes(mlid.try_into().ok()?)),
+        creator: None,
         members: Vec::new(),
     })
 }
@@ -192,6 +218,7 @@ mod tests {
                 scope: 2,
             },
             mlid: Lid(mlid),
+            creator: (number == 1).then_some(Guid(7)),
             members: vec![SavedMember {
                 gid: Gid(0xFE80 << 112 | number),
                 port: Guid(9),
@@ -218,7 +245,7 @@ mod tests {
     fn stored_groups_are_restored() {
         let mut persisted = Persisted::default();
         persisted.apply(&change(&persisted, &view(samples())));
-        assert_eq!(persisted.len(), 4);
+        assert_eq!(persisted.len(), 5, "two groups, a creator and two members");
         assert_eq!(restored(&persisted), samples());
         assert!(
             change(&persisted, &view(samples())).is_empty(),
@@ -228,7 +255,27 @@ mod tests {
         let fewer = samples()[..1].to_vec();
         persisted.apply(&change(&persisted, &view(fewer.clone())));
         assert_eq!(restored(&persisted), fewer);
-        assert_eq!(persisted.len(), 2);
+        assert_eq!(persisted.len(), 3);
+        let none = change(&persisted, &view(Vec::new()));
+        persisted.apply(&none);
+        assert_eq!(persisted.len(), 0);
+    }
+
+    #[test]
+    fn group_without_a_row_of_its_creator_is_charged_to_nobody() {
+        let mut persisted = Persisted::default();
+        persisted.apply(&change(&persisted, &view(samples())));
+        let mut earlier = ChangeSet::new();
+        let creators = Namespace::new(CREATORS).unwrap();
+        let mgid = samples()[0].parameters.mgid.0;
+        earlier.remove_record(&creators, &mgid.to_be_bytes());
+        // An earlier version deleted this group, and kept the row.
+        let absent = (mgid + 7).to_be_bytes();
+        earlier.set_record(&creators, &absent, &[1; 8]).unwrap();
+        persisted.apply(&earlier);
+        let groups = restored(&persisted);
+        assert_eq!(groups.len(), 2);
+        assert!(groups.iter().all(|group| group.creator.is_none()));
     }
 
     #[test]
@@ -248,7 +295,7 @@ mod tests {
         groups[0].members.extend([member(new, 11), member(new, 13)]);
         let mut persisted = Persisted::default();
         persisted.apply(&change(&persisted, &view(groups.clone())));
-        assert_eq!(persisted.len(), 2 + 6);
+        assert_eq!(persisted.len(), 2 + 1 + 6);
         assert!(change(&persisted, &view(groups.clone())).is_empty());
         groups[0].members.remove(1);
         groups[1].members.push(member(new, 14));

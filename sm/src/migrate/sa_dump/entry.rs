@@ -118,6 +118,7 @@ fn group(fields: &mut Fields<'_>, _: &Context) -> Result<Entry, String> {
     Ok(Entry::Group(Box::new(SavedGroup {
         parameters,
         mlid,
+        creator: None,
         members: Vec::new(),
     })))
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use rsm_mad::wire::sa::SaStatus;
+
 use super::super::SavedGroup;
+use super::super::limits::MAX_CREATED_PER_PORT;
 use super::super::presence::{Unexamined, WORK_PER_TURN};
 use super::*;
 
@@ -83,6 +86,34 @@ fn memberships_survive_a_restart() {
     // Newly assigned MGIDs differ from saved ones.
     let mgid = again.join(2, Gid(0), FULL).unwrap().mgid();
     assert!(saved.iter().all(|group| group.parameters.mgid != mgid));
+}
+
+#[test]
+fn group_is_charged_to_its_creator_and_not_to_its_members_after_a_restart() {
+    let mut subnet = Subnet::of(3);
+    let mgid = |number: usize| Gid(MGID.0 + number as u128);
+    for number in 0..MAX_CREATED_PER_PORT {
+        subnet.join(2, mgid(number), FULL).unwrap();
+        subnet.join(1, mgid(number), FULL).unwrap();
+    }
+    let mut saved: Vec<SavedGroup> = subnet.registry.save().collect();
+    let restored = |saved: &[SavedGroup]| {
+        let mut again = Subnet::of(3);
+        let skipped = again.registry.restore(saved.to_vec(), Time::ZERO + SECOND);
+        assert_eq!(skipped, 0);
+        again
+    };
+    let mut again = restored(&saved);
+    let one_more = mgid(MAX_CREATED_PER_PORT);
+    assert_eq!(again.join(2, one_more, FULL), Err(SaStatus::NO_RESOURCES));
+    again.join(1, one_more, FULL).unwrap();
+    // Groups whose creator is unknown are charged to nobody.
+    for group in &mut saved {
+        group.creator = None;
+    }
+    let mut again = restored(&saved);
+    again.join(1, one_more, FULL).unwrap();
+    again.join(2, mgid(MAX_CREATED_PER_PORT + 1), FULL).unwrap();
 }
 
 #[test]

@@ -46,6 +46,7 @@ fn saved(mgid: Gid, mlid: u16, members: &[(Guid, Bits)]) -> SavedGroup {
             scope: 2,
         },
         mlid: Lid(mlid),
+        creator: None,
         members: members.iter().map(member).collect(),
     }
 }
