@@ -39,6 +39,7 @@ mod reregister;
 mod sa_snapshot;
 mod searches;
 pub mod services;
+mod shares;
 mod statistics;
 mod template;
 mod trust;
@@ -227,6 +228,8 @@ impl Sa {
             });
             let partitions = directory.plan.policy.partitions.list.len();
             registry.set_capacity(directory.multicast_capacity(), partitions);
+            registry.set_ports(directory.ports());
+            self.services.set_ports(directory.ports());
             // Well-known groups beyond the limits are not created.
             registry.set_well_known(&directory.well_known_groups());
         }

@@ -43,6 +43,7 @@ impl Directory {
         Some(MemberPort {
             gid: self.gid(ix),
             guid: self.end(ix).guid,
+            physical: self.physical_guid(ix),
             p_keys: self.p_keys(ix),
             mtu: limits.mtu(),
             rate,

@@ -354,8 +354,8 @@ impl Sa {
         }
     }
 
-    /// Records an offence if a change was refused because the requester has used up its own share,
-    /// and not because a table of all ports is full.
+    /// Records an offence if a change was refused because the requester has used up its own share;
+    /// or of the port that holds the most, if a table of all ports is full.
     fn record_exhausted_share(
         &mut self,
         directory: &Directory,
@@ -364,24 +364,25 @@ impl Sa {
         now: Time,
     ) {
         let guid = directory.end(requester).guid;
-        let exhausted = match header.mad().attribute() {
+        let cause = match header.mad().attribute() {
             McMemberRecord::ID => {
                 let record = McMemberRecord::from_prefix(data);
                 let port = record.and_then(|record| directory.by_gid(record.port_gid()));
-                port.and_then(|port| {
-                    self.multicast
-                        .exhausted_share(guid, directory.end(port).guid)
-                })
+                let member = |ix| directory.member(ix);
+                let ports = member(requester).zip(port.and_then(member));
+                ports.and_then(|(of, port)| self.multicast.cause_of_refusal(&of, &port))
             }
-            ServiceRecord::ID => self.services.is_at_limit(guid).then_some(Offence::Services),
+            ServiceRecord::ID => self
+                .services
+                .cause_of_refusal(guid, directory.physical_guid(requester)),
             InformInfo::ID => self
                 .events
                 .is_at_limit(guid)
-                .then_some(Offence::Subscriptions),
+                .then_some((guid, Offence::Subscriptions)),
             _ => None,
         };
-        if let Some(offence) = exhausted {
-            self.offences.record_excess(guid, offence, 1, now);
+        if let Some((port, offence)) = cause {
+            self.offences.record_excess(port, offence, 1, now);
         }
     }
 

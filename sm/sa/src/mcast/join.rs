@@ -1,6 +1,6 @@
 //! Joins of multicast groups, and the creation of groups that do not exist (IBA 15.2.5.17.2).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid};
@@ -9,7 +9,7 @@ use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord, SaStatus};
 
 use super::group::KEEPS_ALIVE;
-use super::limits::{MAX_ALIASES_PER_GROUP, MAX_GROUPS, MAX_GROUPS_PER_PORT, MAX_MEMBERS};
+use super::limits::{MAX_GROUPS, MAX_MEMBERS};
 use super::{
     GroupEvent, GroupRegistry, GroupRequester, MemberPort, MulticastGroup, MulticastMember,
     Parameters, Ports, group_mut, mgid, mlid, realize,
@@ -72,12 +72,8 @@ impl GroupRegistry {
         }
         self.check_room(parameters.mgid, &port)?;
         if !self.groups.contains_key(&parameters.mgid) {
-            let creator = requester.port.guid;
-            if !requester.acts_for_all && !self.may_create(creator) {
-                return Err(SaStatus::NO_RESOURCES);
-            }
             let wanted_mlid = mask.contains(McMemberRecord::MLID).then(|| record.mlid());
-            self.create(parameters, wanted_mlid, Some(creator))?;
+            self.create_for(requester, parameters, wanted_mlid)?;
         }
         self.add(parameters.mgid, &port, state, proxy);
         let group = self.groups.get(&parameters.mgid);
@@ -229,19 +225,37 @@ impl GroupRegistry {
     ///
     /// # Errors
     /// ERR_NO_RESOURCES if a limit is reached.
-    fn check_room(&self, mgid: Gid, port: &MemberPort<'_>) -> Result<(), Status> {
+    fn check_room(&mut self, mgid: Gid, port: &MemberPort<'_>) -> Result<(), Status> {
         let group = self.groups.get(&mgid);
         let is_member = group.is_some_and(|group| group.members.contains_key(&port.gid.guid()));
-        let groups = self.by_port.get(&port.guid);
-        let aliases = groups.and_then(|groups| groups.get(&mgid));
-        let is_full =
-            aliases.is_none() && groups.is_some_and(|groups| groups.len() >= MAX_GROUPS_PER_PORT);
-        let aliases = aliases.map_or(0, BTreeSet::len);
-        let no_room = !is_member
-            && (self.members >= MAX_MEMBERS || is_full || aliases >= MAX_ALIASES_PER_GROUP);
+        self.memberships.charge(port.guid, port.physical);
+        let has_share = self.memberships.permits(port.physical, self.members);
+        let no_room = !is_member && (self.members >= MAX_MEMBERS || !has_share);
         if no_room {
             return Err(SaStatus::NO_RESOURCES);
         }
+        Ok(())
+    }
+
+    /// Creates a group for a request.
+    ///
+    /// # Errors
+    /// ERR_NO_RESOURCES if the requester has its share of groups, there is no room for the group,
+    /// or no multicast LID.
+    fn create_for(
+        &mut self,
+        requester: &GroupRequester<'_>,
+        parameters: Parameters,
+        wanted_mlid: Option<Lid>,
+    ) -> Result<(), Status> {
+        let MemberPort { guid, physical, .. } = requester.port;
+        self.created.charge(guid, physical);
+        let has_share = self.created.permits(physical, self.groups.len());
+        if !requester.acts_for_all && !has_share {
+            return Err(SaStatus::NO_RESOURCES);
+        }
+        self.create(parameters, wanted_mlid, Some(guid))?;
+        self.created.charge(guid, physical);
         Ok(())
     }
 
@@ -282,7 +296,7 @@ impl GroupRegistry {
             members: BTreeMap::new(),
         };
         if let Some(creator) = creator {
-            *self.created.entry(creator).or_default() += 1;
+            self.created.add(creator);
         }
         Arc::make_mut(&mut self.groups).insert(parameters.mgid, Arc::new(group));
         self.has_stale_levels = true;
@@ -317,6 +331,7 @@ impl GroupRegistry {
         if is_new {
             self.members += 1;
             self.index_membership(port.guid, mgid, port.gid.guid());
+            self.memberships.charge(port.guid, port.physical);
         }
     }
 }

@@ -5,8 +5,8 @@
 /// short.
 pub const MAX_GROUPS: usize = 1 << 15;
 
-/// Maximum number of existing groups that requests of one port have created, whichever ports are
-/// members. The bound keeps a single port from taking all multicast LIDs, of which switches support
+/// Maximum number of existing groups that requests of one port and its virtual ports have created,
+/// whichever ports are members. The bound keeps a single port from taking all multicast LIDs, of which switches support
 /// a few thousand. IP over InfiniBand creates a group for each IP multicast address that no other
 /// host of the partition has joined.
 pub(crate) const MAX_CREATED_PER_PORT: usize = 1 << 10;
@@ -15,13 +15,9 @@ pub(crate) const MAX_CREATED_PER_PORT: usize = 1 << 10;
 /// bytes for each membership.
 pub const MAX_MEMBERS: usize = 1 << 20;
 
-/// Maximum number of groups of one port, whichever port requested the membership. A host with many
-/// IP multicast addresses is in hundreds of groups.
-pub(crate) const MAX_GROUPS_PER_PORT: usize = 1 << 12;
-
-/// Maximum number of GIDs with which one port is a member of one group: one for each alias GUID, of
-/// which GUIDCap permits 255.
-pub(crate) const MAX_ALIASES_PER_GROUP: usize = 256;
+/// Maximum number of memberships of one port, its alias GUIDs and its virtual ports, whichever port
+/// requested them. A host with many IP multicast addresses is in hundreds of groups.
+pub(crate) const MAX_MEMBERSHIPS_PER_PORT: usize = 1 << 12;
 
 /// Maximum number of events that wait to be polled.
 pub(crate) const MAX_EVENTS: usize = 1 << 12;

@@ -43,6 +43,7 @@ pub use self::refusal::{JoinRefusal, described, is_broadcast};
 pub use self::saved::{SavedGroup, SavedMember};
 pub use self::view::{Cursor, GroupsView, McMemberAccess};
 use super::partitions::can_talk;
+use super::shares::Shares;
 use super::trust::Offence;
 
 /// The properties of a port that the registry uses.
@@ -52,6 +53,8 @@ pub struct MemberPort<'a> {
     pub gid: Gid,
     /// GUID of the port itself, even if `gid` is an alias.
     pub guid: Guid,
+    /// GUID of the physical port, which is charged with what a virtual port holds.
+    pub physical: Guid,
     /// P_Keys of the port.
     pub p_keys: &'a [PKey],
     /// MTU of the port's link.
@@ -161,8 +164,10 @@ pub struct GroupRegistry {
     mlids: Mlids,
     /// Groups of each port, by port GUID, with the GUIDs of the port that are members.
     by_port: BTreeMap<Guid, BTreeMap<Gid, BTreeSet<Guid>>>,
-    /// Number of existing groups that requests of a port have created, by port GUID.
-    created: BTreeMap<Guid, usize>,
+    /// Existing groups, by the port whose request created them.
+    created: Shares,
+    /// Memberships of ports.
+    memberships: Shares,
     /// Number of memberships in all groups.
     members: usize,
     /// Absent ports with memberships, each with the time at which it loses its memberships.
@@ -193,7 +198,8 @@ impl GroupRegistry {
             view_versions: Vec::new(),
             mlids: Mlids::default(),
             by_port: BTreeMap::new(),
-            created: BTreeMap::new(),
+            created: Shares::new(limits::MAX_GROUPS, limits::MAX_CREATED_PER_PORT),
+            memberships: Shares::new(limits::MAX_MEMBERS, limits::MAX_MEMBERSHIPS_PER_PORT),
             members: 0,
             absent_ports: AbsentPorts::default(),
             assigned: 0,
@@ -219,33 +225,31 @@ impl GroupRegistry {
         self.mlids.set_capacity(mlids, partitions);
     }
 
-    /// The share that is used up, after a join that `requester` sent for `port` was refused for
-    /// lack of resources: the memberships of `port`, or the groups that `requester` created. `None`
-    /// if neither share is used up. Both parameters are port GUIDs.
-    pub(crate) fn exhausted_share(&self, requester: Guid, port: Guid) -> Option<Offence> {
-        let groups = self.by_port.get(&port).map_or(0, BTreeMap::len);
-        if groups >= limits::MAX_GROUPS_PER_PORT {
-            return Some(Offence::Memberships);
-        }
-        let has_room = self.may_create(requester);
-        (!has_room).then_some(Offence::Groups)
+    /// Sets the number of physical ports that share groups and memberships.
+    pub(crate) fn set_ports(&mut self, ports: u32) {
+        self.created.set_ports(ports);
+        self.memberships.set_ports(ports);
     }
 
-    /// Whether the requester may create one more group.
-    fn may_create(&self, requester: Guid) -> bool {
-        let created = self.created.get(&requester).copied().unwrap_or(0);
-        created < limits::MAX_CREATED_PER_PORT
-    }
-
-    /// Counts one group fewer for the port that created it.
-    fn uncount_group(&mut self, creator: Option<Guid>) {
-        let Some(creator) = creator else { return };
-        if let Some(count) = self.created.get_mut(&creator) {
-            *count -= 1;
-            if *count == 0 {
-                self.created.remove(&creator);
-            }
+    /// The port to name, and the table that lacks room, after a join that `requester` sent for
+    /// `port` was refused for lack of resources; see [`Shares::cause`]. `None` if neither
+    /// memberships nor groups are the cause.
+    pub(crate) fn cause_of_refusal(
+        &self,
+        requester: &MemberPort<'_>,
+        port: &MemberPort<'_>,
+    ) -> Option<(Guid, Offence)> {
+        let of_memberships = self
+            .memberships
+            .cause(requester.guid, port.physical, self.members);
+        if let Some(guid) = of_memberships {
+            return Some((guid, Offence::Memberships));
         }
+        let groups = self.groups.len();
+        let of_groups = self
+            .created
+            .cause(requester.guid, requester.physical, groups);
+        of_groups.map(|guid| (guid, Offence::Groups))
     }
 
     /// Makes the groups of `wanted`, and no others, well-known groups, which exist even without
@@ -443,7 +447,9 @@ impl GroupRegistry {
             }
             self.stale_mlids.insert(group.mlid);
             self.mlids.release(group.mlid, mgid);
-            self.uncount_group(group.creator);
+            if let Some(creator) = group.creator {
+                self.created.remove(creator);
+            }
             self.unsaved = true;
             self.push_event(GroupEvent::Deleted(mgid, group.parameters.p_key));
         }
@@ -451,7 +457,9 @@ impl GroupRegistry {
 
     fn index_membership(&mut self, port: Guid, mgid: Gid, alias: Guid) {
         let groups = self.by_port.entry(port).or_default();
-        groups.entry(mgid).or_default().insert(alias);
+        if groups.entry(mgid).or_default().insert(alias) {
+            self.memberships.add(port);
+        }
     }
 
     fn unindex_membership(&mut self, port: Guid, mgid: Gid, alias: Guid) {
@@ -459,7 +467,9 @@ impl GroupRegistry {
             return;
         };
         if let Some(aliases) = groups.get_mut(&mgid) {
-            aliases.remove(&alias);
+            if aliases.remove(&alias) {
+                self.memberships.remove(port);
+            }
             if aliases.is_empty() {
                 groups.remove(&mgid);
             }

@@ -113,7 +113,7 @@ impl GroupRegistry {
             }
             self.stale_mlids.insert(group.mlid);
             if let Some(creator) = group.creator {
-                *self.created.entry(creator).or_default() += 1;
+                self.created.add(creator);
             }
             let group = MulticastGroup {
                 parameters: group.parameters,

@@ -78,6 +78,7 @@ impl ServiceRegistry {
             until,
         };
         let id = service.id();
+        let physical = requester.directory.physical_guid(requester.port);
         let existing = self.get(&id).filter(|existing| !existing.has_expired(now));
         if let Some(existing) = existing {
             if !may_change(existing, &record, mask, requester) {
@@ -85,11 +86,15 @@ impl ServiceRegistry {
             }
             // The port that registered the service remains its owner.
             service.owner = existing.owner;
-        } else if !self.make_room(service.owner) {
-            return Err(SaStatus::NO_RESOURCES);
+        } else {
+            self.owned.charge(requester.guid(), physical);
+            if !self.make_room(physical) {
+                return Err(SaStatus::NO_RESOURCES);
+            }
         }
         let shown = service.shown(now);
         self.insert(service);
+        self.owned.charge(requester.guid(), physical);
         Ok(shown)
     }
 

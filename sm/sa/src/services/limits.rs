@@ -5,6 +5,6 @@
 /// about ten services. Each service takes about 400 bytes.
 pub(crate) const MAX_SERVICES: usize = 1 << 16;
 
-/// Maximum number of services that one port registers, for itself or for other ports, so that no
-/// single port uses up [`MAX_SERVICES`].
+/// Maximum number of services that one port registers with its virtual ports, for itself or for
+/// other ports, so that no single port uses up [`MAX_SERVICES`].
 pub(crate) const MAX_SERVICES_PER_PORT: usize = 1 << 10;

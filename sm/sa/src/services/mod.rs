@@ -30,6 +30,8 @@ use self::view::Index;
 pub use self::view::ServicesView;
 pub(crate) use self::view::{ServiceAccess, ServiceQuery};
 use super::directory::Directory;
+use super::shares::Shares;
+use super::trust::Offence;
 
 /// Identifies a service: the RID of ServiceRecord.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -103,12 +105,12 @@ fn seconds(left: Duration) -> u32 {
 }
 
 /// All registered services.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ServiceRegistry {
     /// Services, shared with views; a change copies the index while a view holds it.
     index: Arc<Index>,
-    /// Number of services, by the port that registered them.
-    owned: BTreeMap<Guid, usize>,
+    /// Services, by the port that registered them.
+    owned: Shares,
     /// Identifiers of services, by the port that offers them.
     by_port: BTreeMap<Guid, BTreeSet<Id>>,
     /// Ends of the leases, each with the service.
@@ -120,7 +122,26 @@ pub struct ServiceRegistry {
     displaced: u64,
 }
 
+impl Default for ServiceRegistry {
+    fn default() -> ServiceRegistry {
+        ServiceRegistry {
+            index: Arc::default(),
+            owned: Shares::new(limits::MAX_SERVICES, limits::MAX_SERVICES_PER_PORT),
+            by_port: BTreeMap::new(),
+            leases: BTreeSet::new(),
+            absent_since: BTreeMap::new(),
+            unsaved: false,
+            displaced: 0,
+        }
+    }
+}
+
 impl ServiceRegistry {
+    /// Sets the number of physical ports that share the services.
+    pub(crate) fn set_ports(&mut self, ports: u32) {
+        self.owned.set_ports(ports);
+    }
+
     /// Number of services.
     pub fn len(&self) -> usize {
         self.index.by_id.len()
@@ -187,7 +208,7 @@ impl ServiceRegistry {
     fn insert(&mut self, service: Service) {
         let id = service.id();
         self.remove(&id);
-        *self.owned.entry(service.owner).or_default() += 1;
+        self.owned.add(service.owner);
         self.by_port.entry(service.port).or_default().insert(id);
         if let Some(until) = service.until {
             self.leases.insert((until, id));
@@ -201,12 +222,7 @@ impl ServiceRegistry {
             return None;
         }
         let service = Arc::make_mut(&mut self.index).remove(id)?;
-        if let Some(count) = self.owned.get_mut(&service.owner) {
-            *count -= 1;
-            if *count == 0 {
-                self.owned.remove(&service.owner);
-            }
-        }
+        self.owned.remove(service.owner);
         if let Some(ids) = self.by_port.get_mut(&service.port) {
             ids.remove(id);
             if ids.is_empty() {
@@ -221,15 +237,22 @@ impl ServiceRegistry {
         Some(service)
     }
 
-    /// Whether the port with this GUID has registered its maximum number of services.
-    pub(crate) fn is_at_limit(&self, owner: Guid) -> bool {
-        self.owned.get(&owner).copied().unwrap_or(0) >= limits::MAX_SERVICES_PER_PORT
+    /// The port to name after a service that `requester`, at the port `physical`, registered was
+    /// refused for lack of room; see [`Shares::cause`].
+    pub(crate) fn cause_of_refusal(
+        &self,
+        requester: Guid,
+        physical: Guid,
+    ) -> Option<(Guid, Offence)> {
+        let port = self.owned.cause(requester, physical, self.len())?;
+        Some((port, Offence::Services))
     }
 
-    /// Makes room for one more service of `owner`. If the registry is full, removes a service of
-    /// the port that has been absent longest. Returns whether there is room.
-    fn make_room(&mut self, owner: Guid) -> bool {
-        if self.is_at_limit(owner) {
+    /// Makes room for one more service of a physical port or its virtual ports. If the registry is
+    /// full, removes a service of the port that has been absent longest. Returns whether there is
+    /// room.
+    fn make_room(&mut self, physical: Guid) -> bool {
+        if !self.owned.permits(physical, self.len()) {
             return false;
         }
         if self.len() < limits::MAX_SERVICES {

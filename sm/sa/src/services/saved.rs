@@ -6,7 +6,7 @@ use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::wire::sa::ServiceRecord;
 
-use super::limits::{MAX_SERVICES, MAX_SERVICES_PER_PORT};
+use super::limits::MAX_SERVICES;
 use super::{Service, ServiceRegistry};
 
 /// A service in saved form.
@@ -33,7 +33,6 @@ impl ServiceRegistry {
         let mut skipped = 0;
         for saved in saved {
             let leased = saved.record.service_lease() != ServiceRecord::LEASE_INDEFINITE;
-            let owned = self.owned.get(&saved.owner).copied().unwrap_or(0);
             let service = Service {
                 record: saved.record,
                 port: saved.port,
@@ -43,7 +42,7 @@ impl ServiceRegistry {
             let is_valid = leased == saved.left.is_some()
                 && !saved.port.is_zero()
                 && !saved.owner.is_zero()
-                && owned < MAX_SERVICES_PER_PORT
+                && self.owned.permits(saved.owner, 0)
                 && self.len() < MAX_SERVICES
                 && self.get(&service.id()).is_none();
             if !is_valid {
@@ -61,6 +60,7 @@ impl ServiceRegistry {
 mod tests {
     use rsm_mad::ids::Gid;
 
+    use super::super::limits::MAX_SERVICES_PER_PORT;
     use super::*;
 
     /// A permanent service with this number of the port with this GUID.

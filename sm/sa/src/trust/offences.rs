@@ -261,8 +261,8 @@ impl Offences {
         });
         let of_share = self.findings(directory, FindingKind::SaShare, &Offence::OF_SHARE, |named, _| {
             format!(
-                "{named}: the SA refused these requests, which exceed the share of one port; other hosts are \
-                 served as before, but programs on these hosts lack what was refused; see what runs there"
+                "{named}: the SA refused these requests, of the port or for lack of what it holds, because it \
+                 has its share or the most of a full table; programs lack what was refused; see what runs there"
             )
         });
         Some([of_trust, of_share].concat())

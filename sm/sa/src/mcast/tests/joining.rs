@@ -3,7 +3,7 @@
 use rsm_ids::Lid;
 use rsm_mad::wire::sa::{SaStatus, Selector};
 
-use super::super::limits::{MAX_CREATED_PER_PORT, MAX_GROUPS_PER_PORT};
+use super::super::limits::{MAX_CREATED_PER_PORT, MAX_MEMBERSHIPS_PER_PORT};
 use super::super::mlid;
 use super::*;
 
@@ -498,15 +498,15 @@ fn alias_gid_is_a_separate_member_at_the_same_port() {
 }
 
 #[test]
-fn joining_beyond_max_groups_per_port_is_refused() {
+fn joining_beyond_max_memberships_per_port_is_refused() {
     let mut subnet = Subnet::of(6);
-    for number in 0..MAX_GROUPS_PER_PORT {
+    for number in 0..MAX_MEMBERSHIPS_PER_PORT {
         let mgid = Gid(MGID.0 + number as u128);
         let creator = 3 + (number / MAX_CREATED_PER_PORT) as u64;
         subnet.join(creator, mgid, FULL).unwrap();
         subnet.join(1, mgid, FULL).unwrap();
     }
-    let one_more = Gid(MGID.0 + MAX_GROUPS_PER_PORT as u128);
+    let one_more = Gid(MGID.0 + MAX_MEMBERSHIPS_PER_PORT as u128);
     assert_eq!(subnet.join(1, one_more, FULL), Err(SaStatus::NO_RESOURCES));
     assert!(subnet.registry.group(one_more).is_none());
     // A port at the limit may add states in its groups; other ports are not affected.
@@ -534,6 +534,40 @@ fn port_creates_no_more_groups_than_its_share_even_for_other_ports() {
         .unwrap();
     let again = subnet.join(1, mgid(MAX_CREATED_PER_PORT + 2), FULL);
     assert_eq!(again, Err(SaStatus::NO_RESOURCES));
+}
+
+#[test]
+fn virtual_ports_have_the_share_of_their_physical_port() {
+    let mut subnet = Subnet::of(3);
+    subnet.host(2).physical = Guid(1);
+    let mgid = |number: usize| Gid(MGID.0 + number as u128);
+    for number in 0..MAX_CREATED_PER_PORT {
+        let host = 1 + (number % 2) as u64;
+        subnet.join(host, mgid(number), FULL).unwrap();
+    }
+    let one_more = mgid(MAX_CREATED_PER_PORT);
+    for host in [1, 2] {
+        let answer = subnet.join(host, one_more, FULL);
+        assert_eq!(answer, Err(SaStatus::NO_RESOURCES), "host {host}");
+    }
+    subnet.join(3, one_more, FULL).unwrap();
+}
+
+#[test]
+fn alias_guids_count_in_the_memberships_of_their_port() {
+    let mut subnet = Subnet::of(6);
+    let mgid = |number: usize| Gid(MGID.0 + number as u128);
+    for number in 0..MAX_MEMBERSHIPS_PER_PORT / 2 {
+        let creator = 3 + (number / MAX_CREATED_PER_PORT) as u64;
+        subnet.join(creator, mgid(number), FULL).unwrap();
+        subnet.join(1, mgid(number), FULL).unwrap();
+        let alias = request(0x1001, mgid(number), FULL);
+        subnet.set(1, &alias, COMPLETE).unwrap();
+    }
+    let one_more = mgid(MAX_MEMBERSHIPS_PER_PORT / 2);
+    subnet.join(5, one_more, FULL).unwrap();
+    assert_eq!(subnet.join(1, one_more, FULL), Err(SaStatus::NO_RESOURCES));
+    subnet.join(2, one_more, FULL).unwrap();
 }
 
 #[test]

@@ -42,6 +42,9 @@ const COMPLETE: ComponentMask = ComponentMask(
 
 struct Host {
     guid: Guid,
+    /// GUID of the physical port; the GUID of the host itself unless a test makes it a virtual
+    /// port.
+    physical: Guid,
     aliases: Vec<Guid>,
     p_keys: Vec<PKey>,
     mtu: Mtu,
@@ -76,6 +79,7 @@ fn port(host: &Host, guid: Guid) -> MemberPort<'_> {
     MemberPort {
         gid: Gid::new(PREFIX, guid),
         guid: host.guid,
+        physical: host.physical,
         p_keys: &host.p_keys,
         mtu: host.mtu,
         rate: host.rate,
@@ -86,6 +90,7 @@ impl Subnet {
     fn of(hosts: u64) -> Subnet {
         let host = |number: u64| Host {
             guid: Guid(number),
+            physical: Guid(number),
             aliases: vec![Guid(0x1000 + number)],
             p_keys: if number.is_multiple_of(2) {
                 vec![ALL_HOSTS, EVEN_HOSTS]
