@@ -73,7 +73,13 @@ impl Sa {
     /// partitions since the last compared directory.
     fn compare_ports(&mut self, directory: &Arc<Directory>, now: Time) {
         self.services.ports_changed(directory, now);
-        self.guids.ports_changed(directory, now);
+        let ended = self.guids.ports_changed(directory, now);
+        for &(port, alias) in &ended {
+            self.multicast.remove_memberships_as(port, alias);
+        }
+        if !ended.is_empty() {
+            self.publish_alias_guids();
+        }
         self.events.ports_changed(directory, now);
         self.reregister.ports_changed(directory);
         self.refused_joins.ports_changed(directory);

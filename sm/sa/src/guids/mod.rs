@@ -3,7 +3,8 @@
 //! An [`AliasRegistry`] is a state machine without I/O: it handles Set and Delete of
 //! GUIDInfoRecord, maps alias GUIDs to ports, and returns the GUIDs that the core must write. A
 //! port's own GUID, at index 0 of block 0, never changes. An alias GUID belongs to only one port,
-//! and ends when that port is absent for too long.
+//! and ends when that port is absent for too long, or when a physical port appears whose own GUID
+//! it is.
 
 mod change;
 pub mod limits;
@@ -66,8 +67,9 @@ impl AliasRegistry {
     }
 
     /// Handles a change of the subnet: absent ports lose their alias GUIDs, unless they return in
-    /// time.
-    pub fn ports_changed(&mut self, directory: &Directory, now: Time) {
+    /// time. Ends the alias GUIDs that are the own GUIDs of present physical ports, and returns the
+    /// port that had each of them, with the GUID.
+    pub(crate) fn ports_changed(&mut self, directory: &Directory, now: Time) -> Vec<(Guid, Guid)> {
         for &port in self.index.aliases.by_port.keys() {
             if directory.by_guid(port).is_some() {
                 self.absent_ports.remove(&port);
@@ -75,6 +77,22 @@ impl AliasRegistry {
                 self.absent_ports.entry(port).or_insert(now + KEEP);
             }
         }
+        let is_port = |alias| {
+            let found = directory.by_guid(alias);
+            found.is_some_and(|ix| directory.vport(ix).is_none())
+        };
+        let aliases = self.index.aliases.by_port.iter();
+        let aliases = aliases.flat_map(|(&port, aliases)| {
+            let aliases = aliases.iter();
+            aliases.map(move |(&index, &alias)| (port, index, alias))
+        });
+        let ended: Vec<(Guid, u8, Guid)> =
+            aliases.filter(|&(_, _, alias)| is_port(alias)).collect();
+        for &(port, index, _) in &ended {
+            self.remove(port, index);
+        }
+        let ended = ended.into_iter();
+        ended.map(|(port, _, alias)| (port, alias)).collect()
     }
 
     /// Removes the alias GUIDs of ports that were absent for too long. Returns whether such ports

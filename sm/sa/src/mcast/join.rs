@@ -59,6 +59,7 @@ impl GroupRegistry {
         if proxy && !requester.acts_for_all && !port.can_talk_to(&requester.port) {
             return Err(SaStatus::REQ_INVALID);
         }
+        self.end_membership_of_alias(record.mgid(), &port);
         let parameters = match self.groups.get(&record.mgid()) {
             Some(group) => {
                 let mask = self.validated(mask);
@@ -104,6 +105,16 @@ impl GroupRegistry {
         }
         let port = ports.by_gid(record.port_gid());
         port.ok_or(SaStatus::REQ_INVALID_GID)
+    }
+
+    /// Removes a membership that another port has under the own GUID of `port`, which was its alias
+    /// GUID while `port` was absent.
+    fn end_membership_of_alias(&mut self, mgid: Gid, port: &MemberPort<'_>) {
+        let guid = port.gid.guid();
+        let member = (self.groups.get(&mgid)).and_then(|group| group.members.get(&guid));
+        if guid == port.physical && member.is_some_and(|member| member.port != guid) {
+            self.remove_member(mgid, guid);
+        }
     }
 
     /// The components of a join, given its `mask`, that must agree with an existing group.

@@ -6,9 +6,9 @@
 pub const MAX_GROUPS: usize = 1 << 15;
 
 /// Maximum number of existing groups that requests of one port and its virtual ports have created,
-/// whichever ports are members. The bound keeps a single port from taking all multicast LIDs, of which switches support
-/// a few thousand. IP over InfiniBand creates a group for each IP multicast address that no other
-/// host of the partition has joined.
+/// whichever ports are members. The bound keeps a single port from taking all multicast LIDs, of
+/// which switches support a few thousand. IP over InfiniBand creates a group for each IP multicast
+/// address that no other host of the partition has joined.
 pub(crate) const MAX_CREATED_PER_PORT: usize = 1 << 10;
 
 /// Maximum number of memberships in all groups: 23 groups for each of 45,056 hosts, at about 200

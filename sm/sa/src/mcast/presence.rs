@@ -161,6 +161,16 @@ impl GroupRegistry {
         self.absent_ports.next()
     }
 
+    /// Removes the memberships of a port with the GID of one of its alias GUIDs.
+    pub(crate) fn remove_memberships_as(&mut self, port: Guid, alias: Guid) {
+        let groups = self.by_port.get(&port).into_iter().flatten();
+        let of_alias = groups.filter(|(_, aliases)| aliases.contains(&alias));
+        let mgids: Vec<Gid> = of_alias.map(|(&mgid, _)| mgid).collect();
+        for mgid in mgids {
+            self.remove_member(mgid, alias);
+        }
+    }
+
     /// Removes all memberships of a port.
     fn remove_memberships(&mut self, guid: Guid) {
         let groups = self.by_port.get(&guid).cloned().unwrap_or_default();

@@ -227,6 +227,42 @@ fn alias_guid_in_a_group_cannot_be_released_and_ends_with_its_port() {
 }
 
 #[test]
+fn alias_equal_to_the_guid_of_a_port_ends_with_its_memberships_when_the_port_appears() {
+    let mut world = world();
+    let (attacker, victim) = (world.hosts()[0], world.hosts()[2]);
+    let own = world.guid(victim);
+    let with_victim = world.snapshot.clone();
+    world.remove_host(victim);
+    world.sa.handle_deadline(Time::ZERO);
+    assert_eq!(assign(&mut world, attacker, &[(1, own)]).unwrap()[1], own);
+    let broadcast = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
+    let mut member = McMemberRecord::default();
+    member
+        .set_mgid(broadcast)
+        .set_port_gid(gid(own))
+        .set_join_state(JoinState::FULL_MEMBER);
+    let mask = McMemberRecord::MGID | McMemberRecord::PORT_GID | McMemberRecord::JOIN_STATE;
+    let join = |world: &mut World, host| world.ask_from((host, 0), Method::SET, mask, &member);
+    join(&mut world, attacker).unwrap();
+
+    world.snapshot = with_victim;
+    world.sa.replace(&world.snapshot);
+    world
+        .sa
+        .handle_deadline(Time::ZERO + Duration::from_secs(1));
+    assert_eq!(world.sa.guids().alias_index().owner(own), None);
+    assert_eq!(world.sa.multicast().members(), 0);
+    let polled = world.sa.poll_guids(Time::MAX).unwrap();
+    assert_eq!(*polled, AliasGuids::default());
+    join(&mut world, victim).unwrap();
+    let group = world.sa.multicast().group(broadcast).unwrap();
+    assert_eq!(group.members[&own].port, own);
+    // The attacker cannot have it again.
+    let refused = assign(&mut world, attacker, &[(1, own)]).unwrap();
+    assert_eq!(refused[1], Guid::ZERO);
+}
+
+#[test]
 fn repeated_changes_of_alias_guids_reach_the_core_at_a_limited_pace() {
     let mut world = world();
     let host = world.hosts()[0];

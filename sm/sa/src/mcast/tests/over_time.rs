@@ -117,6 +117,22 @@ fn group_is_charged_to_its_creator_and_not_to_its_members_after_a_restart() {
 }
 
 #[test]
+fn port_that_returns_replaces_the_member_that_had_its_guid_as_an_alias() {
+    let mut subnet = Subnet::of(2);
+    subnet.host(2).present = false;
+    subnet.host(1).aliases = vec![Guid(2)];
+    subnet.set(1, &request(2, MGID, FULL), COMPLETE).unwrap();
+    assert!(subnet.registry.is_member_as(Guid(1), Guid(2)));
+    subnet.host(1).aliases.clear();
+    subnet.host(2).present = true;
+    subnet.join(2, MGID, FULL).unwrap();
+    let group = subnet.registry.group(MGID).unwrap();
+    assert_eq!(group.members[&Guid(2)].port, Guid(2));
+    assert!(!subnet.registry.is_member_as(Guid(1), Guid(2)));
+    assert_eq!(subnet.registry.members(), 1);
+}
+
+#[test]
 fn invalid_and_contradictory_saved_groups_are_skipped() {
     let mut subnet = Subnet::of(2);
     subnet.join(1, MGID, FULL).unwrap();
