@@ -173,7 +173,7 @@ fn commands_refuse_filters_that_cannot_match() {
     }
     // The list of a known node without events is empty.
     let (code, output) = site.told(&["events", "--node", "host-003", "--since", "0s"]);
-    assert_eq!((code, output.as_str()), (0, ""));
+    assert_eq!((code, output.as_str()), (0, "rsmctl: no such events\n"));
 }
 
 #[test]

@@ -43,10 +43,7 @@ fn commands_about_a_host_without_power_say_where_it_was() {
     ] {
         let (code, output) = site.told(command);
         assert_eq!(code, 1, "{command:?}: {output}");
-        for part in [
-            "is gone",
-            "host-007 mlx5_0 was at MF0;leaf-02:MQM8700/U1 port 3 until 20",
-        ] {
+        for part in ["is gone", "host-007 mlx5_0 was at leaf-02 port 3 until 20"] {
             assert!(output.contains(part), "{command:?}: {output}");
         }
     }
@@ -94,7 +91,7 @@ fn spine_without_power_keeps_its_place_in_the_graph_and_counts_as_missing() {
     let (code, output) = site.told(&["link", "leaf-01:6"]);
     assert_eq!(code, 1, "{output}");
     assert!(
-        output.contains("is gone: it led to MF0;spine-02:MQM8700/U1 port 1 until"),
+        output.contains("is gone: it led to spine-02 port 1 until"),
         "{output}"
     );
 }
