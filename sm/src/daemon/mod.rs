@@ -346,7 +346,9 @@ impl Shell {
         loop {
             self.carry_out(&failed);
             self.service_manager.turn(self.clock.now());
-            self.view.show_progress(self.core.progress());
+            if self.view.show_progress(self.core.progress()) {
+                self.service_manager.report_status(&self.view.status());
+            }
             self.sa_handle
                 .statistics()
                 .show_act_count(self.core.act_count());

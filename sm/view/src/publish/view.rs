@@ -124,9 +124,13 @@ impl View {
         }
     }
 
-    /// Shows the core's progress from now on.
-    pub fn show_progress(&self, progress: PassProgress) {
-        *self.progress.lock() = progress;
+    /// Shows the core's progress from now on. Returns whether the state that
+    /// [`status`](rsm_api::Subnet::status) shows may be another one.
+    pub fn show_progress(&self, progress: PassProgress) -> bool {
+        let mut shown = self.progress.lock();
+        let differs = shown.is_converging != progress.is_converging;
+        *shown = progress;
+        differs
     }
 
     /// Pass under way and work that waits, without the number of callers.
