@@ -5,7 +5,6 @@ use std::sync::Arc;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use crate::client::OPERATOR_METADATA;
 use crate::role::Grant;
 
 /// The maximum length of an identity's name in bytes; longer names are cut.
@@ -13,6 +12,9 @@ pub(super) const MAX_NAME_BYTES: usize = 256;
 
 /// The maximum number of names that are read from one certificate, for each of the two kinds.
 const MAX_CERTIFICATE_NAMES: usize = 64;
+
+/// Metadata of a request with the name that the client gives to its operator.
+pub const OPERATOR_METADATA: &str = "rsm-operator";
 
 /// Maximum length of the name that a client states for its operator, in bytes.
 const MAX_STATED_BYTES: usize = 64;

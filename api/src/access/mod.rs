@@ -25,7 +25,7 @@ pub use self::digest::digest_of;
 pub(crate) use self::guard::GuardLayer;
 pub use self::guard::{AccessPolicy, Anonymous, Followed, Gate};
 pub(crate) use self::identity::StatedOperator;
-pub use self::identity::{Caller, Certificate, Peer, Proof};
+pub use self::identity::{Caller, Certificate, OPERATOR_METADATA, Peer, Proof};
 pub use self::rates::RateSettings;
 pub use self::roles_file::{MAX_ROLES_BYTES, RoleTable, RolesError};
 pub use self::token::{JwksError, MAX_JWKS_BYTES, TokenError, TokenSettings, TokenVerifier};

@@ -171,9 +171,6 @@ pub enum ConnectError {
     },
 }
 
-/// Metadata of a request with the name that the client gives to its operator.
-pub const OPERATOR_METADATA: &str = "rsm-operator";
-
 /// The proofs of a client's identity, the CAs that it trusts, and its operator's name.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
@@ -203,7 +200,7 @@ impl Interceptor for Sender {
             metadata.insert("authorization", token.clone());
         }
         if let Some(operator) = &self.operator {
-            metadata.insert(OPERATOR_METADATA, operator.clone());
+            metadata.insert(crate::access::OPERATOR_METADATA, operator.clone());
         }
         Ok(request)
     }

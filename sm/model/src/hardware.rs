@@ -13,7 +13,8 @@ use rsm_mad::wire::attr::{ArInfo, Capability, NodeInfo, NodeType, SmInfo, Switch
 
 use super::NodeNames;
 use super::habits::{DeviceHabit, DeviceHabits, DeviceKind};
-use super::managed::BlockKey;
+use super::managed::sl_to_vl::ALL_INPUTS;
+use super::managed::{BlockKey, BlockPlace, ManagedAttribute};
 use super::nodes::{InventoryNode, InventoryPort, InventorySwitch};
 use super::writes::{Mark, Writes};
 use crate::capabilities::{DeviceCapabilities, DeviceType};
@@ -238,6 +239,50 @@ impl Hardware {
     /// Records that the known content of a port's managed attributes changed.
     pub fn record_managed_write(&mut self, key: PortKey) {
         self.managed_writes.record(key.node);
+    }
+
+    /// Records that a Set of the operator's block `key` may have replaced the rows of an engine.
+    pub fn forget_engine_rows(&mut self, key: BlockKey) {
+        if key.place.attribute != ManagedAttribute::SlToVl {
+            return;
+        }
+        let node = self.node(key.port.node);
+        let Some(switch) = node.and_then(|node| node.switch.as_ref()) else {
+            return;
+        };
+        let is_replaced = |&(input, output): &(PortNum, PortNum)| {
+            let block = key.place.block;
+            output == key.port.port && (block == ALL_INPUTS || block == u16::from(input.0))
+        };
+        let replaced: Vec<_> = switch.sl2vl.touched().filter(is_replaced).collect();
+        if !replaced.is_empty()
+            && let Some(switch) = self.switch_mut(key.port.node)
+        {
+            for ports in replaced {
+                switch.sl2vl.forget_block(ports);
+            }
+        }
+    }
+
+    /// Records that a Set of an engine's row may have replaced the operator's table from `input` to
+    /// `output` of a switch.
+    pub fn forget_operator_row(&mut self, switch: Guid, input: PortNum, output: PortNum) {
+        let key = PortKey::new(switch, output);
+        let Some(port) = self.port_mut(key) else {
+            return;
+        };
+        let blocks = [ALL_INPUTS, u16::from(input.0)];
+        let places = blocks.map(|block| BlockPlace {
+            attribute: ManagedAttribute::SlToVl,
+            block,
+        });
+        let known = port.managed.touched().any(|place| places.contains(&place));
+        if known {
+            for place in places {
+                port.managed.forget_block(place);
+            }
+            self.record_managed_write(key);
+        }
     }
 
     /// The position in the log of managed attributes, for [`Hardware::managed_since`].

@@ -65,6 +65,21 @@ impl Site {
     /// The subnet does not come up.
     #[must_use]
     pub fn start_within(limit: Duration, spec: &str, config: &str) -> Site {
+        Site::start_as(limit, spec, config, &[])
+    }
+
+    /// Starts rsm like [`Site::start_within`], and lets it dump its tables into the folder `dumps`.
+    ///
+    /// # Panics
+    ///
+    /// The subnet does not come up.
+    #[must_use]
+    pub fn start_dumping(limit: Duration, spec: &str, config: &str, dumps: &Path) -> Site {
+        let dumps = dumps.display().to_string();
+        Site::start_as(limit, spec, config, &["--dump-dir", &dumps])
+    }
+
+    fn start_as(limit: Duration, spec: &str, config: &str, arguments: &[&str]) -> Site {
         let directory = tempfile::tempdir().expect("the directory can be made");
         let file = directory.path().join("rsm.toml");
         write(&file, config.as_bytes());
@@ -72,7 +87,7 @@ impl Site {
         let rsm = rsm.arg("--config").arg(&file);
         let rsm = rsm.args(["--fabric", &format!("sim:{spec}")]);
         let rsm = rsm.args(["--http", "127.0.0.1:0", "--listen", "off", "--state-dir"]);
-        let rsm = rsm.arg(directory.path().join("state"));
+        let rsm = rsm.arg(directory.path().join("state")).args(arguments);
         let (running, address) = bring_up(&rsm, limit);
         Site {
             running,

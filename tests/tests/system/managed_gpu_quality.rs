@@ -177,9 +177,9 @@ impl<'a> Managed<'a> {
     /// Starts rsm, which dumps its tables into a folder of the world.
     fn start(world: &'a World, keys: &str) -> Managed<'a> {
         let dumps = world.dumps();
-        let config = format!("[dump]\ndir = {dumps:?}\n[routing]\n{keys}\n");
+        let config = format!("[routing]\n{keys}\n");
         let fabric = world.fabric.display().to_string();
-        let site = Site::start_within(LIMIT, &fabric, &config);
+        let site = Site::start_dumping(LIMIT, &fabric, &config, &dumps);
         Managed { world, site }
     }
 

@@ -5,12 +5,11 @@
 //! the output port, and the rows of the switch. A Set of one side makes the other side forget what
 //! it knew of that table.
 
-use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_ids::PortNum;
 use rsm_mad::wire::attr::{Attribute, SlToVlMapping};
 
-use super::{BlockKey, BlockPlace, Managed, ManagedAttribute, Origin};
+use super::{Managed, Origin};
 use crate::habits::DeviceHabit;
-use crate::hardware::Hardware;
 
 /// Block number that stands for all inputs of a switch's output port.
 pub const ALL_INPUTS: u16 = 0x100;
@@ -42,49 +41,3 @@ pub(super) static SL_TO_VL: Managed = Managed {
         held == wanted
     },
 };
-
-impl Hardware {
-    /// Records that a Set of the operator's block `key` may have replaced the rows of an engine.
-    pub fn forget_engine_rows(&mut self, key: BlockKey) {
-        if key.place.attribute != ManagedAttribute::SlToVl {
-            return;
-        }
-        let node = self.node(key.port.node);
-        let Some(switch) = node.and_then(|node| node.switch.as_ref()) else {
-            return;
-        };
-        let is_replaced = |&(input, output): &(PortNum, PortNum)| {
-            let block = key.place.block;
-            output == key.port.port && (block == ALL_INPUTS || block == u16::from(input.0))
-        };
-        let replaced: Vec<_> = switch.sl2vl.touched().filter(is_replaced).collect();
-        if !replaced.is_empty()
-            && let Some(switch) = self.switch_mut(key.port.node)
-        {
-            for ports in replaced {
-                switch.sl2vl.forget_block(ports);
-            }
-        }
-    }
-
-    /// Records that a Set of an engine's row may have replaced the operator's table from `input` to
-    /// `output` of a switch.
-    pub fn forget_operator_row(&mut self, switch: Guid, input: PortNum, output: PortNum) {
-        let key = PortKey::new(switch, output);
-        let Some(port) = self.port_mut(key) else {
-            return;
-        };
-        let blocks = [ALL_INPUTS, u16::from(input.0)];
-        let places = blocks.map(|block| BlockPlace {
-            attribute: ManagedAttribute::SlToVl,
-            block,
-        });
-        let known = port.managed.touched().any(|place| places.contains(&place));
-        if known {
-            for place in places {
-                port.managed.forget_block(place);
-            }
-            self.record_managed_write(key);
-        }
-    }
-}
