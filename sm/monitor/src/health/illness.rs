@@ -550,7 +550,8 @@ mod tests {
         assert_eq!(after.saved([PORT].into_iter()), saved);
         assert_eq!(after.last_release(), Some(at(700 + 1200)));
         // The counters of this run have started again, so that the total is smaller.
-        assert!(!after.count(symbols(130.0, 2), at(800)));
+        let is_news = after.count(symbols(130.0, 2), at(800));
+        assert!(is_news, "a rate that has fallen by half renews the text");
         assert_eq!(after.last_release(), Some(at(800 + 1200)));
         assert!(after.release(at(2000)));
         assert!(after.count(symbols(500.0, 3), at(2100)));

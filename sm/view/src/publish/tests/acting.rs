@@ -135,8 +135,7 @@ fn state_is_converging_from_a_trap_on_until_its_repair_has_ended() {
             states.push(now);
         }
     }
-    let expected = [SubnetState::Up, SubnetState::Converging, SubnetState::Up];
-    assert_eq!(states, expected);
+    assert_eq!(states, [SubnetState::Converging, SubnetState::Up]);
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use rsm_monitor::health::PortErrors;
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::NodeKind;
 
-use super::partitions::{all_limited, divided};
+use super::partitions::{all_limited, divided, one_apart};
 use super::world::*;
 use crate::publish::blame::{Moved, Past, PortMoves, Question, judge};
 
@@ -283,7 +283,7 @@ fn partitions_that_part_half_of_a_job_come_before_a_flapped_cable() {
 
 #[test]
 fn flapped_cable_comes_before_partitions_that_part_few_hosts_of_a_job() {
-    let judgement = judged_after_a_flap(Story::of(divided()));
+    let judgement = judged_after_a_flap(Story::of(one_apart()));
     assert_eq!(judgement.verdict(), BlameVerdict::Likely, "{judgement:#?}");
     let summary = &judgement.summary;
     assert!(

@@ -31,6 +31,14 @@ pub(super) fn all_limited() -> World {
     with_partitions(ALL_LIMITED)
 }
 
+/// The small fabric where the last host shares no partition with the others.
+pub(super) fn one_apart() -> World {
+    with_partitions(
+        "Default=0x7fff : ALL_SWITCHES=full, SELF=full, 0x1000=full, 0x1010=full, 0x1020=full ;\n\
+         alone=0x12 : 0x1030=full ;",
+    )
+}
+
 /// The small fabric with the partitions of a file.
 fn with_partitions(text: &str) -> World {
     let mut world = World::up();

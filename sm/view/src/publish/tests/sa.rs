@@ -260,7 +260,7 @@ fn a_route_between_ports_without_a_common_partition_says_so() {
     };
     let delivered = RouteOutcome::Delivered;
     let apart = format!(
-        "{}; host-2 is in 0x7fff (limited), 0x0010 (limited); host-3 is in 0x7fff (limited)",
+        "{}; host-2 is in 0x7fff (limited), 0x0010 (limited); twin is in 0x7fff (limited)",
         NoPath::NoPartition
     );
     assert_eq!(route(1, 2), (delivered, apart));
