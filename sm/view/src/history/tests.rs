@@ -520,13 +520,13 @@ fn clock_that_was_ahead_at_the_start_removes_no_segment_once_it_is_set() {
     let dir = tempfile::tempdir().unwrap();
     let true_ms = 100 * DAY_MS;
     record(&mut open(dir.path()), true_ms, "before");
-    // The second segment begins when the first one is a day old.
-    record(&mut open(dir.path()), true_ms + 2 * DAY_MS, "second");
+    // The first segment ends when it is some days old.
+    record(&mut open(dir.path()), true_ms + 9 * DAY_MS, "second");
     // The clock of the run is a year ahead, and stays so; the machine's clock is set.
     let wrong_ms = true_ms + 365 * DAY_MS;
     let mut archive = open(dir.path());
     for hours in 0..3 {
-        archive.set_wall_clock(true_ms + 2 * DAY_MS + hours * HOUR_MS);
+        archive.set_wall_clock(true_ms + 9 * DAY_MS + hours * HOUR_MS);
         record(&mut archive, wrong_ms + hours * HOUR_MS, "after");
     }
     let kept = archive.segments().events(&query(0, 0), usize::MAX);

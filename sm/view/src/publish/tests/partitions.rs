@@ -34,8 +34,8 @@ pub(super) fn all_limited() -> World {
 /// The small fabric where the last host shares no partition with the others.
 pub(super) fn one_apart() -> World {
     with_partitions(
-        "Default=0x7fff : ALL_SWITCHES=full, SELF=full, 0x1000=full, 0x1010=full, 0x1020=full ;\n\
-         alone=0x12 : 0x1030=full ;",
+        "Default=0x7fff : ALL=limited, ALL_SWITCHES=full, SELF=full ;\n\
+         tenant=0x12 : 0x1000=full, 0x1010=full, 0x1020=full ;",
     )
 }
 
