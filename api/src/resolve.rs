@@ -75,7 +75,7 @@ pub enum Sense {
 pub enum NameForm {
     /// The whole description, or the name of a switch in it.
     Exact,
-    /// The same in any case of letters.
+    /// The whole description, or the name of a switch in it, in any case of letters.
     AnyCase,
     /// The name that tables show, such as `core/L01`, in any case of letters.
     Shown,

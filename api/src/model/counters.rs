@@ -30,7 +30,8 @@ pub struct PortTotals<'a> {
     /// give no rate.
     pub use_share: Option<f64>,
     /// The errors of all kinds per hour, without PortRcvRemotePhysicalErrors, whose cause is
-    /// another link, and PortRcvSwitchRelayErrors, packets for which a switch has no way on; 0 if the last two readings give no rate.
+    /// another link, and PortRcvSwitchRelayErrors, packets for which a switch has no way on; 0 if
+    /// the last two readings give no rate.
     pub errors_sum: f64,
     /// The nonzero errors per hour of each kind, by the specification's name.
     pub errors_per_hour: &'a [(&'static str, f64)],

@@ -18,8 +18,8 @@ pub struct SlToVlRow {
     pub row: Row,
 }
 
-/// The tables that `node` needs by `plan` and does not hold, by input and output. Empty if the routes need only one VL,
-/// or `node` is not a switch of the plan.
+/// The tables that `node` needs by `plan` and does not hold, by input and output. Empty if the
+/// routes need only one VL, or `node` is not a switch of the plan.
 pub(super) fn diff(plan: &Plan, node: &InventoryNode) -> Vec<SlToVlRow> {
     let sl2vl = &plan.routing.lanes;
     let Some(held) = node.switch.as_ref().filter(|_| !sl2vl.is_single()) else {

@@ -70,9 +70,9 @@ impl Push {
         self.multicast.give_turns();
         if self.phases.is_last() {
             self.release_all_vports(inventory);
-        }
-        if self.phases.is_last() && !was_last {
-            self.release_all_managed(inventory);
+            if !was_last {
+                self.release_all_managed(inventory);
+            }
         }
         self.release_adaptive(inventory);
     }

@@ -47,7 +47,8 @@ struct Flaps {
     /// The number of times that the link went down or trained anew, by events.
     times: u64,
     /// The number of losses by the LinkDownedCounter of the link's ports, the higher number of the
-    /// two, without the losses that count for a node or host; `None` if neither port counted a loss, or if the counters are not read.
+    /// two, without the losses that count for a node or host; `None` if neither port counted a
+    /// loss, or if the counters are not read.
     counted: Option<u64>,
     first_unix_ms: u64,
     last_unix_ms: u64,

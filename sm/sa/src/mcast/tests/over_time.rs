@@ -107,7 +107,7 @@ fn group_is_charged_to_its_creator_and_not_to_its_members_after_a_restart() {
     let one_more = mgid(MAX_CREATED_PER_PORT);
     assert_eq!(again.join(2, one_more, FULL), Err(SaStatus::NO_RESOURCES));
     again.join(1, one_more, FULL).unwrap();
-    // Groups whose creator is unknown are charged to nobody.
+    // A group without a known creator counts in the share of no port.
     for group in &mut saved {
         group.creator = None;
     }
