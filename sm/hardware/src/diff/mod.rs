@@ -31,7 +31,9 @@ pub use self::bounce::next as next_bounce;
 pub use self::kept::NotKept;
 pub use self::last_comparison::{ComparisonScope, LastComparison};
 pub use self::managed::{BlockChange, differing as differing_blocks};
-pub use self::multicast::{LastMulticastComparison, MulticastChange, kept};
+pub use self::multicast::{
+    LastMulticastComparison, LidsOfBlock, MulticastChange, MulticastLoss, kept,
+};
 pub use self::reregister::{Reregister, heeds};
 pub use self::sl2vl::SlToVlRow;
 pub use self::vports::{VPortChange, VPortChanges};

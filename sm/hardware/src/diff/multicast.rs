@@ -10,6 +10,7 @@ use rsm_model::{InventoryNode, InventorySwitch, Mark};
 use rsm_plan::Plan;
 use rsm_plan::multicast::Multicast;
 use rsm_routing::mcast::{BLOCK_MLIDS, Mft};
+use rsm_routing::topology::PortUse;
 
 use super::Changes;
 use crate::sweep::inventory::Inventory;
@@ -17,17 +18,31 @@ use crate::sweep::inventory::Inventory;
 /// The changes of one switch's multicast forwarding table.
 ///
 /// A mixture of old and new masks must not form a cycle. Therefore every switch removes the ports
-/// that it must lose, and unknown ports, before any switch adds a port. Packets then always follow
-/// a part of the old tree or of the new tree.
+/// to other switches that it must lose, and unknown ports, before any switch adds a port. Packets
+/// then always follow a part of the old tree or of the new tree. Ports to hosts are in no cycle.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct MulticastChange {
-    /// Blocks that lose ports, in order, with the masks of [`kept`].
-    pub first: Vec<MftBlock>,
+    /// Blocks that lose ports which may lead to a switch, in order.
+    pub first: Vec<MulticastLoss>,
     /// Blocks that gain ports afterwards, in order.
     pub blocks: Vec<MftBlock>,
     /// MulticastFDBTop, written after all blocks; `None` if it does not differ.
     pub top: Option<Lid>,
 }
+
+/// A block that loses ports before any switch adds ports; until then it gets the masks of [`kept`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MulticastLoss {
+    /// The block.
+    pub at: MftBlock,
+    /// The multicast LIDs that lose ports, a bit for each LID of the block.
+    pub lids: LidsOfBlock,
+}
+
+/// A set of the multicast LIDs of one block: bit `n` is the block's LID number `n`.
+pub type LidsOfBlock = u32;
+
+const _: () = assert!(BLOCK_MLIDS == LidsOfBlock::BITS as usize);
 
 impl MulticastChange {
     /// Number of Sets of the change.
@@ -139,7 +154,11 @@ impl LastMulticastComparison {
             if is_unlimited {
                 self.unlimited.insert(guid);
             }
-            let mut change = diff_switch(node, record, table, multicast.top());
+            let leads_to_host = |port| {
+                let used = index.map(|index| multicast.topology.port_use(index, port));
+                matches!(used, Some(PortUse::Destination(_)))
+            };
+            let mut change = diff_switch((node, record), table, multicast.top(), leads_to_host);
             if change.is_empty() {
                 continue;
             }
@@ -202,12 +221,12 @@ fn extent(node: &InventoryNode, record: &InventorySwitch) -> Extent {
 }
 
 /// The change of one switch's multicast table. `plan_top` is the highest multicast LID of the plan;
-/// `None` if the plan has no members.
+/// `None` if the plan has no members. `leads_to_host` returns whether a port leads to no switch.
 fn diff_switch(
-    node: &InventoryNode,
-    record: &InventorySwitch,
+    (node, record): (&InventoryNode, &InventorySwitch),
     table: &Mft,
     plan_top: Option<Lid>,
+    leads_to_host: impl Fn(PortNum) -> bool,
 ) -> MulticastChange {
     let mut change = MulticastChange::default();
     let Some(last) = record.info.multicast_fdb_cap().checked_sub(1) else {
@@ -249,15 +268,35 @@ fn diff_switch(
             change.blocks.push(at);
             continue;
         }
-        let kept = kept(&record.mft, at, &wanted);
-        if !record.mft.holds(at, &kept) {
-            change.first.push(at);
+        let lids = losing_lids(&record.mft, at, &wanted, &leads_to_host);
+        if lids != 0 {
+            change.first.push(MulticastLoss { at, lids });
         }
-        if kept != wanted {
+        if lids == 0 || kept(&record.mft, at, &wanted) != wanted {
             change.blocks.push(at);
         }
     }
     change
+}
+
+/// The multicast LIDs of a block whose held masks have a port that `wanted` has not and that may
+/// lead to a switch; all of them if the held block is unknown.
+fn losing_lids(
+    image: &MftImage,
+    at: MftBlock,
+    wanted: &[u16; BLOCK_MLIDS],
+    leads_to_host: impl Fn(PortNum) -> bool,
+) -> LidsOfBlock {
+    if !image.is_known(at) {
+        return LidsOfBlock::MAX;
+    }
+    let may_close_cycle = |lost: u16| {
+        let mut ports = (0..u16::BITS as u8).filter(|bit| lost & (1 << bit) != 0);
+        ports.any(|bit| !leads_to_host(PortNum(at.position * u16::BITS as u8 + bit)))
+    };
+    let held = image.block(at);
+    let losing = (0..BLOCK_MLIDS).filter(|&index| may_close_cycle(held[index] & !wanted[index]));
+    losing.fold(0, |lids, index| lids | 1 << index)
 }
 
 /// The highest multicast LID.

@@ -1,7 +1,8 @@
 //! Sets of multicast tables, and their progress.
 //!
-//! Ports are removed on all switches before any switch adds ports. During the push, packets of a
-//! group therefore never travel in a cycle that parts of the old and the new tree form.
+//! Ports to other switches are removed on all switches before any switch adds ports. During the
+//! push, packets of a group therefore never travel in a cycle that parts of the old and the new
+//! tree form.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,13 +12,13 @@ use rsm_model::mft_image::MftBlock;
 use rsm_routing::mcast::BLOCK_MLIDS;
 
 use super::{Cause, FailedSet, Order, Push, Task};
-use crate::diff::{MulticastChange, kept};
+use crate::diff::{LidsOfBlock, MulticastChange, MulticastLoss, kept};
 use crate::sweep::inventory::Inventory;
 
 /// Sets of all multicast tables: every switch removes ports before any switch adds one.
 ///
-/// If a switch does not remove its ports from a block, no other switch adds ports for the multicast
-/// LIDs of that block. Other blocks are not affected.
+/// If a switch does not remove its ports from the mask of a multicast LID, no other switch adds
+/// ports to its mask of that LID. Other LIDs are not affected.
 #[derive(Debug, Default)]
 pub(super) struct MulticastPush {
     switches: BTreeMap<Guid, MulticastSwitchPush>,
@@ -25,8 +26,8 @@ pub(super) struct MulticastPush {
     turn: VecDeque<Guid>,
     /// Number of blocks that must lose ports and whose Sets are not acknowledged.
     unmet: usize,
-    /// Blocks from which some switch failed to remove its ports.
-    withheld: BTreeSet<u16>,
+    /// Multicast LIDs, by block, from whose masks some switch does not remove its ports.
+    withheld: BTreeMap<u16, LidsOfBlock>,
     stopped: bool,
 }
 
@@ -36,13 +37,13 @@ struct MulticastSwitchPush {
     change: MulticastChange,
     /// Number of blocks sent that remove ports.
     first_sent: usize,
-    /// Number of final blocks sent or withheld.
+    /// Number of final blocks sent, or left out because all that they add is withheld.
     blocks_sent: usize,
     /// Number of Sets sent and neither answered nor given up.
     unsettled: usize,
     /// Whether MulticastFDBTop was sent.
     top_sent: bool,
-    /// Whether a Set has failed or a block was withheld.
+    /// Whether a Set has failed.
     failed: bool,
     /// Whether the switch is queued for its turn.
     in_turn: bool,
@@ -50,14 +51,13 @@ struct MulticastSwitchPush {
 
 impl MulticastPush {
     /// Prepares the Sets. `mute` are the switches that do not answer; they get no Sets, and no
-    /// other switch adds ports to blocks from which a mute switch should remove ports.
+    /// other switch adds ports to masks from which a mute switch should remove ports.
     pub(super) fn new(
         mut changes: BTreeMap<Guid, MulticastChange>,
         mute: &BTreeSet<Guid>,
     ) -> MulticastPush {
         let left_out = mute.iter().filter_map(|guid| changes.remove(guid));
-        let withheld = left_out.flat_map(|change| change.first).map(|at| at.block);
-        let withheld: BTreeSet<u16> = withheld.collect();
+        let losses: Vec<MulticastLoss> = left_out.flat_map(|change| change.first).collect();
         let unmet = changes.values().map(|change| change.first.len()).sum();
         let switch = |change| MulticastSwitchPush {
             change,
@@ -75,9 +75,10 @@ impl MulticastPush {
                 .collect(),
             turn: VecDeque::new(),
             unmet,
-            withheld,
+            withheld: BTreeMap::new(),
             stopped: false,
         };
+        losses.into_iter().for_each(|loss| push.withhold(loss));
         push.give_turns();
         push
     }
@@ -123,25 +124,28 @@ impl MulticastPush {
         }
     }
 
-    /// Records that the Set of `task` is sent. Returns `false` for a withheld block, which is left
-    /// for another push.
-    fn take(&mut self, guid: Guid, task: Task) -> bool {
+    /// Leaves the gains of some multicast LIDs for another push.
+    fn withhold(&mut self, loss: MulticastLoss) {
+        *self.withheld.entry(loss.at.block).or_default() |= loss.lids;
+    }
+
+    /// Whether no switch may add ports to a mask, given by its place in a block.
+    fn withholds(&self, at: MftBlock, index: usize) -> bool {
+        let lids = self.withheld.get(&at.block);
+        lids.is_some_and(|lids| lids & (1 << index) != 0)
+    }
+
+    /// Records that the Set of `task` is sent, or left out if `is_sent` is false.
+    fn take(&mut self, guid: Guid, task: Task, is_sent: bool) {
         let Some(switch) = self.switches.get_mut(&guid) else {
-            return false;
+            return;
         };
         match task {
             Task::Multicast { first: true, .. } => switch.first_sent += 1,
-            Task::Multicast { at, .. } => {
-                switch.blocks_sent += 1;
-                if self.withheld.contains(&at.block) {
-                    switch.failed = true;
-                    return false;
-                }
-            }
+            Task::Multicast { .. } => switch.blocks_sent += 1,
             _ => switch.top_sent = true,
         }
-        switch.unsettled += 1;
-        true
+        switch.unsettled += usize::from(is_sent);
     }
 
     /// Ends the turn of a switch; if `again` is true, the switch gets another turn.
@@ -154,7 +158,7 @@ impl MulticastPush {
         }
     }
 
-    /// Whether all Sets to a switch so far were acknowledged, and no block was withheld.
+    /// Whether all Sets to a switch so far were acknowledged.
     pub(super) fn holds_blocks(&self, guid: Guid) -> bool {
         let switch = self.switches.get(&guid);
         switch.is_none_or(|switch| !switch.failed && switch.unsettled == 0)
@@ -171,12 +175,12 @@ impl MulticastPush {
         let Task::Multicast { at, first, .. } = task else {
             return false;
         };
-        if first {
-            self.unmet = self.unmet.saturating_sub(1);
-            if failed {
-                self.withheld.insert(at.block);
-            }
-        }
+        let mut losses = switch.change.first.iter();
+        let lost = losses
+            .find(|loss| failed && first && loss.at == at)
+            .copied();
+        self.unmet = self.unmet.saturating_sub(usize::from(first));
+        lost.into_iter().for_each(|loss| self.withhold(loss));
         if first && self.unmet == 0 {
             self.give_turns();
         } else {
@@ -195,7 +199,7 @@ impl MulticastSwitchPush {
     /// The next Set of a switch; `None` if none is left.
     fn next(&self, switch: Guid) -> Option<Task> {
         let block = |&at: &MftBlock, first| Task::Multicast { switch, at, first };
-        let loses = self.change.first.get(self.first_sent);
+        let loses = self.change.first.get(self.first_sent).map(|loss| &loss.at);
         let gains = self.change.blocks.get(self.blocks_sent);
         let top = self.change.top.filter(|_| !self.top_sent);
         loses
@@ -212,9 +216,13 @@ impl Push {
             let task = loop {
                 let task = self.multicast.switches.get(&guid);
                 let task = task.and_then(|switch| switch.next(guid));
-                let task = task.filter(|&task| self.may(inventory, task));
-                if task.is_none_or(|task| self.multicast.take(guid, task)) {
-                    break task;
+                let Some(task) = task.filter(|&task| self.may(inventory, task)) else {
+                    break None;
+                };
+                let is_sent = !self.changes_no_mask(inventory, task);
+                self.multicast.take(guid, task, is_sent);
+                if is_sent {
+                    break Some(task);
                 }
             };
             // The next turn of the switch shows whether more of its Sets may be sent.
@@ -233,8 +241,22 @@ impl Push {
         None
     }
 
-    /// The content to write to a block of a multicast table: the kept ports if `first`, else the
-    /// planned ports. `None` if the switch is not known or not planned.
+    /// Whether the switch already holds what a final block may add now, because the rest is
+    /// withheld.
+    fn changes_no_mask(&self, inventory: &Inventory, task: Task) -> bool {
+        let Task::Multicast { switch, at, first } = task else {
+            return false;
+        };
+        let node = inventory.hardware.node(switch);
+        let record = node.and_then(|node| node.switch.as_ref());
+        let wanted = self.wanted_masks(inventory, switch, at, first);
+        record
+            .zip(wanted)
+            .is_some_and(|(record, wanted)| record.mft.holds(at, &wanted))
+    }
+
+    /// The content to write to a block of a multicast table: the planned ports, but only the kept
+    /// ports if `first`, and of withheld LIDs. `None` if the switch is not known or not planned.
     pub(super) fn wanted_masks(
         &self,
         inventory: &Inventory,
@@ -243,12 +265,14 @@ impl Push {
         first: bool,
     ) -> Option<[u16; BLOCK_MLIDS]> {
         let table = self.plan.multicast_table(switch)?;
-        let masks = table.block(usize::from(at.block), usize::from(at.position));
-        if !first {
-            return Some(masks);
-        }
+        let planned = table.block(usize::from(at.block), usize::from(at.position));
         let record = inventory.hardware.node(switch)?.switch.as_ref()?;
-        Some(kept(&record.mft, at, &masks))
+        let kept = kept(&record.mft, at, &planned);
+        let waits = |index| first || self.multicast.withholds(at, index);
+        Some(std::array::from_fn(|index| match waits(index) {
+            true => kept[index],
+            false => planned[index],
+        }))
     }
 
     /// Handles the `masks` in the answer to the Set of a block.
