@@ -36,14 +36,24 @@ impl Unwritten {
     /// entries the unwritten switches hold. Also false if a switch may hold more than
     /// [`MAX_OTHERS`] other entries for a LID.
     pub fn permit(&self, topology: &Topology, steps: &[&Tables]) -> bool {
-        let Some(layers) = self.layers() else {
-            return false;
+        let is_sound = |steps: &[&Tables]| {
+            let dependencies = self.dependencies(topology, steps);
+            dependencies.is_some_and(|dependencies| dependencies.is_acyclic())
         };
-        let is_sound = |steps: &[&Tables]| dependencies(topology, &layers, steps).is_acyclic();
         match steps {
             [only] => is_sound(&[only]),
             steps => steps.windows(2).all(is_sound),
         }
+    }
+
+    /// The dependencies of all mixtures of `tables`, whichever entries the unwritten switches hold.
+    /// `None` if a switch may hold more than [`MAX_OTHERS`] other entries for a LID.
+    pub fn dependencies<'a>(
+        &self,
+        topology: &'a Topology,
+        tables: &[&Tables],
+    ) -> Option<Dependencies<'a>> {
+        Some(dependencies(topology, &self.layers()?, tables))
     }
 
     /// Returns `planned` with the entries of `old` at unwritten switches, and without entries that

@@ -106,6 +106,7 @@ mod sim_harness;
 mod sim_health;
 mod sim_hostile;
 mod sim_hosts;
+mod sim_hung_groups;
 mod sim_lanes;
 mod sim_lids;
 mod sim_links;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use rsm_ids::Lid;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_model::mft_image::HeldMasks;
 use rsm_model::whole::{Step, Whole};
 use rsm_routing::mcast::{Orientation, PortMask};
 use rsm_routing::tables::Tables;
@@ -18,7 +17,7 @@ use crate::groups::GroupSet;
 use crate::job::PlanJob;
 use crate::multicast::{self, Multicast, masks_by_mlid};
 use crate::plan::Plan;
-use crate::transition::Transition;
+use crate::transition::{Transition, mute};
 use crate::witness;
 
 /// Reason why interim tables for unicast packets alone do not suffice.
@@ -53,7 +52,7 @@ pub(super) fn add(
     let previous = job.previous.as_deref().ok_or(NO_PLAN);
     let previous = previous.and_then(|plan| plan.multicast.as_deref().ok_or(NO_TREES));
     add_trees(plan, job, groups, orientation, previous);
-    if let Some(safe) = safe_with_multicast(plan, &job.masks, unicast) {
+    if let Some(safe) = safe_with_multicast(plan, job, unicast) {
         plan.whole.push(Whole::new(Step::Interim, OFF_ORDER));
         plan.transition = safe;
     }
@@ -134,13 +133,13 @@ fn add_trees(
 /// share.
 ///
 /// No further proof is needed if unicast packets during the whole transition, and multicast
-/// packets, take only legal turns. `masks` are the multicast tables in force.
+/// packets, take only legal turns.
 fn safe_with_multicast(
     plan: &Plan,
-    masks: &HeldMasks,
+    job: &PlanJob,
     unicast: UnicastSequence<'_>,
 ) -> Option<Transition> {
-    let topology = unicast.links;
+    let (topology, masks) = (unicast.links, &job.masks);
     let planned = &plan.routing.tables;
     let multicast = plan.multicast.as_ref()?;
     let trees = &multicast.trees.by_mlid;
@@ -169,7 +168,13 @@ fn safe_with_multicast(
     }
     if !plan.transition.mute.is_empty() {
         // The push cannot wait until mute switches remove their masks.
-        return Some(Transition::discarding(old, planned));
+        let planned_masks = trees.iter().map(|(&mlid, tree)| (mlid, tree.masks.clone()));
+        let masks = (&held, &planned_masks.collect());
+        let tables = (old, planned);
+        let transition = &plan.transition;
+        let is_safe =
+            mute::is_safe_with_multicast(topology, &job.hardware, transition, tables, masks);
+        return (!is_safe).then(|| Transition::discarding(old, planned));
     }
     if !plan.routing.lanes.is_single() {
         let is_safe = plan.transition.discards || is_safe_on_vls(plan, topology, old, &held);

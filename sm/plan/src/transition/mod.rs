@@ -16,7 +16,7 @@
 //! Active before that stage. A switch with only new links gets all of its tables first. On a cold
 //! start every switch has only new links, and no link waits.
 
-mod mute;
+pub(crate) mod mute;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

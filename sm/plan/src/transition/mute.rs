@@ -15,11 +15,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::{Guid, Lid, PortNum};
+use rsm_routing::mcast::PortMask;
 use rsm_routing::tables::{Lft, NO_PATH, Tables};
 use rsm_routing::topology::{SwitchIdx, Topology};
 use rsm_routing::verify::Unwritten;
 
-use super::HeldTable;
+use super::{HeldTable, Transition};
 
 /// The tables that the switches can reach while mute switches keep their tables.
 #[derive(Default)]
@@ -143,17 +144,94 @@ pub(super) fn is_safe_beside(
 ) -> bool {
     let mute = mute_switches(topology, held);
     let unwritten = unwritten(&mute, &around.retried, (old, planned));
-    // A stage may contain other entries for mute switches, which never get these entries.
+    let steps = steps_beside(&unwritten, old, stages);
+    unwritten.permit(topology, &steps.iter().collect::<Vec<_>>())
+}
+
+/// The tables in force and after each of `stages`. A stage may contain other entries for mute
+/// switches, which never get these entries.
+fn steps_beside(mute: &Unwritten, old: &Tables, stages: &[Tables]) -> Vec<Tables> {
     let with_held = |stage: &Tables| {
         let mut tables = stage.clone();
-        for &switch in mute.keys() {
+        for &switch in &mute.switches {
             tables.lfts[switch.index()] = old.lft(switch).clone();
         }
         tables
     };
-    let steps: Vec<Tables> = stages.iter().map(with_held).collect();
-    let steps: Vec<&Tables> = std::iter::once(old).chain(&steps).collect();
-    unwritten.permit(topology, &steps)
+    let stages = stages.iter().map(with_held);
+    std::iter::once(old.clone()).chain(stages).collect()
+}
+
+/// The masks of multicast tables, by multicast LID, and sorted by switch for each LID.
+type Masks = BTreeMap<Lid, Vec<(SwitchIdx, PortMask)>>;
+
+/// Whether no credit loop closes during `transition`, whose mute switches keep their entries and
+/// masks, by unicast and multicast packets together. `masks` are the masks in force and the planned
+/// masks.
+pub(crate) fn is_safe_with_multicast(
+    topology: &Topology,
+    held: &[HeldTable],
+    transition: &Transition,
+    (old, planned): (&Tables, &Tables),
+    masks: (&Masks, &Masks),
+) -> bool {
+    let mute = mute_switches(topology, held);
+    let unwritten = unwritten(&mute, &transition.retried, (old, planned));
+    let steps = steps_beside(&unwritten, old, &transition.interim);
+    let beside_mute = masks_beside(topology, &unwritten.switches, masks);
+    let is_sound = |tables: &[&Tables], masks: &Masks| {
+        let dependencies = unwritten.dependencies(topology, tables);
+        dependencies.is_some_and(|mut dependencies| {
+            for masks in masks.values() {
+                dependencies.add_multicast(masks);
+            }
+            dependencies.is_acyclic()
+        })
+    };
+    // Switches lose masks during the first stage, and gain masks after the last one.
+    let mixtures = steps.windows(2).enumerate().all(|(stage, mixed)| {
+        let masks = if stage == 0 { masks.0 } else { &beside_mute };
+        is_sound(&[&mixed[0], &mixed[1]], masks)
+    });
+    mixtures && is_sound(&[&steps[steps.len() - 1]], &beside_mute)
+}
+
+/// The masks that the switches reach while the `mute` switches keep theirs: where a mute switch
+/// should lose links of a multicast LID, no other switch gains ports of that LID.
+fn masks_beside(
+    topology: &Topology,
+    mute: &[SwitchIdx],
+    (held, planned): (&Masks, &Masks),
+) -> Masks {
+    let lids: BTreeSet<Lid> = held.keys().chain(planned.keys()).copied().collect();
+    let reached = lids.into_iter().map(|lid| {
+        let (held, planned) = (by_switch(held, lid), by_switch(planned, lid));
+        let mask = |masks: &BTreeMap<SwitchIdx, PortMask>, at: SwitchIdx| {
+            masks.get(&at).copied().unwrap_or_default()
+        };
+        let kept = |at: SwitchIdx| mask(&held, at).intersection(mask(&planned, at));
+        // Only a port that leads to a switch can be part of a loop.
+        let loses = |at: SwitchIdx, port: PortNum| {
+            !mask(&planned, at).contains(port) && topology.peer(at, port).is_some()
+        };
+        let is_withheld = mute
+            .iter()
+            .any(|&at| mask(&held, at).ports().any(|port| loses(at, port)));
+        let of_switch = |at: SwitchIdx| match (mute.contains(&at), is_withheld) {
+            (true, _) => mask(&held, at),
+            (false, true) => kept(at),
+            (false, false) => mask(&planned, at),
+        };
+        let switches: BTreeSet<SwitchIdx> = held.keys().chain(planned.keys()).copied().collect();
+        let masks = switches.into_iter().map(|at| (at, of_switch(at)));
+        (lid, masks.collect())
+    });
+    reached.collect()
+}
+
+/// The masks of one multicast LID, by switch.
+fn by_switch(masks: &Masks, lid: Lid) -> BTreeMap<SwitchIdx, PortMask> {
+    masks.get(&lid).into_iter().flatten().copied().collect()
 }
 
 /// The mute switches, by their numbers in `topology`.

@@ -1,0 +1,123 @@
+//! Multicast groups beside a switch whose agent hangs: it answers nothing, and forwards as before.
+
+use std::time::Duration;
+
+use rsm_ids::{Guid, Lid};
+use rsm_plan::policy::Policy;
+use rsm_routing::engine::EngineKind;
+use rsm_routing::netlist::NodeKind;
+use rsm_sim::Silence;
+use rsm_tests::virtual_time::{Settings, World, expect};
+
+use crate::sim_multicast::{cables, hosts, join};
+
+const LIMIT: Duration = Duration::from_secs(600);
+const MLID: Lid = Lid(0xC001);
+
+/// The time in which changes beside a hung switch come into force.
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// A member below the hung leaf leaves, and its port stays in the mask of the leaf.
+#[test]
+fn leave_below_a_hung_leaf_keeps_nobody_out_of_the_group() {
+    let mut world = World::brought_up("fat-tree:k=4,levels=2", Settings::default());
+    let own = world.manager().local(&world.sim).unwrap().0;
+    let leaf_of = |world: &World, (host, port)| world.sim.peer(host, port).unwrap().unwrap().0;
+    let hosts = hosts(&world);
+    let own = hosts.iter().find(|(_, at)| at.0 == own).unwrap().1;
+    let own = leaf_of(&world, own);
+    let (leaving, hung) = hosts
+        .iter()
+        .map(|&(guid, at)| (guid, leaf_of(&world, at)))
+        .find(|&(_, leaf)| leaf != own)
+        .unwrap();
+    let others = hosts.iter().filter(|(_, at)| leaf_of(&world, *at) != hung);
+    let others: Vec<_> = others.copied().collect();
+    let (newcomer, members) = others.split_last().unwrap();
+    join(&mut world, MLID, members);
+    world.regroup(MLID, |ports| {
+        ports.insert(leaving, true);
+    });
+    world.settle(LIMIT);
+
+    world.sim.set_silence(hung, Silence::Answers).unwrap();
+    world.regroup(MLID, |ports| {
+        ports.remove(&leaving);
+    });
+    world.run_for(WITHIN);
+    join(&mut world, MLID, &[*newcomer]);
+    world.run_for(WITHIN);
+
+    let (_, sender) = members[0];
+    let probe = world.sim.probe_multicast(sender, MLID, 0).unwrap();
+    assert!(probe.delivered.contains_key(&newcomer.1), "{probe:?}");
+    world.sim.set_silence(hung, Silence::None).unwrap();
+    world.settle(LIMIT);
+    crate::sim_multicast::assert_delivered(&world);
+    expect::assert_no_findings(&world);
+}
+
+/// The number of pairs of hosts whose packets do not arrive after a cable is lost beside a hung
+/// switch, with or without a group of all hosts.
+fn lost_pairs((spec, engine): (&str, EngineKind), hung: usize, has_group: bool) -> usize {
+    let policy = Policy {
+        engine,
+        engines: vec![engine],
+        ..Policy::default()
+    };
+    let mut world = World::brought_up(spec, Settings::of(policy));
+    if has_group {
+        let hosts = hosts(&world);
+        join(&mut world, MLID, &hosts);
+        world.settle(LIMIT);
+    }
+    world.watch();
+    let switches: Vec<Guid> = world.nodes(NodeKind::Switch).into_iter().collect();
+    let hung = switches[hung];
+    world.sim.set_silence(hung, Silence::Answers).unwrap();
+    let is_near = |world: &World, (switch, port)| {
+        let (peer, _) = world.sim.peer(switch, port).unwrap().unwrap();
+        [switch, peer].contains(&hung)
+    };
+    let elsewhere = cables(&world).into_iter().find(|&at| !is_near(&world, at));
+    let (switch, port) = elsewhere.unwrap();
+    world.sim.unlink(switch, port).unwrap();
+    world.run_for(WITHIN);
+    let ends: Vec<_> = hosts(&world).into_iter().map(|(_, at)| at).collect();
+    let lids = ends
+        .iter()
+        .map(|&(host, port)| world.sim.port_info(host, port).unwrap().lid());
+    let lids: Vec<Lid> = lids.collect();
+    let arrives = |from: usize, to: usize| {
+        world
+            .sim
+            .probe(ends[from], lids[to], 0)
+            .unwrap()
+            .is_delivered()
+    };
+    let pairs = (0..ends.len()).flat_map(|from| (0..ends.len()).map(move |to| (from, to)));
+    let lost = pairs
+        .filter(|&(from, to)| from != to && !arrives(from, to))
+        .count();
+    world.sim.set_silence(hung, Silence::None).unwrap();
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    world.watched().assert_harmless();
+    lost
+}
+
+#[test]
+fn change_beside_a_hung_switch_serves_as_many_pairs_with_groups() {
+    let random = "random:switches=12,degree=4,hosts=1";
+    let torus = "torus:4x3,hosts=1";
+    for fabric in [(torus, EngineKind::Nue), (random, EngineKind::Nue)] {
+        for hung in 0..6 {
+            let [without, with] = [false, true].map(|group| lost_pairs(fabric, hung, group));
+            println!("{fabric:?}, switch {hung}: {without} pairs lost, with a group {with}");
+            assert!(
+                with <= without,
+                "{fabric:?}, switch {hung}: {without}, {with}"
+            );
+        }
+    }
+}
