@@ -330,6 +330,10 @@ impl Core {
         self.stage = Stage::Idle;
         pushed.unwritten.unread = self.unanswered_ports();
         let is_multicast = self.pass == Pass::Multicast;
+        if self.mute_switch_answers() {
+            self.work
+                .plan_again("a switch that routes were planned around answers again");
+        }
         self.end_succession(now);
         if !is_multicast {
             self.local_port.record_reading();

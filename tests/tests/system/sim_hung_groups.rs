@@ -7,9 +7,9 @@ use rsm_plan::policy::Policy;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::Silence;
-use rsm_tests::virtual_time::{Settings, World, expect};
+use rsm_tests::virtual_time::{Dice, Settings, World, expect, seeds};
 
-use crate::sim_multicast::{cables, hosts, join};
+use crate::sim_multicast::{FABRICS, assert_delivered, cables, hosts, join, schedule_step};
 
 const LIMIT: Duration = Duration::from_secs(600);
 const MLID: Lid = Lid(0xC001);
@@ -53,7 +53,7 @@ fn leave_below_a_hung_leaf_keeps_nobody_out_of_the_group() {
     assert!(probe.delivered.contains_key(&newcomer.1), "{probe:?}");
     world.sim.set_silence(hung, Silence::None).unwrap();
     world.settle(LIMIT);
-    crate::sim_multicast::assert_delivered(&world);
+    assert_delivered(&world);
     expect::assert_no_findings(&world);
 }
 
@@ -120,4 +120,60 @@ fn change_beside_a_hung_switch_serves_as_many_pairs_with_groups() {
             );
         }
     }
+}
+
+/// Joins, leaves and lost cables while one switch hangs, and when it answers again: no mixture of
+/// its tables and those of the others closes a loop.
+fn change_beside_a_hung_switch(seed: u64) {
+    let mut dice = Dice::new(seed ^ 0x6875_6E67);
+    let engine = dice.pick(&[EngineKind::Auto, EngineKind::Nue]);
+    let policy = Policy {
+        engine,
+        engines: vec![engine],
+        ..Policy::default()
+    };
+    let settings = Settings {
+        seed,
+        ..Settings::of(policy)
+    };
+    let mut world = World::brought_up(dice.pick(&FABRICS), settings);
+    world.watch();
+    let hosts = hosts(&world);
+    join(&mut world, MLID, &hosts);
+    world.settle(LIMIT);
+    let switches: Vec<Guid> = world.nodes(NodeKind::Switch).into_iter().collect();
+    let hung = dice.pick(&switches);
+    world.sim.set_silence(hung, Silence::Answers).unwrap();
+    let cables = cables(&world);
+    for _ in 0..1 + dice.below(4) {
+        let within = Duration::from_secs(3);
+        for _ in 0..dice.below(4) {
+            let delay = dice.duration(Duration::from_millis(1), within);
+            schedule_step(&mut world, &hosts, delay, &mut dice);
+        }
+        let (switch, port) = dice.pick(&cables);
+        let delay = dice.duration(Duration::from_millis(1), within);
+        let back = delay + dice.duration(Duration::from_millis(1), within);
+        world.schedule(delay, move |world| {
+            // Two faults may choose the same cable.
+            let _ = world.sim.unlink(switch, port);
+        });
+        world.schedule(back, move |world| {
+            let _ = world.sim.relink(switch, port);
+        });
+        world.run_for(2 * within);
+    }
+    world.sim.set_silence(hung, Silence::None).unwrap();
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    assert_delivered(&world);
+    world.watched().assert_harmless();
+}
+
+#[test]
+fn random_changes_beside_a_hung_switch_close_no_loop() {
+    let test = "random_changes_beside_a_hung_switch_close_no_loop";
+    let test = format!("--test system sim_hung_groups::{test}");
+    let count = seeds::number("RSM_SEEDS").unwrap_or(100);
+    seeds::run(&test, count, change_beside_a_hung_switch);
 }

@@ -22,7 +22,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 const MLID: Lid = Lid(0xC001);
 
-const FABRICS: [&str; 9] = [
+pub(crate) const FABRICS: [&str; 9] = [
     "pgft:2;2,2;1,2;1,1",
     "ring:5",
     "ring:9,hosts=2",
@@ -292,7 +292,7 @@ fn multicast_fdb_top_rises_with_the_groups_and_stays() {
 }
 
 /// Schedules one random step: a host joins, leaves, or changes its join state.
-fn schedule_step(
+pub(crate) fn schedule_step(
     world: &mut World,
     hosts: &[(Guid, (Guid, PortNum))],
     delay: Duration,

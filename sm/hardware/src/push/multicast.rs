@@ -18,7 +18,8 @@ use crate::sweep::inventory::Inventory;
 /// Sets of all multicast tables: every switch removes ports before any switch adds one.
 ///
 /// If a switch does not remove its ports from the mask of a multicast LID, no other switch adds
-/// ports to its mask of that LID. Other LIDs are not affected.
+/// ports to its mask of that LID. Other LIDs are affected only if the routes follow no order of the
+/// switches, and the plan did not know that the switch is mute.
 #[derive(Debug, Default)]
 pub(super) struct MulticastPush {
     switches: BTreeMap<Guid, MulticastSwitchPush>,
@@ -337,6 +338,10 @@ impl Push {
             } else if self.phases.unmet == 0 {
                 self.advance(inventory);
             }
+        } else if removes_ports && failed && !self.plan.follows_ranking {
+            // Without an order of the switches, the mask that the switch keeps could close a
+            // credit loop with the masks of other multicast LIDs.
+            self.multicast.stop();
         }
     }
 }
