@@ -21,6 +21,7 @@ use tokio::sync::Semaphore;
 
 use super::clock::Clock;
 use super::findings::{DaemonFindings, DaemonPart};
+use super::host_facts;
 use super::persistence::{HistorySink, is_shared};
 
 /// Time for which events are collected before they are written and flushed together: the longest
@@ -285,7 +286,10 @@ impl Writer {
     /// Repeats the write until it succeeds. Returns false if the queue was closed before.
     fn write(&mut self) -> bool {
         loop {
-            self.archive.set_wall_clock(Clock::wall_unix_ms());
+            // A clock that no time service keeps in step may be far ahead without being set again.
+            let is_trusted = self.clock.is_settled(self.clock.now())
+                && host_facts::is_clock_synchronized() != Some(false);
+            self.archive.trust_clock(is_trusted);
             match self.archive.write(self.now_unix_ms()) {
                 Ok(()) => {
                     self.findings.clear(DaemonPart::History);

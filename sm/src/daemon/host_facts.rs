@@ -44,7 +44,7 @@ impl HostFacts for ThisHost {
     }
 
     fn clock(&self) -> HostFact {
-        match is_synchronized() {
+        match is_clock_synchronized() {
             Some(true) => HostFact::Good("the clock is synchronized".to_owned()),
             Some(false) => HostFact::Doubtful(
                 "no time service keeps the clock in step: times of events and of managers drift \
@@ -75,7 +75,7 @@ impl HostFacts for ThisHost {
 }
 
 /// Whether a time service adjusts the kernel's clock; `None` if the kernel does not tell.
-fn is_synchronized() -> Option<bool> {
+pub(super) fn is_clock_synchronized() -> Option<bool> {
     // SAFETY: all fields are numbers, and zero is a valid number.
     let mut state: libc::timex = unsafe { std::mem::zeroed() };
     // SAFETY: with `modes` 0 the kernel only writes into `state`, which outlives the call.

@@ -30,16 +30,15 @@ const SEGMENT_MAX: u64 = 8 << 20;
 /// Inverse of the share of [`Bounds::days`] that one segment may span.
 const SPAN_SHARE: u64 = 10;
 
-const HOUR_MS: u64 = 3_600_000;
-const DAY_MS: u64 = 24 * HOUR_MS;
+const DAY_MS: u64 = 24 * 3_600_000;
 
 /// Bounds of the history. Segments beyond them are removed, the oldest first, but never the segment
 /// being written. Operator actions in removed segments stay, within a share of the bytes, until
 /// they are older than `days`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// Days for which records are kept; a record may stay a tenth longer. Age removes no record in
-    /// the first hour of a run, so that a wrong clock at boot does no harm.
+    /// Days for which records are kept; a record may stay a tenth longer. Age removes no record
+    /// while the clock is not trusted, so that a wrong clock at boot does no harm.
     pub days: u32,
     /// Maximum size of all segments, in bytes.
     pub bytes: u64,
@@ -82,12 +81,8 @@ pub struct Archive {
     unwritten: Unwritten,
     next: u64,
     state: State,
-    /// Time of this run's first record, in milliseconds since the Unix epoch; `None` before the
-    /// first record.
-    opened_unix_ms: Option<u64>,
-    /// Time of the machine's clock, which may have been set since the start of the run; `None` if it
-    /// agrees with the times of records.
-    wall_unix_ms: Option<u64>,
+    /// Whether the clock can tell what is old.
+    is_clock_trusted: bool,
 }
 
 impl Archive {
@@ -128,8 +123,7 @@ impl Archive {
             unwritten: Unwritten::default(),
             next,
             state: State::default(),
-            opened_unix_ms: None,
-            wall_unix_ms: None,
+            is_clock_trusted: false,
         };
         archive.resume()?;
         Ok(archive)
@@ -217,16 +211,15 @@ impl Archive {
         self.unwritten.frames.is_empty()
     }
 
-    /// Tells the time of the machine's clock. A segment is removed for its age only if it is old by
-    /// this clock, too: that of the records may have been wrong at the start, and keeps its error.
-    pub fn set_wall_clock(&mut self, unix_ms: u64) {
-        self.wall_unix_ms = Some(unix_ms);
+    /// Says whether the clock can tell what is old. Until the first call, and after `false`, age
+    /// removes no record.
+    pub fn trust_clock(&mut self, is_trusted: bool) {
+        self.is_clock_trusted = is_trusted;
     }
 
     /// Begins a new segment at `at_unix_ms` if the current segment is long enough or old enough.
     /// Must be called before the records of a batch, after all earlier records were written.
     pub fn begin_segment_if_due(&mut self, at_unix_ms: u64) {
-        self.opened_unix_ms.get_or_insert(at_unix_ms);
         let most = (self.bounds.bytes / SEGMENT_SHARE).min(SEGMENT_MAX);
         let span = u64::from(self.bounds.days) * DAY_MS / SPAN_SHARE;
         let continues = self.current.as_ref().is_some_and(|current| {
@@ -354,13 +347,13 @@ impl Archive {
 
     /// Removes the oldest segments beyond the bounds.
     fn remove_old(&mut self, now_unix_ms: u64) -> Result<(), StoreError> {
-        let opened = self.opened_unix_ms.unwrap_or(now_unix_ms);
-        let is_settled = now_unix_ms.saturating_sub(opened) >= HOUR_MS;
-        let earliest = now_unix_ms.min(self.wall_unix_ms.unwrap_or(now_unix_ms));
-        let oldest = earliest.saturating_sub(u64::from(self.bounds.days) * DAY_MS);
+        let oldest = match self.is_clock_trusted {
+            true => now_unix_ms.saturating_sub(u64::from(self.bounds.days) * DAY_MS),
+            false => 0,
+        };
         let added = self.unwritten.frames.len() as u64;
         while let Some((path, ended)) = self.segments.oldest() {
-            let is_old = is_settled && ended.is_some_and(|ended| ended < oldest);
+            let is_old = ended.is_some_and(|ended| ended < oldest);
             if !is_old && self.segments.bytes() + added <= self.bounds.bytes {
                 break;
             }
@@ -373,8 +366,6 @@ impl Archive {
             }
             let bytes = self.disk.read(&path)?.unwrap_or_default();
             let folder = (self.dir.as_path(), &self.disk);
-            // In the first hour of a run, the clock removes no action.
-            let oldest = if is_settled { oldest } else { 0 };
             let actions = self.segments.operator_actions();
             let actions = actions.with_segment(&bytes, oldest, self.bounds.bytes, folder)?;
             self.segments.set_operator_actions(actions);

@@ -82,6 +82,14 @@ impl HeldFindings {
         changes
     }
 
+    /// Moves the times of present findings by `step_ms`, by which the machine's clock was set.
+    pub(super) fn move_times(&mut self, step_ms: i64) {
+        for finding in self.held.values_mut().flatten() {
+            let finding = Arc::make_mut(finding);
+            finding.raised_unix_ms = finding.raised_unix_ms.saturating_add_signed(step_ms);
+        }
+    }
+
     /// Present findings, in ascending order of identifier.
     pub(super) fn held(&self) -> Vec<Arc<v1::Finding>> {
         let mut held: Vec<_> = self.held.values().flatten().cloned().collect();

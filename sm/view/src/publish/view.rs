@@ -153,6 +153,11 @@ impl View {
         let old = self.published();
         let generation = old.generation + 1;
         let at = self.clock.unix_ms(snapshot.at);
+        let began_unix_ms = self.clock.unix_ms(Time::ZERO);
+        if began_unix_ms != old.began_unix_ms {
+            let step_ms = began_unix_ms.wrapping_sub(old.began_unix_ms).cast_signed();
+            memory.findings.move_times(step_ms);
+        }
         let updates = SnapshotUpdates {
             findings: memory.findings.update(
                 &snapshot.findings,

@@ -22,6 +22,18 @@ fn unnamed(_: Subject) -> String {
 }
 
 #[test]
+fn set_machine_clock_moves_the_time_of_a_present_finding() {
+    let mut all = HeldFindings::default();
+    let errors = finding(FindingKind::LinkErrors, 1, "10 times");
+    all.update(std::slice::from_ref(&errors), &unnamed, 1, 100);
+    all.move_times(1000);
+    all.update(&[errors], &unnamed, 2, 1200);
+    assert_eq!(all.held()[0].raised_unix_ms, 1100);
+    all.move_times(-600);
+    assert_eq!(all.held()[0].raised_unix_ms, 500);
+}
+
+#[test]
 fn finding_keeps_its_number_until_it_is_cleared() {
     let mut all = HeldFindings::default();
     let errors = |text| finding(FindingKind::LinkErrors, 1, text);
