@@ -253,6 +253,14 @@ pub fn client_config(files: &ClientTlsFiles) -> Result<Arc<ClientConfig>, TlsErr
     Ok(Arc::new(config))
 }
 
+/// Reads the first certificate of a file in PEM.
+///
+/// # Errors
+/// The file cannot be read, or its first certificate is incomplete.
+pub fn read_certificate(path: &Path) -> Result<Certificate, TlsError> {
+    Certificate::from_der(&certificates(path)?[0]).map_err(|error| failed(path, error))
+}
+
 /// The reason why a handshake failed, for the side that sees `error`; `other` is the name of the
 /// other side.
 pub fn explain(error: &io::Error, other: &str) -> String {

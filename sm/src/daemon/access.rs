@@ -8,14 +8,14 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use parking_lot::Mutex;
 use rsm_api::access::audit::AuditFile;
-use rsm_api::access::tls::{ServerTls, TlsFiles};
+use rsm_api::access::tls::{self, ServerTls, TlsFiles};
 use rsm_api::access::{
     AccessPolicy, Anonymous, ApiTokens, AuditSink, Gate, MAX_API_TOKENS_BYTES, MAX_JWKS_BYTES,
     MAX_ROLES_BYTES, NoAudit, RateSettings, RoleTable, TokenSettings, TokenVerifier,
@@ -37,6 +37,8 @@ pub(super) struct Access {
     gate: Arc<Gate>,
     tls: Option<Arc<ServerTls>>,
     audit: Option<Arc<AuditFile>>,
+    /// This manager's certificate for etcd; `None` if it has none.
+    etcd_certificate: Option<PathBuf>,
     findings: DaemonFindings,
     state: Arc<Mutex<State>>,
 }
@@ -84,11 +86,23 @@ impl Access {
             gate: Arc::new(Gate::new(AccessPolicy::without_files(anonymous(api)), sink)),
             tls,
             audit,
+            etcd_certificate: None,
             findings,
             state: Arc::default(),
         };
         access.reload(api, http);
         Ok(access)
+    }
+
+    /// Also reports a certificate for etcd that expires soon.
+    #[must_use]
+    pub(super) fn presenting_to_etcd(self, certificate: Option<PathBuf>) -> Access {
+        let access = Access {
+            etcd_certificate: certificate,
+            ..self
+        };
+        access.report();
+        access
     }
 
     /// Gate that checks every call.
@@ -100,6 +114,17 @@ impl Access {
     /// certificate.
     pub(super) fn certificate_expiry(&self) -> Option<i64> {
         self.state.lock().certificate_expiry
+    }
+
+    /// Expiry of this manager's certificate for etcd, in seconds since the Unix epoch, or the reason
+    /// why the file cannot be used; `None` without such a file. Each connection to etcd reads the
+    /// file again.
+    pub(super) fn etcd_certificate_expiry(&self) -> Option<Result<i64, String>> {
+        let read = tls::read_certificate(self.etcd_certificate.as_deref()?);
+        Some(
+            read.map(|read| read.not_after)
+                .map_err(|error| error.to_string()),
+        )
     }
 
     /// TLS of the TCP address; `None` if the address has no TLS.
@@ -169,7 +194,7 @@ impl Access {
         state.roles.is_some()
     }
 
-    /// Reports all faults, and a certificate that expires soon.
+    /// Reports all faults, and certificates that expire soon.
     fn report(&self) {
         let state = self.state.lock();
         let faults = state
@@ -178,15 +203,20 @@ impl Access {
             .map(|text| (Severity::Warning, text.clone()));
         let ends = state
             .certificate_expiry
-            .and_then(|ends| expiry_fault(ends, unix_s()));
-        let findings = faults.chain(ends).map(|(severity, text)| {
+            .and_then(|ends| expiry_fault(&OF_API, ends, unix_s()));
+        let of_etcd = self.etcd_certificate_expiry();
+        let of_etcd = of_etcd.and_then(|ends| match ends {
+            Ok(ends) => expiry_fault(&FOR_ETCD, ends, unix_s()),
+            Err(reason) => Some((Severity::Warning, etcd_certificate_unusable(&reason))),
+        });
+        let findings = faults.chain(ends).chain(of_etcd).map(|(severity, text)| {
             Finding::new(FindingKind::AccessFile, Subject::Subnet, severity, text)
         });
         self.findings.report(DaemonPart::Access, findings.collect());
     }
 
-    /// Checks the certificate's expiry periodically; never returns.
-    pub(super) async fn watch_certificate(self) {
+    /// Checks the expiry of certificates periodically; never returns.
+    pub(super) async fn watch_certificates(self) {
         loop {
             tokio::time::sleep(CHECK_INTERVAL).await;
             self.report();
@@ -304,24 +334,57 @@ fn unix_s() -> i64 {
     i64::try_from(since.unwrap_or_default().as_secs()).unwrap_or(i64::MAX)
 }
 
+/// Texts about a certificate that expires.
+struct Expiring {
+    /// The certificate.
+    name: &'static str,
+    /// Effect of the expiry.
+    effect: &'static str,
+    /// Work of the operator.
+    remedy: &'static str,
+}
+
+/// The certificate of the API.
+const OF_API: Expiring = Expiring {
+    name: "the certificate of the API",
+    effect: "clients that check it connect no more",
+    remedy: "renew it and send SIGHUP",
+};
+
+/// This manager's certificate for etcd.
+const FOR_ETCD: Expiring = Expiring {
+    name: "the certificate for etcd (store.cert_file)",
+    effect: "etcd accepts no new connection, and a takeover is one without the shared store",
+    remedy: "renew it",
+};
+
+/// Text of the finding about a certificate for etcd that cannot be read.
+fn etcd_certificate_unusable(reason: &str) -> String {
+    format!(
+        "the certificate for etcd (store.cert_file) cannot be used ({reason}): connections to etcd use the earlier \
+         one, which a restart forgets; repair the file"
+    )
+}
+
 /// Severity and text of the fault if the certificate expires soon. `ends` and `now` are in seconds
 /// since the Unix epoch.
-fn expiry_fault(ends: i64, now: i64) -> Option<(Severity, String)> {
+fn expiry_fault(certificate: &Expiring, ends: i64, now: i64) -> Option<(Severity, String)> {
+    let Expiring {
+        name,
+        effect,
+        remedy,
+    } = certificate;
     let left = ends.saturating_sub(now);
     let soon = i64::try_from(EXPIRES_SOON.as_secs()).unwrap_or(i64::MAX);
     let days = left / (24 * 3600);
     match left {
         ..=0 => Some((
             Severity::Error,
-            "the certificate of the API has expired: clients that check it connect no more; renew it and send SIGHUP"
-                .to_owned(),
+            format!("{name} has expired: {effect}; {remedy}"),
         )),
         left if left <= soon => Some((
             Severity::Warning,
-            format!(
-                "the certificate of the API ends in {days} days: clients that check it connect no more then; renew it and \
-                 send SIGHUP"
-            ),
+            format!("{name} ends in {days} days: {effect} then; {remedy}"),
         )),
         _ => None,
     }
@@ -387,10 +450,27 @@ mod tests {
     #[test]
     fn certificate_that_ends_soon_or_has_ended_is_a_finding() {
         let day = 24 * 3600;
-        assert_eq!(expiry_fault(30 * day, 0), None);
-        let (severity, text) = expiry_fault(3 * day, 0).unwrap();
+        assert_eq!(expiry_fault(&OF_API, 30 * day, 0), None);
+        let (severity, text) = expiry_fault(&OF_API, 3 * day, 0).unwrap();
         assert_eq!(severity, Severity::Warning);
         assert!(text.contains("in 3 days"), "{text}");
-        assert_eq!(expiry_fault(5, 5).unwrap().0, Severity::Error);
+        assert_eq!(expiry_fault(&OF_API, 5, 5).unwrap().0, Severity::Error);
+    }
+
+    #[test]
+    fn certificate_for_etcd_is_a_finding_if_it_ends_soon_or_cannot_be_read() {
+        let (severity, text) = expiry_fault(&FOR_ETCD, 3 * 24 * 3600, 0).unwrap();
+        assert_eq!(severity, Severity::Warning);
+        assert!(text.contains("store.cert_file") && text.contains("in 3 days"));
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("etcd.pem");
+        std::fs::write(&file, "half").unwrap();
+        let findings = DaemonFindings::new();
+        let settings = (&ApiConfig::default(), &HttpConfig::default());
+        let access = Access::start(settings, None, findings.clone()).unwrap();
+        assert_eq!(texts(&findings), [""; 0]);
+        let _access = access.presenting_to_etcd(Some(file));
+        let text = texts(&findings).concat();
+        assert!(text.contains("store.cert_file") && text.contains("cannot be used"));
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use rsm_api::with_causes;
 use rsm_config::m_keys::{ForeignKeys, MKeyPolicy, Secret};
 use rsm_config::{
@@ -302,24 +301,14 @@ pub(super) fn refusal(error: &ConfigError) -> Vec<Finding> {
 
 /// Address of the store that several managers share, and the options of the connection; `None`
 /// without such a store.
-///
-/// # Errors
-/// The file with the password cannot be read.
-pub(super) fn shared_store(config: &Config) -> anyhow::Result<Option<EtcdOptions>> {
+pub(super) fn shared_store(config: &Config) -> Option<EtcdOptions> {
     let store = &config.store;
     if store.backend == StoreBackend::Sled {
-        return Ok(None);
+        return None;
     }
-    let user = match &store.password_file {
-        Some(file) if !store.user.is_empty() => {
-            let password = std::fs::read_to_string(file)
-                .with_context(|| format!("store.password_file: cannot read {}", file.display()))?;
-            let password = password.trim_end_matches(['\r', '\n']).to_owned();
-            Some((store.user.clone(), password))
-        }
-        _ => None,
-    };
-    Ok(Some(EtcdOptions {
+    let file = store.password_file.clone();
+    let user = file.filter(|_| !store.user.is_empty());
+    Some(EtcdOptions {
         endpoints: store.endpoints.clone(),
         prefix: format!(
             "{}/{:016x}",
@@ -331,8 +320,8 @@ pub(super) fn shared_store(config: &Config) -> anyhow::Result<Option<EtcdOptions
             certificate: store.cert_file.clone(),
             key: store.key_file.clone(),
         },
-        user,
-    }))
+        user: user.map(|file| (store.user.clone(), file)),
+    })
 }
 
 /// Settings of the SA from `config`. Reads the file with the SA's key.

@@ -77,7 +77,7 @@ impl Setup {
 
     /// Opens the store, and the shared store if several managers share one.
     pub(super) fn open_store(&self) -> anyhow::Result<(StoreHandle, Kept, Option<SharedView>)> {
-        let shared = settings::shared_store(&self.options.config)?;
+        let shared = settings::shared_store(&self.options.config);
         let shared = shared.map(|etcd| SharedSetup {
             options: etcd,
             core: self.inbox.clone(),
@@ -257,17 +257,19 @@ impl Setup {
     pub(super) fn access(&self) -> anyhow::Result<Access> {
         let config = &self.options.config;
         let settings = (&config.api, &config.http);
-        Access::start(settings, self.state_dir(), self.findings.clone())
+        let access = Access::start(settings, self.state_dir(), self.findings.clone())?;
+        let shared = settings::shared_store(config);
+        Ok(access.presenting_to_etcd(shared.and_then(|shared| shared.tls.certificate)))
     }
 
-    /// Starts the servers of gRPC and HTTP, and watches their common certificate.
+    /// Starts the servers of gRPC and HTTP, and watches certificates.
     pub(super) async fn serve(
         &self,
         access: &Access,
         backend: rsm_api::Backend,
     ) -> anyhow::Result<Servers> {
         // The task ends with the runtime.
-        tokio::spawn(access.clone().watch_certificate());
+        tokio::spawn(access.clone().watch_certificates());
         let http = http::serve(&self.options.config, access, &backend, &self.findings).await?;
         let grpc = server::serve(&self.options, access, backend, &self.findings).await?;
         Ok(Servers { grpc, http })

@@ -567,7 +567,11 @@ fn store_uses_certificates_and_users_of_etcd_and_says_why_access_fails() {
         key: file("client.key"),
     };
     let with = |tls: &TlsFiles, user: Option<(&str, &str)>| {
-        let user = user.map(|(name, password)| (name.to_owned(), password.to_owned()));
+        let user = user.map(|(name, password)| {
+            let file = etcd.directory().join(password);
+            std::fs::write(&file, format!("{password}\n")).unwrap();
+            (name.to_owned(), file)
+        });
         EtcdStore::new(&EtcdOptions {
             tls: tls.clone(),
             user,
@@ -623,6 +627,61 @@ fn store_uses_certificates_and_users_of_etcd_and_says_why_access_fails() {
     };
     let error = with(&missing, None).err().expect("there is no such file");
     assert!(error.to_string().contains("none.pem"), "{error}");
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
+fn renewed_certificate_and_password_are_used_without_a_restart() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let etcd = Etcd::start_with(1, "https", |directory| {
+        certify(directory);
+        let file = |name: &str| directory.join(name).display().to_string();
+        vec![
+            format!("--cert-file={}", file("server.pem")),
+            format!("--key-file={}", file("server.key")),
+            format!("--trusted-ca-file={}", file("ca.pem")),
+            "--client-cert-auth".to_owned(),
+        ]
+    })
+    .unwrap();
+    let file = |name: &str| etcd.directory().join(name);
+    let certificates = Certificates::at(etcd.directory());
+    certificates.authority("other").unwrap();
+    certificates
+        .sign("manager", "other", "IP:127.0.0.1")
+        .unwrap();
+    let tls = TlsFiles {
+        ca: Some(file("ca.pem")),
+        certificate: Some(file("manager.pem")),
+        key: Some(file("manager.key")),
+    };
+    let with = |user| EtcdOptions {
+        tls: tls.clone(),
+        user,
+        ..options(&etcd)
+    };
+    let mut store = EtcdStore::new(&with(None)).unwrap();
+    let silent = store.observe().unwrap_err();
+    assert!(matches!(silent, StoreError::Unreachable { .. }), "{silent}");
+    certificates.sign("manager", "ca", "IP:127.0.0.1").unwrap();
+    assert!(wait_for(LIMIT, || store.observe().ok()).is_some());
+
+    let [ca, certificate, key] = ["ca.pem", "client.pem", "client.key"];
+    let tls = ["--cacert", ca, "--cert", certificate, "--key", key];
+    let ctl = |arguments: &[&str]| etcd.ctl(&[&tls[..], arguments].concat()).unwrap();
+    ctl(&["user", "add", "root:secret"]);
+    ctl(&["user", "grant-role", "root", "root"]);
+    ctl(&["auth", "enable"]);
+    let password = file("password");
+    std::fs::write(&password, "former\n").unwrap();
+    let user = Some(("root".to_owned(), password.clone()));
+    let mut store = EtcdStore::new(&with(user)).unwrap();
+    let refused = store.observe().unwrap_err();
+    assert!(matches!(refused, StoreError::Refused { .. }), "{refused}");
+    std::fs::write(&password, "secret\n").unwrap();
+    store.observe().unwrap();
 }
 
 /// Creates an authority, and certificates of a server and of a client at 127.0.0.1.

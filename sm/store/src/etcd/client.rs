@@ -15,17 +15,16 @@ use rsm_proto::etcd::{
     AuthenticateRequest, CompactionRequest, KeyValue, RangeRequest, TxnRequest, TxnResponse,
 };
 use rsm_proto::with_causes;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{sleep_until, timeout};
-use tokio_rustls::TlsConnector;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Code, Request, Status};
 use tower::service_fn;
 
+use super::tls::{ClientTls, TlsFiles, unusable};
 use crate::{Deadline, StoreError};
 
 /// Time limit of a connection attempt.
@@ -46,19 +45,8 @@ pub struct EtcdOptions {
     pub prefix: String,
     /// PEM files for `https`.
     pub tls: TlsFiles,
-    /// User and password; `None` if etcd requires none.
-    pub user: Option<(String, String)>,
-}
-
-/// PEM files for TLS.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// Certificates of the authorities that sign etcd's certificate.
-    pub ca: Option<PathBuf>,
-    /// This manager's certificate.
-    pub certificate: Option<PathBuf>,
-    /// Private key of the certificate.
-    pub key: Option<PathBuf>,
+    /// User, and the file of the user's password; `None` if etcd requires none.
+    pub user: Option<(String, PathBuf)>,
 }
 
 /// Keys of a range, all at one revision.
@@ -89,7 +77,8 @@ pub(super) struct Client {
     endpoints: Vec<Target>,
     /// Index of the endpoint that answered last, or of the endpoint to try next.
     current: usize,
-    user: Option<(String, String)>,
+    /// User, and the file of the user's password, which is read for each token.
+    user: Option<(String, PathBuf)>,
     /// Token that etcd has issued for the user; `None` if there is none yet.
     token: Mutex<Option<AsciiMetadataValue>>,
     /// The endpoints as text, for errors.
@@ -102,8 +91,8 @@ struct Target {
     endpoint: Endpoint,
     host: String,
     port: u16,
-    /// TLS connector and name of the server; `None` for `http`.
-    tls: Option<(TlsConnector, ServerName<'static>)>,
+    /// TLS and name of the server; `None` for `http`.
+    tls: Option<(Arc<ClientTls>, ServerName<'static>)>,
     /// The connection; `None` if there is none, or if a call through it failed.
     channel: Mutex<Option<Channel>>,
 }
@@ -128,7 +117,11 @@ impl Client {
             .endpoints
             .iter()
             .any(|endpoint| endpoint.starts_with("https:"));
-        let tls = tls.then(|| connector(&options.tls)).transpose()?;
+        let tls = tls.then(|| ClientTls::new(&options.tls)).transpose()?;
+        let tls = tls.map(Arc::new);
+        if let Some((_, file)) = &options.user {
+            read_password(file)?;
+        }
         let targets = options.endpoints.iter();
         let endpoints = targets
             .map(|endpoint| Target::new(endpoint, tls.as_ref()))
@@ -372,10 +365,12 @@ impl Client {
             }
         };
         let has_token = self.token.lock().is_some();
-        if let (Some((name, password)), false) = (&self.user, has_token) {
+        if let (Some((name, file)), false) = (&self.user, has_token) {
+            let password =
+                read_password(file).map_err(|error| Failure::Silent(error.to_string()))?;
             let request = AuthenticateRequest {
                 name: name.clone(),
-                password: password.clone(),
+                password,
             };
             let mut auth = AuthClient::new(channel.clone());
             let token = match auth.authenticate(request).await {
@@ -445,7 +440,7 @@ impl Target {
     ///
     /// # Errors
     /// [`StoreError::Setting`] if `endpoint` is no address, or has a scheme without a connector.
-    fn new(endpoint: &str, tls: Option<&TlsConnector>) -> Result<Target, StoreError> {
+    fn new(endpoint: &str, tls: Option<&Arc<ClientTls>>) -> Result<Target, StoreError> {
         let wrong = || {
             setting(&format!(
                 "store.endpoints: `{endpoint}` is not an endpoint: expected http://HOST:PORT or https://HOST:PORT"
@@ -494,7 +489,7 @@ impl Target {
                 let tcp = TcpStream::connect(address).await?;
                 tcp.set_nodelay(true)?;
                 let stream: Box<dyn Stream> = match tls {
-                    Some((connector, name)) => Box::new(connector.connect(name, tcp).await?),
+                    Some((tls, name)) => Box::new(tls.connector().connect(name, tcp).await?),
                     None => Box::new(tcp),
                 };
                 Ok::<_, std::io::Error>(TokioIo::new(stream))
@@ -504,67 +499,18 @@ impl Target {
     }
 }
 
-/// Builds the TLS connector from these files.
-fn connector(files: &TlsFiles) -> Result<TlsConnector, StoreError> {
-    let Some(ca) = &files.ca else {
-        return Err(setting(
-            "store.endpoints has an https endpoint: store.ca_file must name the certificates of its authority",
-        ));
-    };
-    let mut roots = rustls::RootCertStore::empty();
-    for certificate in certificates("store.ca_file", ca)? {
-        let added = roots.add(certificate);
-        added.map_err(|error| unusable("store.ca_file", ca, &error))?;
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| setting(&format!("TLS cannot be used: {error}")))?
-        .with_root_certificates(roots);
-    let mut config = match (&files.certificate, &files.key) {
-        (Some(certificate), Some(key)) => {
-            let chain = certificates("store.cert_file", certificate)?;
-            let private = PrivateKeyDer::from_pem_file(key)
-                .map_err(|error| unusable("store.key_file", key, &error))?;
-            config
-                .with_client_auth_cert(chain, private)
-                .map_err(|error| unusable("store.cert_file", certificate, &error))?
-        }
-        (None, None) => config.with_no_client_auth(),
-        _ => {
-            return Err(setting(
-                "store.cert_file and store.key_file belong together: one of them is not set",
-            ));
-        }
-    };
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    Ok(TlsConnector::from(Arc::new(config)))
-}
-
-/// Reads the certificates in `file`, which the configuration key `key` names.
-fn certificates(key: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError> {
-    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let read = read.map_err(|error| unusable(key, file, &error))?;
-    if read.is_empty() {
-        return Err(setting(&format!(
-            "{key}: {} has no certificate",
-            file.display()
-        )));
-    }
-    Ok(read)
-}
-
-/// The error about a file that cannot be used, which the configuration key `key` names.
-fn unusable(key: &str, file: &Path, error: &dyn std::error::Error) -> StoreError {
-    setting(&format!(
-        "{key}: {} cannot be used: {}",
-        file.display(),
-        with_causes(error)
-    ))
+/// Reads the file with a password, and removes line ends at its end.
+///
+/// # Errors
+/// [`StoreError::Setting`] if the file cannot be read.
+fn read_password(file: &Path) -> Result<String, StoreError> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| unusable("store.password_file", file, &error))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
 /// The error about a setting, with the text `what`.
-fn setting(what: &str) -> StoreError {
+pub(super) fn setting(what: &str) -> StoreError {
     StoreError::Setting {
         what: what.to_owned(),
     }

@@ -18,6 +18,8 @@
 mod client;
 mod pages;
 mod store;
+mod tls;
 
-pub use client::{EtcdOptions, TlsFiles};
+pub use client::EtcdOptions;
 pub use store::EtcdStore;
+pub use tls::TlsFiles;
