@@ -1,8 +1,9 @@
 //! Limits the bytes of GetTable responses that this host holds, with a token bucket for each
 //! requester.
 //!
-//! A transport that performs RMPP keeps a table until the requester has acknowledged it, or for up
-//! to forty seconds: a requester that never acknowledges would fill the memory of this host. The
+//! A transport that performs RMPP keeps a table until the requester has acknowledged it, or until
+//! its retries end: a requester that never acknowledges would fill the memory of this host. The
+//! budget limits the rate alone, because the kernel does not tell how long it keeps a table. The
 //! first table is always admitted.
 
 use std::collections::HashMap;
