@@ -113,7 +113,6 @@ fn change_beside_a_hung_switch_serves_as_many_pairs_with_groups() {
     for fabric in [(torus, EngineKind::Nue), (random, EngineKind::Nue)] {
         for hung in 0..6 {
             let [without, with] = [false, true].map(|group| lost_pairs(fabric, hung, group));
-            println!("{fabric:?}, switch {hung}: {without} pairs lost, with a group {with}");
             assert!(
                 with <= without,
                 "{fabric:?}, switch {hung}: {without}, {with}"
