@@ -20,7 +20,12 @@ pub struct FirmwareGroup<'a> {
     pub nodes: Vec<&'a v1::DeviceFirmware>,
     /// Whether the usual version of the type and PSID is another one.
     pub differs: bool,
+    /// Whether the group is the only node of its type in a large fabric: perhaps the wrong device.
+    pub lone: bool,
 }
+
+/// The number of nodes with a known version from which on the only node of a type is conspicuous.
+const MANY_NODES: usize = 10;
 
 /// Groups nodes by type, PSID and version, or by the reason why the version is not known. Within a
 /// type and PSID, the version that most nodes have is the usual one and comes first. Nodes whose
@@ -43,6 +48,7 @@ pub fn groups(nodes: &[v1::DeviceFirmware]) -> Vec<FirmwareGroup<'_>> {
             reason,
             nodes,
             differs: false,
+            lone: false,
         }
     });
     let mut groups: Vec<FirmwareGroup<'_>> = groups.collect();
@@ -60,7 +66,22 @@ pub fn groups(nodes: &[v1::DeviceFirmware]) -> Vec<FirmwareGroup<'_>> {
         let usual = usual.entry((group.device, group.psid));
         group.differs = *usual.or_insert(group.version) != group.version;
     }
+    mark_lone(&mut groups);
     groups
+}
+
+/// Marks the groups that are the only node of their type in a large fabric.
+fn mark_lone(groups: &mut [FirmwareGroup<'_>]) {
+    let mut nodes: BTreeMap<&str, usize> = BTreeMap::new();
+    for group in groups.iter().filter(|group| group.reason.is_empty()) {
+        *nodes.entry(group.device).or_default() += group.nodes.len();
+    }
+    if nodes.values().sum::<usize>() < MANY_NODES {
+        return;
+    }
+    for group in groups.iter_mut().filter(|group| group.reason.is_empty()) {
+        group.lone = nodes[group.device] == 1;
+    }
 }
 
 /// The numbers between the dots of a version; 0 for a part that is not a number.

@@ -11,7 +11,7 @@ pub const LEAST: usize = 4;
 
 /// The counters that grow at a port when its link goes down with a node, although nothing is wrong
 /// with the link itself.
-const OF_LOSSES: [&str; 3] = [LINK_DOWNED, "PortXmitDiscards", RELAY_ERRORS];
+const OF_LOSSES: [&str; 3] = [LINK_DOWNED, DISCARDS, RELAY_ERRORS];
 
 /// The name of the counter of a port for losses of its link (IBA 16.1.3.5).
 pub const LINK_DOWNED: &str = "LinkDownedCounter";
@@ -24,6 +24,17 @@ pub const RELAY_ERRORS: &str = "PortRcvSwitchRelayErrors";
 pub fn has_only_relay_errors(port: &v1::PortCounters) -> bool {
     let mut errors = port.errors.iter();
     !port.errors.is_empty() && errors.all(|error| error.name == RELAY_ERRORS)
+}
+
+/// The name of the counter of packets that a port discarded because the other end took no data, or
+/// its link was down (IBA 16.1.3.5): congestion or a slow receiver, no error of a cable.
+pub const DISCARDS: &str = "PortXmitDiscards";
+
+/// Whether a port counts discarded packets, and no errors of its cable.
+pub fn has_only_discards(port: &v1::PortCounters) -> bool {
+    let counts = |name: &str| port.errors.iter().any(|error| error.name == name);
+    let mut errors = port.errors.iter();
+    counts(DISCARDS) && errors.all(|error| [DISCARDS, RELAY_ERRORS].contains(&error.name.as_str()))
 }
 
 /// Groups links by the node that most of them share, then the remaining links in the same way, as

@@ -10,8 +10,8 @@ pub struct FindingFilter {
     pub min_severity: Option<Severity>,
     /// The filter passes only findings of this kind.
     pub kind: Option<String>,
-    /// The filter passes only findings about the node with this GUID.
-    pub node: Option<Guid>,
+    /// The filter passes only findings about these nodes; an empty list passes all.
+    pub nodes: Vec<Guid>,
 }
 
 impl FindingFilter {
@@ -20,8 +20,10 @@ impl FindingFilter {
         self.min_severity
             .is_none_or(|least| finding.severity() >= least)
             && self.kind.as_deref().is_none_or(|kind| kind == finding.kind)
-            && self
-                .node
-                .is_none_or(|node| finding.node_guid == node.to_string())
+            && (self.nodes.is_empty()
+                || self
+                    .nodes
+                    .iter()
+                    .any(|node| finding.node_guid == node.to_string()))
     }
 }

@@ -8,8 +8,8 @@ use tonic::{Request, Response, Status};
 use super::incoming::Connections;
 use super::paging::{Cursor, Listing};
 use super::request::{
-    finding_kind, named_host_or_node, named_node, node_filter, node_kind, node_or_gone_filter,
-    of_kind, port_state, selector, severity, smp_attribute, text_filter,
+    finding_kind, named_host_or_node, named_node, node_filter, node_kind, of_kind, port_state,
+    present_or_gone, selector, severity, smp_attribute, text_filter,
 };
 use crate::model::{FindingFilter, LinkFilter, NodeFilter, NodeKind, PortFilter};
 use crate::refusal::no_subnet;
@@ -211,7 +211,7 @@ impl FabricService for Fabric {
         let filter = FindingFilter {
             min_severity: severity("min_severity", request.min_severity)?,
             kind: finding_kind(self.subnet.as_ref(), request.kind)?,
-            node: node_or_gone_filter(self.subnet.as_ref(), &request.node)?,
+            nodes: present_or_gone(self.subnet.as_ref(), &request.node)?,
         };
         let page = self
             .subnet

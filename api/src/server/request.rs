@@ -29,16 +29,28 @@ pub(super) fn node_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<Guid
     Ok(named_node(subnet, text)?.map(|node| node.key))
 }
 
-/// The GUID of the node that a filter names, which may have left the subnet; `None` if the filter
-/// is empty. For lists that also cover nodes that have left.
-pub(super) fn node_or_gone_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<Guid>, Status> {
+/// The GUIDs of the nodes that a filter names: all adapters of a host, present or gone, or one node,
+/// which may have left the subnet. An empty filter gives an empty list. For lists that also cover
+/// nodes that have left.
+pub(super) fn present_or_gone(subnet: &dyn Subnet, text: &str) -> Result<Vec<Guid>, Status> {
     if text.is_empty() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
+    let missing = subnet.each_missing(None, usize::MAX).items;
+    let gone = missing.into_iter().filter(|one| {
+        one.message.kind() == v1::MissingKind::Host && host_of(&one.message.name) == Some(text)
+    });
+    let mut nodes: Vec<Guid> = gone.map(|one| one.key.node).collect();
+    let is_host = !nodes.is_empty();
     match subnet.node(&selector("node", text)?) {
-        Err(LookupError::Gone { node, .. }) => Ok(Some(node)),
-        found => Ok(Some(found?.key)),
+        Err(LookupError::Gone { node, .. }) => nodes.push(node),
+        Err(_) if is_host => nodes.extend(adapters(subnet, text).map(|adapter| adapter.key)),
+        _ => {
+            let present = named_host_or_node(subnet, text)?.into_iter();
+            nodes.extend(present.map(|node| node.key));
+        }
     }
+    Ok(nodes)
 }
 
 /// The port that a filter names; `None` if the filter is empty.
@@ -80,18 +92,24 @@ pub(super) fn named_host_or_node(
     subnet: &dyn Subnet,
     text: &str,
 ) -> Result<Vec<Keyed<Guid, v1::Node>>, Status> {
-    let filter = NodeFilter {
-        kind: Some(NodeKind::Ca),
-        description_contains: Some(text.to_owned()),
-    };
-    let is_empty = text.is_empty();
-    let nodes = (!is_empty).then(|| subnet.nodes(None, usize::MAX, &filter).items);
-    let mut adapters = nodes.unwrap_or_default();
-    adapters.retain(|node| host_of(&node.message.description) == Some(text));
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let adapters: Vec<Keyed<Guid, v1::Node>> = adapters(subnet, text).collect();
     match adapters.len() {
         0 | 1 => Ok(named_node(subnet, text)?.into_iter().collect()),
         _ => Ok(adapters),
     }
+}
+
+/// The present adapters of the host with this name.
+fn adapters(subnet: &dyn Subnet, host: &str) -> impl Iterator<Item = Keyed<Guid, v1::Node>> {
+    let filter = NodeFilter {
+        kind: Some(NodeKind::Ca),
+        description_contains: Some(host.to_owned()),
+    };
+    let nodes = subnet.nodes(None, usize::MAX, &filter).items.into_iter();
+    nodes.filter(move |node| host_of(&node.message.description) == Some(host))
 }
 
 /// Checks the name of a node after a search for events about it has found nothing. No name can be

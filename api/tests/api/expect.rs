@@ -30,6 +30,7 @@ fn missing_nodes_and_cables_are_listed_and_accepted() {
             moved_routes: Some(12),
             left: "leaf-1 has 7 of 8 links to switches left".to_owned(),
             seen: "no signal at spine-1:3: no power, or the cable is out".to_owned(),
+            of_present_host: false,
         };
         Keyed { key, message }
     };

@@ -218,10 +218,15 @@ fn an_imported_host_has_hints_until_it_is_forgotten() {
         );
         assert!(!text.contains("nothing is wrong"), "{text}");
     }
-    // The check waits for a sweep, and the cached one does not.
-    assert_eq!(sweeps(), before + 2);
+    // Only a check that asks for a sweep waits for it.
     assert_eq!(run(&["check", "--cached"]).0, Some(1));
-    let reader = rsmctl(&format!("http://{}", served.tcp), &["gpu", "check"]);
+    assert_eq!(sweeps(), before);
+    for _ in 0..2 {
+        assert_eq!(run(&["check", "--sweep"]).0, Some(1));
+    }
+    assert_eq!(sweeps(), before + 2);
+    let sweep = ["gpu", "check", "--sweep"];
+    let reader = rsmctl(&format!("http://{}", served.tcp), &sweep);
     let note = String::from_utf8_lossy(&reader.stderr).into_owned();
     assert!(note.contains("last known state of the fabric"), "{note}");
     assert_eq!(sweeps(), before + 2);
@@ -242,7 +247,7 @@ fn an_imported_host_has_hints_until_it_is_forgotten() {
     assert_eq!(run(&["forget", "gpu-1"]).0, Some(0));
     assert_eq!(run(&["forget", "gpu-1"]).0, Some(1));
     // Where no host is known, there is nothing to sweep for.
-    assert_eq!(run(&["check"]).0, Some(1));
+    assert_eq!(run(&["check", "--sweep"]).0, Some(1));
     assert_eq!(sweeps(), before + 2);
     let machine_type = [&import[..], &["--machine-type"]].concat();
     assert_eq!(run(&machine_type).0, Some(0));

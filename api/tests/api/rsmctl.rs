@@ -498,6 +498,7 @@ fn design_prints_how_far_the_cables_are_right_and_the_moves_in_order() {
         first: format!("leaf-1:{number}"),
         second: "spine-1:1".to_owned(),
         makes: format!("leaf-1:{number} - spine-1:1"),
+        also_makes: String::new(),
     });
     fake.design_moves = moves.collect();
     let served = Served::start(fake);

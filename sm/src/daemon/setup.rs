@@ -307,14 +307,15 @@ impl Attached {
             limits,
         )
         .keeping(past.map(|past| past.source()));
+        let sa = Arc::new(PublishedSa::new(
+            view.clone(),
+            self.sa_handle.state_source(),
+        ));
         rsm_api::Backend {
             subnet: view.clone(),
             control: controller.clone(),
             routing: routing.clone(),
-            sa: Some(Arc::new(PublishedSa::new(
-                view.clone(),
-                self.sa_handle.state_source(),
-            ))),
+            sa: Some(sa.clone()),
             counters: Some(counters.clone()),
             simulation,
             gpus: Some(gpu_hosts.clone()),
@@ -324,6 +325,7 @@ impl Attached {
                 routing,
                 counters,
                 gpu_hosts.clone(),
+                sa,
                 Arc::new(host),
             ))),
             judge: Some(Arc::new(judge)),

@@ -133,7 +133,7 @@ fn one_matrix_describes_a_superpod_and_swapped_cables_are_findings() {
     let done = daemon.printed(&swap);
     assert!(done.contains("are exchanged"), "{done}");
     // A check right after the swap reads the ports before it answers.
-    let (code, text) = daemon.rsmctl(&["gpu", "check"]);
+    let (code, text) = daemon.rsmctl(&["gpu", "check", "--sweep"]);
     assert_eq!(code, 1, "{text}");
     for part in ["rail-cables-swapped", "host-001", "mlx5_0"] {
         assert!(text.contains(part), "{part}: {text}");
@@ -149,7 +149,7 @@ fn one_matrix_describes_a_superpod_and_swapped_cables_are_findings() {
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
     daemon.printed(&swap);
-    let (code, text) = daemon.rsmctl(&["gpu", "check"]);
+    let (code, text) = daemon.rsmctl(&["gpu", "check", "--sweep"]);
     assert_eq!(code, 0, "{text}");
 
     let nccl = daemon.printed(&["gpu", "export", "nccl-env", "--host", "host-001"]);

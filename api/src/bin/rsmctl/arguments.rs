@@ -52,7 +52,7 @@ pub(crate) struct Global {
     #[arg(long, global = true)]
     pub(crate) utc: bool,
     /// Print tables with all columns and each row on one line, rather than
-    /// as wide as the terminal (100 columns where there is none)
+    /// as wide as the terminal (where there is none, COLUMNS or 100 columns)
     #[arg(long, global = true, help_heading = TABLES, verbatim_doc_comment)]
     pub(crate) wide: bool,
     /// Colours by severity; by default on a terminal, unless NO_COLOR is set

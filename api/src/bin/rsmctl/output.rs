@@ -97,7 +97,10 @@ impl Output {
         let layout = Layout {
             width: match global.wide {
                 true => usize::MAX,
-                false => table::terminal_width().unwrap_or(table::WIDTH),
+                false => table::terminal_width().unwrap_or_else(|| {
+                    let columns = std::env::var_os("COLUMNS");
+                    table::width_without_terminal(columns.as_deref())
+                }),
             },
             sort: global.sort.clone(),
             limit: global.limit,

@@ -9,6 +9,9 @@ const SHORTHANDS: [(&str, &[&str]); 3] = [
     ("switches", &["nodes", "--kind", "switch"]),
 ];
 
+/// The options of all commands that take no value.
+const FLAGS: [&str; 3] = ["--utc", "--wide", "--no-pager"];
+
 /// The command line with its first word spelled out, if it is a shorthand. Options of all commands,
 /// and their values, may come before it.
 pub(crate) fn spelled_out(line: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
@@ -19,7 +22,8 @@ pub(crate) fn spelled_out(line: impl IntoIterator<Item = OsString>) -> Vec<OsStr
             line.splice(at..=at, command.iter().map(OsString::from));
             return line;
         }
-        let is_value = line[at - 1].to_string_lossy().starts_with("--");
+        let before = line[at - 1].to_string_lossy();
+        let is_value = before.starts_with("--") && !FLAGS.contains(&&*before);
         if !word.starts_with('-') && !is_value {
             break;
         }
@@ -47,6 +51,8 @@ mod tests {
                 "rsmctl --utc --server unix:s switches",
                 "rsmctl --utc --server unix:s nodes --kind switch",
             ),
+            ("rsmctl --wide gpu hosts", "rsmctl --wide gpu hosts"),
+            ("rsmctl --wide hosts", "rsmctl --wide nodes --kind ca"),
             ("rsmctl sim errors leaf-1:1", "rsmctl sim errors leaf-1:1"),
             ("rsmctl nodes hosts", "rsmctl nodes hosts"),
             ("rsmctl", "rsmctl"),

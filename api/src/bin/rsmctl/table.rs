@@ -1,14 +1,24 @@
 //! Tables that are sorted, limited and laid out for a width.
 
 use std::cmp::Ordering;
+use std::ffi::OsStr;
 use std::str::FromStr;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use crate::text::{plain_names, printable, wrapped};
 
-/// The width of a table in columns if the output is no terminal.
-pub(crate) const WIDTH: usize = 100;
+/// The width of a table in columns without a terminal and without the variable COLUMNS.
+const WIDTH: usize = 100;
+
+/// The least width that COLUMNS may set, in columns.
+const LEAST_WIDTH: usize = 20;
+
+/// The width of a table in columns if the output is no terminal, from the value of COLUMNS.
+pub(crate) fn width_without_terminal(columns: Option<&OsStr>) -> usize {
+    let columns = columns.and_then(|columns| columns.to_str()?.parse().ok());
+    columns.map_or(WIDTH, |columns: usize| columns.max(LEAST_WIDTH))
+}
 
 /// The number of columns of the terminal at standard output; `None` if there is no terminal.
 pub(crate) fn terminal_width() -> Option<usize> {

@@ -126,6 +126,7 @@ impl Chain {
                 first: spots[0],
                 second: spots[1],
                 makes: None,
+                also_makes: None,
             });
             spots.remove(0);
         } else if self.begins_present {
@@ -139,6 +140,7 @@ impl Chain {
                 first: from,
                 second: free,
                 makes: Some([free.min(other), free.max(other)]),
+                also_makes: None,
             });
             remaining = &remaining[2..];
         }
@@ -149,6 +151,7 @@ impl Chain {
                 first,
                 second,
                 makes: Some([first, second]),
+                also_makes: None,
             });
         }
         moves
@@ -175,14 +178,18 @@ fn ring_moves(spots: &[Spot]) -> Vec<Move> {
     };
     // `remaining`: the far end of the pivot's cable, then pairs of a port and the far end of its
     // cable.
-    remaining
-        .windows(2)
-        .step_by(2)
-        .map(|pair| Move {
-            kind: MoveKind::Swap,
-            first: pivot,
-            second: pair[1],
-            makes: Some([pair[0].min(pair[1]), pair[0].max(pair[1])]),
-        })
-        .collect()
+    let cable = |a: Spot, b: Spot| Some([a.min(b), a.max(b)]);
+    let swaps = remaining.windows(2).step_by(2).map(|pair| Move {
+        kind: MoveKind::Swap,
+        first: pivot,
+        second: pair[1],
+        makes: cable(pair[0], pair[1]),
+        also_makes: None,
+    });
+    let mut swaps: Vec<Move> = swaps.collect();
+    // The last swap joins the pivot with the last port.
+    if let (Some(swap), Some(&last)) = (swaps.last_mut(), remaining.last()) {
+        swap.also_makes = cable(pivot, last);
+    }
+    swaps
 }

@@ -179,6 +179,8 @@ pub struct Move {
     pub second: Spot,
     /// A designed cable that the move makes; `None` if it makes none.
     pub makes: Option<Cable>,
+    /// The second designed cable that the last swap of several ports makes; `None` if there is none.
+    pub also_makes: Option<Cable>,
 }
 
 /// A fabric compared with its design.

@@ -186,7 +186,7 @@ fn carry_out(cabling: &mut Cabling, one: &Move) {
             join(cabling, first, second);
         }
     }
-    if let Some([a, b]) = one.makes {
+    for [a, b] in [one.makes, one.also_makes].into_iter().flatten() {
         assert_eq!(cabling.get(&key(a)), Some(&key(b)), "{one:?}");
     }
 }

@@ -1,10 +1,12 @@
-//! The finding about hosts that partitions separate from all other hosts.
+//! The hosts that partitions separate from all other hosts, and the finding about them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
+use rsm_ids::Guid;
 use rsm_mad::wire::attr::{NodeType, PKey};
 use rsm_model::fabric::{Fabric, PortRef};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_routing::netlist::host_of;
 
 use super::PartitionPlan;
 use super::foreseen::list_names;
@@ -12,17 +14,49 @@ use super::foreseen::list_names;
 /// P_Keys of a port without a table (IBA 10.9.2).
 const DEFAULT_P_KEYS: [PKey; 1] = [PKey::DEFAULT_FULL];
 
-/// The finding about ports of hosts that cannot communicate with any other host's port: none of
-/// their partitions has another member, or all members are limited. The port of the subnet manager
-/// does not count as a host. The finding is an error, because the subnet carries hardly any traffic
-/// of hosts.
-///
-/// `None` if fewer than three quarters of all ports of hosts are isolated: in a fabric of tenants,
-/// some ports may wait for a partition. Returns at once if all ports are full members of one
-/// partition.
-pub(crate) fn isolated_hosts(fabric: &Fabric, plan: &PartitionPlan) -> Option<Finding> {
+/// The ports of hosts that reach no other host by their partitions.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct IsolatedPorts {
+    /// The isolated ports, in the order of the fabric.
+    pub ports: Vec<PortRef>,
+    /// Number of all ports of hosts.
+    pub of: usize,
+}
+
+/// The hosts with members in one partition, by number.
+#[derive(Default)]
+struct MemberHosts {
+    /// Number of hosts with a member, and the last one.
+    any: (usize, Option<usize>),
+    /// Number of hosts with a full member, and the last one.
+    full: (usize, Option<usize>),
+}
+
+impl MemberHosts {
+    /// Counts a member. The members of one host must follow each other.
+    fn add(&mut self, host: usize, is_full: bool) {
+        let count = |hosts: &mut (usize, Option<usize>)| {
+            hosts.0 += usize::from(hosts.1.replace(host) != Some(host));
+        };
+        count(&mut self.any);
+        if is_full {
+            count(&mut self.full);
+        }
+    }
+
+    /// Whether a member of `host` reaches a member of another host.
+    fn reaches_other(&self, host: usize, is_full: bool) -> bool {
+        let (number, last) = if is_full { self.any } else { self.full };
+        number > 1 || (number == 1 && last != Some(host))
+    }
+}
+
+/// The ports of hosts that share no partition with a port of another host in which one of the two
+/// is a full member. The port of the subnet manager does not count as a host. Returns at once if
+/// all ports are full members of one partition.
+pub fn isolated_ports(fabric: &Fabric, plan: &PartitionPlan) -> IsolatedPorts {
     if plan.partitioned_ports == 0 {
-        return None;
+        return IsolatedPorts::default();
     }
     let ends = fabric.end_ports().map(|(at, _)| at);
     let is_host = |at: &PortRef| {
@@ -30,41 +64,58 @@ pub(crate) fn isolated_hosts(fabric: &Fabric, plan: &PartitionPlan) -> Option<Fi
             && fabric.local != Some(*at)
             && fabric.switch_around(*at).is_none()
     };
-    let hosts: Vec<PortRef> = ends.filter(is_host).collect();
-    if hosts.len() < 2 {
-        return None;
+    // An adapter whose description names no host is a host of its own.
+    let mut numbers: HashMap<(Option<&str>, Guid), usize> = HashMap::new();
+    let numbered = ends.filter(is_host).map(|at| {
+        let node = fabric.node(at.node);
+        let name = match host_of(node.reported()) {
+            None => (None, node.guid),
+            host => (host, Guid::ZERO),
+        };
+        let next = numbers.len();
+        (*numbers.entry(name).or_insert(next), at)
+    });
+    let mut hosts: Vec<(usize, PortRef)> = numbered.collect();
+    hosts.sort_by_key(|&(host, _)| host);
+    if numbers.len() < 2 {
+        return IsolatedPorts::default();
     }
-    // Numbers of limited and full members of each partition, by the base of the P_Key.
-    let mut members: BTreeMap<u16, [usize; 2]> = BTreeMap::new();
-    for &at in &hosts {
+    let mut members: BTreeMap<u16, MemberHosts> = BTreeMap::new();
+    for &(host, at) in &hosts {
         for (base, is_full) in memberships(fabric, plan, at) {
-            members.entry(base).or_default()[usize::from(is_full)] += 1;
+            members.entry(base).or_default().add(host, is_full);
         }
     }
-    let is_isolated = |&&at: &&PortRef| {
-        !memberships(fabric, plan, at)
-            .into_iter()
-            .any(|(base, is_full)| {
-                let [limited, full] = members[&base];
-                match is_full {
-                    true => limited + full > 1,
-                    false => full > 0,
-                }
-            })
-    };
-    let isolated: Vec<PortRef> = hosts.iter().filter(is_isolated).copied().collect();
-    if 4 * isolated.len() < 3 * hosts.len() {
+    let isolated = hosts.iter().filter(|&&(host, at)| {
+        let mut own = memberships(fabric, plan, at).into_iter();
+        !own.any(|(base, is_full)| members[&base].reaches_other(host, is_full))
+    });
+    let mut ports: Vec<PortRef> = isolated.map(|&(_, at)| at).collect();
+    ports.sort_unstable();
+    IsolatedPorts {
+        ports,
+        of: hosts.len(),
+    }
+}
+
+/// The finding about [`isolated_ports`]. The finding is an error, because the subnet carries hardly
+/// any traffic of hosts.
+///
+/// `None` if fewer than three quarters of all ports of hosts are isolated: in a fabric of tenants,
+/// some ports may wait for a partition.
+pub(crate) fn isolated_hosts(fabric: &Fabric, plan: &PartitionPlan) -> Option<Finding> {
+    let IsolatedPorts { ports, of } = isolated_ports(fabric, plan);
+    if ports.is_empty() || 4 * ports.len() < 3 * of {
         return None;
     }
-    let names: Vec<String> = isolated
+    let names: Vec<String> = ports
         .iter()
         .map(|&at| fabric.port_name(fabric.key(at)))
         .collect();
     let text = format!(
-        "{} of {} ports of hosts reach no other host: they share no partition with another host's port in which one \
+        "{} of {of} ports of hosts reach no other host: they share no partition with another host's port in which one \
          of the two is a full member: {}; make them members of a partition (`rsmctl partition add`, `rsmctl partition default`)",
-        isolated.len(),
-        hosts.len(),
+        ports.len(),
         list_names(&names)
     );
     let kind = FindingKind::PartitionApart;

@@ -23,6 +23,7 @@ use rsm_model::vports::VPortKey;
 pub(super) use self::follow::follow;
 pub(super) use self::foreseen::foreseen;
 pub(super) use self::isolated::isolated_hosts;
+pub use self::isolated::{IsolatedPorts, isolated_ports};
 pub use self::loss::{all_losses, loss_between};
 use self::members::{EndPorts, WantedKeys};
 use self::table::{Arrangement, Index0, arrange};

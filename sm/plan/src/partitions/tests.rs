@@ -502,6 +502,33 @@ fn hosts_that_can_reach_no_other_host_are_reported() {
 }
 
 #[test]
+fn adapters_of_one_host_alone_in_a_partition_reach_no_other_host() {
+    let mut fabric = fabric();
+    let hosts = hosts(&fabric);
+    for (at, name) in [(hosts[1], "host-9 mlx5_0"), (hosts[2], "host-9 mlx5_1")] {
+        let node = fabric.key(at).node;
+        let mut nodes = fabric.nodes_mut();
+        let node = nodes.find(|one| one.guid == node).expect("it is there");
+        node.description = name.to_owned();
+    }
+    let guids: Vec<String> = hosts.iter().map(|&at| guid(&fabric, at)).collect();
+    let [_, a, b, c, d, e] = &guids[..] else {
+        panic!("{guids:?}");
+    };
+    let text = format!(
+        "Default=0x7fff : ALL, SELF=full ; blue=0x10 : {c}=full, {d}=full, {e}=full ; \
+         red=0x11 : {a}=full, {b}=full ;"
+    );
+    let found = isolated_ports(&fabric, &assign(&fabric, &policy(&text)));
+    let mut both = vec![hosts[1], hosts[2]];
+    both.sort_unstable();
+    assert_eq!((found.ports, found.of), (both, 5));
+    let shared = text.replace("red=0x11 :", "red=0x11 : ALL_CAS,");
+    let found = isolated_ports(&fabric, &assign(&fabric, &policy(&shared)));
+    assert_eq!((found.ports, found.of), (Vec::new(), 5));
+}
+
+#[test]
 fn node_guid_in_place_of_a_port_guid_is_reported_with_the_port_guid() {
     let mut fabric = fabric();
     let at = hosts(&fabric)[1];

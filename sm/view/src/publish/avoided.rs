@@ -83,7 +83,7 @@ impl Marks {
 }
 
 /// Current name of a part, or its name at the time of the drain if the part is gone.
-fn name(snapshot: &Snapshot, part: NodeOrCable, reason: &Reason) -> String {
+pub(super) fn name(snapshot: &Snapshot, part: NodeOrCable, reason: &Reason) -> String {
     let node = snapshot.fabric.node_of(part.node());
     match (node, reason) {
         (None, Reason::Drained(drained)) => drained.name.clone(),

@@ -21,7 +21,7 @@ use rsm_monitor::counters::{
     TRAFFIC, is_of_link,
 };
 
-use super::api_view::{PartKey, api_key, core_key, description};
+use super::api_view::{self, PartKey, api_key, core_key, description};
 use super::firmware;
 use super::past::{self, PastSource};
 use super::published::Published;
@@ -217,6 +217,10 @@ impl PublishedCounters {
             },
             peer: peer.map(|peer| api_key(peer).into()),
             peer_description: peer.map_or_else(String::new, |peer| description(fabric, peer.node)),
+            kind: kind_of(fabric, port.key.node).into(),
+            peer_kind: peer
+                .map_or(v1::NodeKind::Unspecified, |peer| kind_of(fabric, peer.node))
+                .into(),
             errors_observed_s: match is_stale {
                 true => 0.0,
                 false => reading
@@ -565,4 +569,10 @@ fn errors(reading: &PortReading) -> Vec<v1::ErrorCounter> {
         })
     });
     shown.collect()
+}
+
+/// The kind of a node; unspecified if it has left the subnet.
+fn kind_of(fabric: &Fabric, node: Guid) -> v1::NodeKind {
+    let node = fabric.node_of(node);
+    node.map_or(v1::NodeKind::Unspecified, api_view::kind)
 }

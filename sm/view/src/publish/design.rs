@@ -47,6 +47,7 @@ pub(super) fn moves(
         first: name(one.first),
         second: name(one.second),
         makes: one.makes.map(cable).unwrap_or_default(),
+        also_makes: one.also_makes.map(cable).unwrap_or_default(),
     });
     Page {
         items: shown.collect(),

@@ -1,6 +1,6 @@
 //! Shows missing nodes and cables, and looks them up.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use rsm_api::model::{GoneSwitch, GoneSwitches, Keyed, MissingKind, PortId, Selector};
 use rsm_api::{LookupError, plain_names, timestamp, v1};
@@ -9,6 +9,8 @@ use rsm_mad::Time;
 use rsm_mad::wire::attr::{NodeType, PortInfo, PortPhysicalState};
 use rsm_model::expected::{self, Expected, LostAt, LostEnd, Missing};
 use rsm_model::fabric::Fabric;
+use rsm_plan::avoid::{NodeOrCable, Reason};
+use rsm_routing::netlist::host_of;
 use rsm_state::Snapshot;
 
 use super::api_view::{api_key, shown_state};
@@ -173,9 +175,8 @@ pub(super) fn shown(
     snapshot: &Snapshot,
     unix_ms: &dyn Fn(Time) -> u64,
 ) -> Vec<Keyed<PortId, v1::Missing>> {
-    let missing = snapshot.expected.missing(&snapshot.fabric).into_iter();
-    let shown = missing.map(|missing| item(&snapshot.fabric, missing, unix_ms));
-    shown.collect()
+    let missing = snapshot.expected.missing(&snapshot.fabric);
+    items(snapshot, missing, unix_ms)
 }
 
 /// The missing nodes and cables above the key `after`, each by itself, in ascending order of key.
@@ -185,17 +186,70 @@ pub(super) fn each(
     limit: usize,
     unix_ms: &dyn Fn(Time) -> u64,
 ) -> Vec<Keyed<PortId, v1::Missing>> {
-    let fabric = &snapshot.fabric;
-    let missing = snapshot.expected.each(fabric, after, limit).into_iter();
-    let shown = missing.map(|missing| item(fabric, missing, unix_ms));
-    shown.collect()
+    let missing = snapshot.expected.each(&snapshot.fabric, after, limit);
+    items(snapshot, missing, unix_ms)
+}
+
+fn items(
+    snapshot: &Snapshot,
+    missing: Vec<Missing>,
+    unix_ms: &dyn Fn(Time) -> u64,
+) -> Vec<Keyed<PortId, v1::Missing>> {
+    let mut hosts: HashSet<&str> = HashSet::new();
+    if missing.iter().any(|one| host_of_adapter(one).is_some()) {
+        let nodes = snapshot.fabric.nodes();
+        hosts.extend(nodes.filter_map(|node| host_of(node.reported())));
+    }
+    let items = missing.into_iter().map(|missing| {
+        let of_present_host = host_of_adapter(&missing).is_some_and(|host| hosts.contains(host));
+        let mut item = item(snapshot, missing, unix_ms);
+        item.message.of_present_host = of_present_host;
+        item
+    });
+    items.collect()
+}
+
+/// The host of a missing adapter; `None` for other parts, and for an adapter whose description
+/// names no host.
+fn host_of_adapter(missing: &Missing) -> Option<&str> {
+    match missing.kind {
+        expected::MissingKind::Host => host_of(&missing.name),
+        _ => None,
+    }
+}
+
+/// The operator's order about a missing part, in words that follow its state; empty if there is
+/// none. `seen` names the operator of a disabled port already.
+fn order(snapshot: &Snapshot, missing: &Missing) -> String {
+    let cables = missing.cables.iter();
+    let ports = cables.flat_map(|&(near, far)| [near, far]);
+    let parts = ports.map(NodeOrCable::Port);
+    let mut parts = parts.chain([NodeOrCable::Node(missing.key.node)]);
+    let drained = |part| match snapshot.avoid.reason(part) {
+        Some(Reason::Drained(order)) => Some(order),
+        Some(Reason::Unhealthy(_)) | None => None,
+    };
+    let Some(order) = parts.find_map(drained) else {
+        return String::new();
+    };
+    let note = order.whole_note();
+    match (order.disabled, note.as_str()) {
+        (true, "") => String::new(),
+        (true, note) => format!(": {note}"),
+        (false, note) => {
+            let since = timestamp(order.since_unix_ms);
+            let note = if note.is_empty() { "" } else { ": " }.to_owned() + note;
+            format!("; drained by {} at {since}{note}", order.by)
+        }
+    }
 }
 
 fn item(
-    fabric: &Fabric,
+    snapshot: &Snapshot,
     missing: Missing,
     unix_ms: &dyn Fn(Time) -> u64,
 ) -> Keyed<PortId, v1::Missing> {
+    let (fabric, order) = (&snapshot.fabric, order(snapshot, &missing));
     Keyed {
         key: api_key(missing.key),
         message: v1::Missing {
@@ -209,10 +263,11 @@ fn item(
             hosts_behind: missing.hosts_behind as u64,
             moved_routes: missing.moved,
             seen: match (missing.now.as_str(), missing.mend.as_str()) {
-                ("", _) => state_of_other_end(fabric, &missing),
-                (now, "") => now.to_owned(),
-                (now, mend) => format!("{now}; {mend}"),
+                ("", _) => state_of_other_end(fabric, &missing) + &order,
+                (now, "") => format!("{now}{order}"),
+                (now, mend) => format!("{now}{order}; {mend}"),
             },
+            of_present_host: false,
             name: missing.name,
             left: missing.left,
         },

@@ -127,8 +127,10 @@ fn sentence(one: &v1::DesignMove) -> String {
         DesignMoveKind::Unspecified => format!("{first}, {second}"),
     };
     let is_shown = matches!(one.kind(), DesignMoveKind::Swap | DesignMoveKind::Shift);
-    let makes = match is_shown && !one.makes.is_empty() {
-        true => format!("; right then: {}", one.makes),
+    let cables = [one.makes.as_str(), one.also_makes.as_str()];
+    let cables: Vec<&str> = cables.into_iter().filter(|one| !one.is_empty()).collect();
+    let makes = match is_shown && !cables.is_empty() {
+        true => format!("; right then: {}", cables.join(" and ")),
         false => String::new(),
     };
     format!("{:>4}  {what}{makes}", one.number)
@@ -253,10 +255,12 @@ mod tests {
             first: "MF0;leaf-01:MQM9700/U1:5".to_owned(),
             second: "leaf-02:6".to_owned(),
             makes: "leaf-01:5 - spine-01:1".to_owned(),
+            also_makes: "leaf-02:6 - spine-01:2".to_owned(),
         };
         assert_eq!(
             plain_names(&sentence(&one)),
-            "   1  swap the plugs in leaf-01:5 and leaf-02:6; right then: leaf-01:5 - spine-01:1"
+            "   1  swap the plugs in leaf-01:5 and leaf-02:6; right then: leaf-01:5 - spine-01:1 and \
+             leaf-02:6 - spine-01:2"
         );
     }
 }

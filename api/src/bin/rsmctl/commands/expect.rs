@@ -218,6 +218,14 @@ fn lost_together(one: &v1::Missing, other: &v1::Missing) -> bool {
     }
 }
 
+/// The kind of a part: `adapter` for one of a host that has others left.
+fn kind(missing: &v1::Missing) -> String {
+    match missing.of_present_host {
+        true => "adapter".to_owned(),
+        false => label::<v1::MissingKind>(missing.kind),
+    }
+}
+
 fn rank(kind: v1::MissingKind) -> u8 {
     match kind {
         v1::MissingKind::Switch => 0,
@@ -269,7 +277,7 @@ fn table(rows: &[Vec<v1::Missing>], hosts: &HashMap<String, HashSet<String>>) ->
         let moved = row.iter().filter_map(|one| one.moved_routes).max();
         table.add([
             since(first),
-            label::<v1::MissingKind>(first.kind),
+            kind(first),
             name,
             short_place(&first.place) + &more,
             or_none(&seen.join("; ")),
@@ -330,6 +338,14 @@ mod tests {
             ("host-001 mlx5_0", 2),
         ];
         assert_eq!(names.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn adapter_of_a_host_with_others_left_is_no_host() {
+        let mut one = missing(v1::MissingKind::Host, "host-060 mlx5_4", 1);
+        assert_eq!(kind(&one), "host");
+        one.of_present_host = true;
+        assert_eq!(kind(&one), "adapter");
     }
 
     #[test]

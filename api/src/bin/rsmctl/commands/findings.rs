@@ -22,7 +22,7 @@ pub(crate) struct FindingsArguments {
     /// Only findings of this kind, for instance duplicate-guid
     #[arg(long)]
     kind: Option<String>,
-    /// Only findings about this node
+    /// Only findings about this node, or about all adapters of this host
     #[arg(add = of_nodes(), long)]
     node: Option<String>,
     /// Each finding by itself, whole

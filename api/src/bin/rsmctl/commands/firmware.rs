@@ -1,5 +1,3 @@
-use std::collections::{BTreeMap, BTreeSet};
-
 use clap::Args;
 use rsm_api::firmware::{FirmwareGroup, groups};
 use rsm_proto::v1;
@@ -43,23 +41,6 @@ pub(crate) async fn run(
     })
 }
 
-/// Number of nodes that are known to have firmware, from which on the only node of a type is
-/// conspicuous.
-const MANY_NODES: usize = 10;
-
-/// Types of devices of which a large fabric has one node alone: perhaps the wrong device.
-fn lone_types<'a>(groups: &[FirmwareGroup<'a>]) -> BTreeSet<&'a str> {
-    let mut nodes: BTreeMap<&str, usize> = BTreeMap::new();
-    for group in groups.iter().filter(|group| group.reason.is_empty()) {
-        *nodes.entry(group.device).or_default() += group.nodes.len();
-    }
-    let has_many = nodes.values().sum::<usize>() >= MANY_NODES;
-    let lone = nodes
-        .into_iter()
-        .filter(|&(_, count)| has_many && count == 1);
-    lone.map(|(device, _)| device).collect()
-}
-
 /// The line `1024 nodes: 2 differ from most of their type, 3 are not known`, with the number of
 /// nodes that are the only ones of their type, if there are any.
 fn summary(groups: &[FirmwareGroup<'_>]) -> String {
@@ -67,7 +48,7 @@ fn summary(groups: &[FirmwareGroup<'_>]) -> String {
         let meant = groups.iter().filter(|group| is_meant(group));
         meant.map(|group| group.nodes.len() as u64).sum()
     };
-    let lone = match lone_types(groups).len() {
+    let lone = match groups.iter().filter(|group| group.lone).count() {
         0 => String::new(),
         1 => ", 1 is the only one of its type".to_owned(),
         more => format!(", {more} are the only ones of their types"),
@@ -81,10 +62,10 @@ fn summary(groups: &[FirmwareGroup<'_>]) -> String {
 }
 
 /// The text about a group in the column STATE.
-fn remark(group: &FirmwareGroup<'_>, lone: &BTreeSet<&str>) -> String {
+fn remark(group: &FirmwareGroup<'_>) -> String {
     match (group.differs, group.reason) {
         (true, _) => "DIFFERS from most".to_owned(),
-        (false, "") if lone.contains(group.device) => "ALONE of its type".to_owned(),
+        (false, "") if group.lone => "ALONE of its type".to_owned(),
         (false, "") => "usual".to_owned(),
         (false, reason) => format!("not known: {reason}"),
     }
@@ -92,7 +73,6 @@ fn remark(group: &FirmwareGroup<'_>, lone: &BTreeSet<&str>) -> String {
 
 /// The table with a row for each group.
 fn of_types(groups: &[FirmwareGroup<'_>]) -> Rows {
-    let lone = lone_types(groups);
     let mut rows = Rows::new(&["TYPE", "VERSION", ">NODES", "STATE", "WHICH", "+PSID"]);
     for group in groups {
         let names = group.nodes.iter().take(MAX_NAMES);
@@ -104,7 +84,7 @@ fn of_types(groups: &[FirmwareGroup<'_>]) -> Rows {
             group.device.to_owned(),
             or_none(group.version),
             group.nodes.len().to_string(),
-            remark(group, &lone),
+            remark(group),
             names.join(", "),
             or_none(group.psid),
         ]);
@@ -114,7 +94,6 @@ fn of_types(groups: &[FirmwareGroup<'_>]) -> Rows {
 
 /// The table with a row for each node.
 fn of_nodes(groups: &[FirmwareGroup<'_>]) -> Rows {
-    let lone = lone_types(groups);
     let mut rows = Rows::new(&["NODE", "TYPE", "VERSION", "STATE", "+PSID", "+GUID"]);
     for group in groups {
         for node in &group.nodes {
@@ -122,7 +101,7 @@ fn of_nodes(groups: &[FirmwareGroup<'_>]) -> Rows {
                 node.description.clone(),
                 group.device.to_owned(),
                 or_none(group.version),
-                remark(group, &lone),
+                remark(group),
                 or_none(group.psid),
                 node.node_guid.clone(),
             ]);
@@ -186,7 +165,7 @@ mod tests {
         );
         let few = groups(&nodes[6..9]);
         assert!(
-            lone_types(&few).is_empty(),
+            few.iter().all(|group| !group.lone),
             "a small fabric has each device once"
         );
     }

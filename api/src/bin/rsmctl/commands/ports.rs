@@ -17,7 +17,7 @@ pub(crate) struct PortsArguments {
     /// Only this port
     #[arg(conflicts_with_all = ["node", "kind", "state", "connected"])]
     port: Option<String>,
-    /// Only ports of this node
+    /// Only ports of this node, or with a number behind a colon only that port
     #[arg(add = of_nodes(), long)]
     node: Option<String>,
     /// Only ports of nodes of this kind
@@ -32,9 +32,18 @@ pub(crate) struct PortsArguments {
 }
 
 pub(crate) async fn run(arguments: PortsArguments, session: &mut Session) -> Result<(), Failure> {
-    let ports = match &arguments.port {
-        Some(name) => port_of_name(session, name).await?,
-        None => filtered_ports(session, &arguments).await?,
+    let ports = match (&arguments.port, &arguments.node) {
+        (Some(name), _) => port_of_name(session, name).await?,
+        (None, Some(name)) if names_port(name) => {
+            let mut ports = port_of_name(session, name).await?;
+            let is_meant = |port: &v1::Port| {
+                arguments.state.is_none_or(|state| state == port.state)
+                    && (!arguments.connected || port.peer.is_some())
+            };
+            ports.retain(is_meant);
+            ports
+        }
+        (None, _) => filtered_ports(session, &arguments).await?,
     };
     session.output.list(
         ports,
@@ -71,6 +80,13 @@ pub(crate) async fn run(arguments: PortsArguments, session: &mut Session) -> Res
             ]
         },
     )
+}
+
+/// Whether a name has the number of a port behind it: `leaf-03:7`, unlike `lid:7` or a GID.
+fn names_port(name: &str) -> bool {
+    name.rsplit_once(':').is_some_and(|(node, port)| {
+        port.parse::<u8>().is_ok() && node != "lid" && !node.contains(':')
+    })
 }
 
 /// The port at the other end of the cable, or the former port if the cable is gone or its port is
@@ -123,4 +139,25 @@ fn lids(base: u32, lmc: u32) -> String {
     }
     // The LMC is at most 7 by the specification; a wrong value from a server must not overflow.
     format!("{base}-{}", base + (1 << lmc.min(7)) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn number_behind_a_node_names_a_port() {
+        for name in ["leaf-03:7", "host-017 mlx5_3:1", "0x0002c90300001234:2"] {
+            assert!(names_port(name), "{name}");
+        }
+        for name in [
+            "leaf-03",
+            "lid:7",
+            "fe80::2:c903:0:12",
+            "guid:0x12",
+            "leaf-03:x",
+        ] {
+            assert!(!names_port(name), "{name}");
+        }
+    }
 }

@@ -323,7 +323,7 @@ fn managers(status: &v1::SubnetStatus) -> Vec<(&'static str, String)> {
     }
     let is_alone = master.is_none() && status.other_managers.is_empty();
     if is_alone && is_master(status.state()) {
-        rows.push(("Other manager", "none: nobody stands by".to_owned()));
+        rows.push(("Other manager", "none: no manager stands by".to_owned()));
     }
     rows
 }

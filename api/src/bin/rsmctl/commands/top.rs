@@ -1,7 +1,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use rsm_api::together::{Offender, RELAY_ERRORS, has_only_relay_errors, offenders};
+use rsm_api::together::{
+    Offender, RELAY_ERRORS, has_only_discards, has_only_relay_errors, offenders,
+};
 use rsm_proto::{thousands, v1};
 
 use super::counters::errors;
@@ -19,7 +21,7 @@ const DEFAULT_ROWS: u32 = 20;
 /// The busiest ports now, or those with the most errors
 #[derive(Debug, Args)]
 #[command(
-    after_help = "USE is the busier direction as a share of the rate of the link; WAIT the share of the time in which\ndata waited without being sent: congestion.\n\nOf --errors, ports whose links went down with one node, and that count nothing else, are one row:\n--all shows each of them. Packets with no way on from a switch (PortRcvSwitchRelayErrors) are no\nerror of a cable: ports that count nothing else are the last row.\n\nWith --since, the ports that counted the most errors in a span of the past that rsm keeps on its\ndisk; with --by traffic or --by wait the most of that.\n\nExamples:\n  rsmctl top\n  rsmctl top --errors --limit 50\n  rsmctl top --since yesterday\n  rsmctl top leaf-03 --by wait --follow 2"
+    after_help = "USE is the busier direction as a share of the rate of the link; WAIT the share of the time in which\ndata waited without being sent: congestion.\n\nOf --errors, ports whose links went down with one node, and that count nothing else, are one row:\n--all shows each of them. Discarded packets (PortXmitDiscards: congestion, or a slow receiver) are\nno error of a cable: ports that count nothing else come after the others. Nor are packets with no way on\nfrom a switch (PortRcvSwitchRelayErrors), the last row. CLASS is `host` or `switches`, the ends of the link.\n\nWith --since, the ports that counted the most errors in a span of the past that rsm keeps on its\ndisk; with --by traffic or --by wait the most of that.\n\nExamples:\n  rsmctl top\n  rsmctl top --errors --limit 50\n  rsmctl top --since yesterday\n  rsmctl top leaf-03 --by wait --follow 2"
 )]
 pub(crate) struct TopArguments {
     /// Only the ports of this node, or only this port
@@ -152,6 +154,10 @@ fn show(
         true => offenders(own),
         false => own.into_iter().map(Offender::single).collect(),
     };
+    if options.is_of_errors {
+        // No fault of a cable: after those.
+        ports.sort_by_key(|one| one.ports.iter().all(has_only_discards));
+    }
     if ports.len() >= options.rows {
         relay.clear();
     }
@@ -187,6 +193,7 @@ fn errors_table(ports: &[Offender], relay: &[v1::PortCounters]) -> Rows {
     let mut rows = Rows::new(&[
         "PORT",
         "PEER",
+        "CLASS",
         ">ERRORS/H",
         "ERRORS",
         "+>SENT_B/S",
@@ -197,7 +204,13 @@ fn errors_table(ports: &[Offender], relay: &[v1::PortCounters]) -> Rows {
     for Offender { with, ports } in ports {
         let Some(first) = ports.first() else { continue };
         let [name, peer, note] = match with {
-            None => [port_name(first), peer_name(first), String::new()],
+            None => {
+                let note = match has_only_discards(first) {
+                    true => ": congestion or a slow receiver, no cable error",
+                    false => "",
+                };
+                [port_name(first), peer_name(first), note.to_owned()]
+            }
             Some(node) => [
                 node.clone(),
                 format!("{} links", ports.len()),
@@ -207,6 +220,7 @@ fn errors_table(ports: &[Offender], relay: &[v1::PortCounters]) -> Rows {
         rows.add([
             name,
             peer,
+            class(first),
             thousands(first.errors_per_hour.round() as u64),
             errors(first) + &note,
             per_second(first.xmit_bytes_per_s),
@@ -227,10 +241,35 @@ fn errors_table(ports: &[Offender], relay: &[v1::PortCounters]) -> Rows {
             "{RELAY_ERRORS}={packets}: packets with no way on from a switch, as while routes \
              change; no cable error"
         );
-        let row = [name, peer, none(), errors, none(), none(), none(), none()];
+        let class = match relay {
+            [one] => class(one),
+            _ => none(),
+        };
+        let row = [
+            name,
+            peer,
+            class,
+            none(),
+            errors,
+            none(),
+            none(),
+            none(),
+            none(),
+        ];
         rows.add(row);
     }
     rows
+}
+
+/// The class of a port's link: `host`, or `switches` between two of them.
+fn class(port: &v1::PortCounters) -> String {
+    use v1::NodeKind::{Switch, Unspecified};
+    let class = match (port.kind(), port.peer_kind()) {
+        (Unspecified, _) | (Switch, Unspecified) => NONE,
+        (Switch, Switch) => "switches",
+        _ => "host",
+    };
+    class.to_owned()
 }
 
 fn traffic_table(ports: &[Offender]) -> Rows {
@@ -307,19 +346,29 @@ mod tests {
         let mut ports = vec![port("leaf-1", 40, "SymbolErrorCounter", 500)];
         ports.extend((1..=64).map(|number| port("leaf-2", number, "LinkDownedCounter", 1)));
         let relay = [1, 2].map(|number| port("spine-1", number, RELAY_ERRORS, 70));
+        ports[0].kind = v1::NodeKind::Switch.into();
+        ports[0].peer_kind = v1::NodeKind::Switch.into();
+        let mut slow = port("leaf-3", 1, "PortXmitDiscards", 9);
+        slow.kind = v1::NodeKind::Switch.into();
+        slow.peer_kind = v1::NodeKind::Ca.into();
+        ports.push(slow);
         let laid_out = errors_table(&offenders(ports), &relay).laid_out(80);
         let text = laid_out.lines.join("\n");
         assert!(
             laid_out.lines.iter().all(|line| line.chars().count() <= 80),
             "{text}"
         );
-        assert!(laid_out.lines.len() < 14, "{text}");
+        assert!(laid_out.lines.len() < 18, "{text}");
         let last = laid_out
             .lines
             .iter()
             .rposition(|line| line.starts_with("2 ports"));
         let last = laid_out.lines[last.unwrap()..].join(" ");
         assert!(last.contains("=140:"), "{text}");
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in ["congestion or", "switches", "CLASS"] {
+            assert!(words.contains(part), "{part}: {text}");
+        }
         for part in ["PEER", "leaf-1:40", "spine-9:40", "64 links", "leaf-2"] {
             assert!(text.contains(part), "{part}: {text}");
         }

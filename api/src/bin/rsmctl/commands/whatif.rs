@@ -76,6 +76,9 @@ fn rows(found: &v1::Consequence, asked: &[String]) -> Rows {
         .map(|port| port_of(&port.description, port.port.as_ref()))
         .collect();
     row("Breaks", breaks(found, adapters.len() as u64));
+    if let Some(verdict) = may_be_unplugged(found) {
+        row("May be unplugged", verdict);
+    }
     if !adapters.is_empty() {
         row("Cut off", list(adapters));
     }
@@ -92,7 +95,11 @@ fn rows(found: &v1::Consequence, asked: &[String]) -> Rows {
         row("Engine", format!("{} ({})", found.engine, found.reason));
     }
     if let Some(drained) = load_while_drained(found) {
-        row("If drained", drained);
+        let name = match found.drain_refused.is_empty() {
+            true => "If drained",
+            false => "If forced",
+        };
+        row(name, drained);
     }
     rows
 }
@@ -137,6 +144,28 @@ fn breaks(found: &v1::Consequence, adapters: u64) -> String {
     }
 }
 
+/// Whether the parts may be unplugged now, and why not; `None` if the server does not say.
+fn may_be_unplugged(found: &v1::Consequence) -> Option<String> {
+    let adapters = found.cut_off.len() as u64;
+    let why = match found.unplug() {
+        v1::Unplug::Unspecified => return None,
+        v1::Unplug::Safe => return Some("yes: no path of another node crosses it".to_owned()),
+        v1::Unplug::Changing => {
+            return Some("not yet: tables are being written, ask again".to_owned());
+        }
+        v1::Unplug::CutsOff => "it is drained, and paths of other nodes still cross it".to_owned(),
+        v1::Unplug::DrainFirst | v1::Unplug::DrainHost if adapters > 0 => format!(
+            "{} would be cut off",
+            count(adapters, "adapter", "adapters")
+        ),
+        v1::Unplug::DrainFirst | v1::Unplug::DrainHost => match found.broken_pairs {
+            0 => "paths of other nodes cross it".to_owned(),
+            pairs => format!("{} would lose packets", count(pairs, "pair", "pairs")),
+        },
+    };
+    Some(format!("NO: {why}"))
+}
+
 /// The steps to take before the parts are lost.
 fn to_do(found: &v1::Consequence, asked: &[String]) -> String {
     let parts: Vec<&str> = asked
@@ -162,7 +191,10 @@ fn to_do(found: &v1::Consequence, asked: &[String]) -> String {
     }
     match found.drain_refused.as_str() {
         "" => format!("first `rsmctl drain {command}`: routes go around, no packet is lost"),
-        reason => format!("a drain would be REFUSED: {reason}"),
+        reason => format!(
+            "a drain would be REFUSED: {reason}; drain them as well, or `rsmctl drain {command} \
+             --force` drains it all the same"
+        ),
     }
 }
 
@@ -227,6 +259,18 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("a drain would be REFUSED: 2 nodes"), "{text}");
+        assert!(text.contains("`rsmctl drain leaf-1 --force`"), "{text}");
+        let verdict = |unplug: v1::Unplug| {
+            may_be_unplugged(&v1::Consequence {
+                unplug: unplug.into(),
+                ..found.clone()
+            })
+        };
+        let refused = "NO: 2 adapters would be cut off".to_owned();
+        assert_eq!(verdict(v1::Unplug::DrainFirst), Some(refused));
+        let safe = "yes: no path of another node crosses it".to_owned();
+        assert_eq!(verdict(v1::Unplug::Safe), Some(safe));
+        assert_eq!(verdict(v1::Unplug::Unspecified), None);
     }
 
     #[test]

@@ -14,6 +14,9 @@ pub(super) const NO_MEMBERS: &str =
 /// Minimum used share of a number range or a table, in percent, at which the check warns.
 const WARN_PERCENT: usize = 80;
 
+/// Minimum used share of a number range or a table, in percent, that is shown.
+const SHOWN_PERCENT: usize = 10;
+
 /// Number of unicast LIDs of a subnet (IBA 4.1.3).
 const UNICAST_LIDS: usize = Lid::UNICAST_LAST.0 as usize;
 
@@ -22,7 +25,9 @@ const MULTICAST_LIDS: usize = (Lid::PERMISSIVE.0 - Lid::MULTICAST_FIRST.0) as us
 
 /// A range of numbers or a table, with its used part.
 struct Fill {
-    name: String,
+    name: &'static str,
+    /// The switch with the table; empty for a number range.
+    switch: String,
     used: usize,
     of: usize,
 }
@@ -35,34 +40,43 @@ impl Fill {
 
 impl std::fmt::Display for Fill {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (name, used, of) = (&self.name, self.used, self.of);
-        write!(f, "{name} {used} of {of} ({} %)", self.percent())
+        let (name, used, of) = (self.name, self.used, self.of);
+        write!(f, "{name} {used} of {of}")?;
+        if self.percent() >= SHOWN_PERCENT {
+            write!(f, " ({} %)", self.percent())?;
+        }
+        match self.switch.as_str() {
+            "" => Ok(()),
+            switch => write!(f, " at {switch}"),
+        }
     }
 }
 
-pub(super) fn capacity(published: &Published, plan: &Plan) -> Measured {
-    let groups = plan.multicast.as_ref();
-    let mlids = groups.map(|groups| groups.trees.by_mlid.len());
-    let unicast = Fill {
-        name: "LIDs".to_owned(),
-        used: usize::try_from(published.counts.lids).unwrap_or(usize::MAX),
-        of: UNICAST_LIDS,
+/// Checks the use of LIDs and tables. `multicast_lids` is the number of multicast LIDs of the SA's
+/// groups; without it, the multicast trees of `plan` count.
+pub(super) fn capacity(
+    published: &Published,
+    plan: &Plan,
+    multicast_lids: Option<usize>,
+) -> Measured {
+    let trees = plan.multicast.as_ref();
+    let trees = trees.map_or(0, |groups| groups.trees.by_mlid.len());
+    let range = |name, used, of| Fill {
+        name,
+        switch: String::new(),
+        used,
+        of,
     };
-    let multicast = Fill {
-        name: "MLIDs".to_owned(),
-        used: mlids.unwrap_or(0),
-        of: MULTICAST_LIDS,
-    };
+    let lids = usize::try_from(published.counts.lids).unwrap_or(usize::MAX);
+    let unicast = range("LIDs", lids, UNICAST_LIDS);
+    let multicast = range("MLIDs", multicast_lids.unwrap_or(trees), MULTICAST_LIDS);
     let [lft, mft] = fullest_tables(published, plan);
     let summary: Vec<String> = [Some(&unicast), Some(&multicast), lft.first(), mft.first()]
         .into_iter()
         .flatten()
         .map(Fill::to_string)
         .collect();
-    let mut summary = summary.join(", ");
-    if mlids.is_none() {
-        summary += &format!("; {NO_MEMBERS}");
-    }
+    let summary = summary.join(", ");
     let all = [unicast, multicast].into_iter().chain(lft).chain(mft);
     let mut full: Vec<Fill> = all.filter(|fill| fill.percent() >= WARN_PERCENT).collect();
     full.sort_by_key(|fill| std::cmp::Reverse(fill.percent()));
@@ -83,9 +97,10 @@ fn fullest_tables(published: &Published, plan: &Plan) -> [Vec<Fill>; 2] {
     let mut tables = [Vec::new(), Vec::new()];
     for (_, node) in published.fabric().switches() {
         let Some(info) = &node.switch else { continue };
-        let mut add = |kind: usize, name: &str, used: usize, of: u16| {
+        let mut add = |kind: usize, name: &'static str, used: usize, of: u16| {
             tables[kind].push(Fill {
-                name: format!("{name} of {}", node.name()),
+                name,
+                switch: node.name(),
                 used,
                 of: of.into(),
             });

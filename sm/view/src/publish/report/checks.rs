@@ -19,6 +19,8 @@ use super::super::published::Published;
 use super::capacity::{self, capacity};
 use super::counted;
 use super::host::HostFacts;
+use super::orders::orders;
+use super::partitions::partitions;
 use super::parts::cable_name;
 use super::redundancy::single_points;
 use super::topic::{Measured, Topic};
@@ -40,6 +42,8 @@ pub(in crate::publish) struct Sources {
     /// The nodes with their firmware.
     pub(in crate::publish) firmware: Vec<v1::DeviceFirmware>,
     pub(in crate::publish) gpus: v1::GetGpuStatusResponse,
+    /// Number of multicast LIDs of the SA's groups, or `None` if the SA does not answer.
+    pub(in crate::publish) multicast_lids: Option<usize>,
     pub(in crate::publish) host: Arc<dyn HostFacts>,
 }
 
@@ -111,6 +115,7 @@ fn measure(topic: Topic, sources: &Sources) -> Measured {
         Topic::LinkFlaps => return counted::link_flaps(sources),
         Topic::Congestion => return counted::congestion(sources),
         Topic::Cabling => return cabling(published),
+        Topic::Orders => return orders(published),
         Topic::Firmware => return firmware(&sources.firmware),
         Topic::GpuRails => return gpu_rails(sources),
         _ => {}
@@ -129,9 +134,9 @@ fn measure(topic: Topic, sources: &Sources) -> Measured {
         Topic::Routes => routes(published),
         Topic::Balance => balance(sources),
         Topic::Multicast => multicast(plan),
-        Topic::Partitions => partitions(plan),
+        Topic::Partitions => partitions(published, plan),
         Topic::SinglePoints => single_points(published, plan),
-        _ => capacity(published, plan),
+        _ => capacity(published, plan, sources.multicast_lids),
     }
 }
 
@@ -216,9 +221,13 @@ fn firmware(nodes: &[v1::DeviceFirmware]) -> Measured {
             count(unknown, "node has not shown it", "nodes have not shown it")
         ));
     }
-    let usual = known.iter().filter(|group| !group.differs);
+    let usual = known.iter().filter(|group| !group.differs && !group.lone);
     let usual = usual.map(|group| format!("{} {}", group.device, group.version));
-    let mut summary = usual.collect::<Vec<_>>().join(", ");
+    let lone = known.iter().filter(|group| group.lone).map(|group| {
+        let (only, device) = (&group.nodes[0].description, group.device);
+        format!("{only} is the only {device} ({})", group.version)
+    });
+    let mut summary = lone.chain(usual).collect::<Vec<_>>().join(", ");
     let worst = known.iter().filter(|group| group.differs).map(|group| {
         let first = &group.nodes[0].description;
         let more = match group.nodes.len() - 1 {
@@ -337,14 +346,6 @@ fn multicast(plan: &Plan) -> Measured {
     Measured::pass(format!(
         "{} proved",
         count(trees, "multicast tree", "multicast trees")
-    ))
-}
-
-fn partitions(plan: &Plan) -> Measured {
-    let partitions = plan.policy.partitions.list.len();
-    Measured::pass(format!(
-        "{} as configured",
-        count(partitions, "partition", "partitions")
     ))
 }
 

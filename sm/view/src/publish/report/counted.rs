@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use rsm_api::together::{LINK_DOWNED, Offender, RELAY_ERRORS, losses, offenders};
+use rsm_api::together::{
+    LINK_DOWNED, Offender, RELAY_ERRORS, has_only_discards, losses, offenders,
+};
 use rsm_api::v1;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_model::findings::{FindingKind, Subject};
@@ -126,8 +128,13 @@ fn rates(ports: &[&v1::PortCounters], reported: &BTreeSet<Subject>) -> Vec<Strin
         let own = subject(port)?;
         let number = port.port.as_ref()?.number;
         let (name, rate) = (&port.description, port.error_rate(port.errors_per_hour));
-        (!reported.contains(&own))
-            .then(|| format!("{name}:{number} counts errors of all kinds: {rate}"))
+        (!reported.contains(&own)).then(|| match has_only_discards(port) {
+            false => format!("{name}:{number} counts errors of all kinds: {rate}"),
+            true => format!(
+                "{name}:{number} discards packets: {rate}, congestion or a slow receiver, no \
+                 error of a cable"
+            ),
+        })
     });
     rates.collect()
 }

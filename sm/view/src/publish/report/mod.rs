@@ -8,13 +8,17 @@ mod capacity;
 mod checks;
 mod counted;
 mod host;
+mod orders;
+mod partitions;
 mod parts;
 mod redundancy;
 mod topic;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_api::{BoxFuture, CountersQueries, Gpus, Reports, v1};
+use rsm_api::model::MulticastGroupFilter;
+use rsm_api::{BoxFuture, CountersQueries, Gpus, Reports, SaQueries, v1};
 
 pub(super) use self::checks::{Sources, make_checks};
 use self::checks::{all_firmware, errors, waits};
@@ -29,6 +33,7 @@ pub struct Reporter {
     routing: Arc<RouteAnalyst>,
     counters: Arc<dyn CountersQueries>,
     gpus: Arc<dyn Gpus>,
+    sa: Arc<dyn SaQueries>,
     host: Arc<dyn HostFacts>,
 }
 
@@ -39,6 +44,7 @@ impl Reporter {
         routing: Arc<RouteAnalyst>,
         counters: Arc<dyn CountersQueries>,
         gpus: Arc<dyn Gpus>,
+        sa: Arc<dyn SaQueries>,
         host: Arc<dyn HostFacts>,
     ) -> Reporter {
         Reporter {
@@ -46,8 +52,17 @@ impl Reporter {
             routing,
             counters,
             gpus,
+            sa,
             host,
         }
+    }
+
+    /// Number of multicast LIDs in use; `None` if the SA does not answer.
+    async fn multicast_lids(&self) -> Option<usize> {
+        let all = MulticastGroupFilter::default();
+        let groups = self.sa.multicast_groups(None, usize::MAX, all).await.ok()?;
+        let lids = groups.items.iter().map(|group| group.message.mlid);
+        Some(lids.collect::<BTreeSet<u32>>().len())
     }
 }
 
@@ -55,6 +70,7 @@ impl Reports for Reporter {
     fn report(&self) -> BoxFuture<'_, v1::Report> {
         Box::pin(async move {
             let spread = self.routing.spread().await;
+            let multicast_lids = self.multicast_lids().await;
             let published = self.view.published();
             let generation = published.generation;
             let (counters, gpus) = (self.counters.clone(), self.gpus.clone());
@@ -68,6 +84,7 @@ impl Reports for Reporter {
                     waits: waits(counters.as_ref()),
                     firmware: all_firmware(counters.as_ref()),
                     gpus: rsm_api::gpu_status(gpus.as_ref()),
+                    multicast_lids,
                     host,
                 };
                 make_checks(&sources)

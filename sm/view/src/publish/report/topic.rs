@@ -17,6 +17,7 @@ pub(super) enum Topic {
     LinkFlaps,
     Congestion,
     Cabling,
+    Orders,
     Routes,
     Balance,
     Multicast,
@@ -35,13 +36,14 @@ pub(super) enum Topic {
 
 impl Topic {
     /// Every check, in the order of the report.
-    pub(super) const ALL: [Topic; 20] = [
+    pub(super) const ALL: [Topic; 21] = [
         Topic::Nodes,
         Topic::LinkRates,
         Topic::LinkErrors,
         Topic::LinkFlaps,
         Topic::Congestion,
         Topic::Cabling,
+        Topic::Orders,
         Topic::Routes,
         Topic::Balance,
         Topic::Multicast,
@@ -67,6 +69,7 @@ impl Topic {
             Topic::LinkFlaps => ("link-flaps", "rsmctl flaps"),
             Topic::Congestion => ("congestion", "rsmctl slow"),
             Topic::Cabling => ("cabling", "rsmctl expect"),
+            Topic::Orders => ("orders", "rsmctl drained"),
             Topic::Routes => ("routes", "rsmctl status"),
             Topic::Balance => ("balance", "rsmctl quality"),
             Topic::Multicast => ("multicast", "rsmctl multicast"),
@@ -117,9 +120,8 @@ impl Topic {
             | Kind::Unreachable
             | Kind::AdaptiveRouting
             | Kind::AdaptiveUnused
-            | Kind::ServiceLevel
-            | Kind::Drained
-            | Kind::DrainedInUse => Topic::Routes,
+            | Kind::ServiceLevel => Topic::Routes,
+            Kind::Drained | Kind::DrainedInUse => Topic::Orders,
             Kind::MulticastUnserved | Kind::MulticastRefused | Kind::JoinRefused => {
                 Topic::Multicast
             }

@@ -1,13 +1,18 @@
 //! Tests of the report's checks over a core that manages a simulated fabric.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_api::model::CountersState;
 use rsm_api::v1;
 use rsm_api::v1::Verdict;
+use rsm_core::Event;
 use rsm_ids::PortNum;
+use rsm_plan::avoid::{Drained, NodeOrCable, Reason};
+use rsm_state::Command;
 
+use super::partitions::{divided, one_apart};
 use super::world::*;
 use crate::publish::report::{HostFact, HostFacts, Sources, make_checks};
 use crate::publish::{RouteAnalyst, View};
@@ -39,6 +44,7 @@ async fn report(view: &Arc<View>) -> Vec<v1::Check> {
         waits: Ok((Vec::new(), 0)),
         firmware: Vec::new(),
         gpus: v1::GetGpuStatusResponse::default(),
+        multicast_lids: Some(3),
         host: Arc::new(Host),
     })
 }
@@ -83,7 +89,9 @@ async fn fabric_without_faults_fails_no_check() {
     );
     let capacity = find(&checks, "capacity");
     assert!(
-        capacity.summary.starts_with("LIDs 8 of 49151 (0 %)"),
+        capacity
+            .summary
+            .starts_with("LIDs 8 of 49151, MLIDs 3 of 16383, LFT "),
         "{capacity:?}"
     );
 }
@@ -129,6 +137,55 @@ async fn a_lost_cable_is_named_with_both_ends() {
     assert_eq!(
         points.summary,
         "1 switch and 2 cables whose loss cuts hosts elsewhere off"
+    );
+}
+
+#[tokio::test]
+async fn host_that_shares_no_partition_impairs_the_check_of_partitions() {
+    let checks = report(&divided().view).await;
+    let divided = find(&checks, "partitions");
+    assert_eq!(divided.verdict(), Verdict::Warn, "{divided:?}");
+    let checks = report(&one_apart().view).await;
+    let partitions = find(&checks, "partitions");
+    assert_eq!(partitions.verdict(), Verdict::Warn);
+    assert_eq!(
+        partitions.summary,
+        "2 partitions; 1 of 3 ports of hosts reach no other host"
+    );
+    assert_eq!(
+        partitions.worst,
+        ["twin (1 port) reaches no other host by its partitions: 0x7fff Default (limited)"]
+    );
+    let checks = report(&World::up().view).await;
+    let one = find(&checks, "partitions");
+    assert_eq!(
+        (one.verdict(), one.summary.as_str()),
+        (Verdict::Pass, "1 partition")
+    );
+}
+
+#[tokio::test]
+async fn orders_in_force_are_named_with_operator_time_and_reason() {
+    let mut world = World::up();
+    let checks = report(&world.view).await;
+    assert_eq!(find(&checks, "orders").verdict(), Verdict::Pass);
+    let order = Drained {
+        note: "fan".to_owned(),
+        ..Drained::new("alice", BEGIN_UNIX_MS)
+    };
+    world.handle(Event::Command(Command::Drain {
+        parts: BTreeMap::from([(NodeOrCable::Node(SPINE_A), Reason::Drained(order))]),
+        forced: false,
+        ticket: 1,
+    }));
+    world.run(Duration::from_secs(2));
+    let checks = report(&world.view).await;
+    let orders = find(&checks, "orders");
+    assert_eq!(orders.verdict(), Verdict::Warn, "{orders:?}");
+    assert_eq!(orders.summary, "1 part drained");
+    assert_eq!(
+        orders.worst,
+        ["spine-a drained by alice, 1970-01-01 00:16Z: fan"]
     );
 }
 

@@ -15,12 +15,15 @@ use crate::text::{count, plain_names, printable};
 /// Faults of hosts and their cables; exit code 1 if there is an error, or no host to check
 #[derive(Debug, Args)]
 #[command(
-    after_help = "First the server sweeps, as by `rsmctl sweep`, so that the answer holds for a cable that was moved\n\
-                  just before; not with --cached, and not where no GPU host is known."
+    after_help = "The answer is what the server knows: it reads a change that switches report at once, and all else with\n\
+                  its next sweep. With --sweep it sweeps first, as by `rsmctl sweep`, if a GPU host is known."
 )]
 pub(crate) struct CheckArguments {
-    /// Answer from what the server knows already
+    /// Have the server sweep the fabric first
     #[arg(long)]
+    sweep: bool,
+    /// Answer from what the server knows already, as without options
+    #[arg(long, hide = true, conflicts_with = "sweep")]
     cached: bool,
     /// All hosts of a fault by name, rather than the first four
     #[arg(long)]
@@ -28,7 +31,7 @@ pub(crate) struct CheckArguments {
 }
 
 pub(super) async fn run(arguments: &CheckArguments, session: &mut Session) -> Result<(), Failure> {
-    if !arguments.cached && knows_hosts(session).await? {
+    if arguments.sweep && !arguments.cached && knows_hosts(session).await? {
         sweep(session).await?;
     }
     let mut not_joined = String::new();
