@@ -239,6 +239,20 @@ fn a_file_that_an_earlier_export_has_left_is_named_as_old() {
 }
 
 #[test]
+fn file_of_a_forgotten_host_is_named() {
+    let site = Site::with_hosts(&names(&["gpu-1", "gpu-2"]));
+    site.set_fabric(&ALL);
+    let all = ["export", "nccl-env", "--all", "--dir", "settings"];
+    assert_eq!(site.run(&all).0, Some(0));
+    fs::write(site.folder.path().join("settings/gpu-3"), "").unwrap();
+    let (code, _, errors) = site.run(&all);
+    assert_eq!(code, Some(0), "{errors}");
+    let expected =
+        "in settings, no GPU host has the name of gpu-3: old, if it is of an earlier export";
+    assert!(errors.contains(expected), "{errors}");
+}
+
+#[test]
 fn a_file_about_all_hosts_names_the_hosts_that_it_lacks() {
     let site = Site::with_hosts(&names(&["gpu-1", "gpu-2"]));
     site.set_fabric(&ALL[..2]);

@@ -68,6 +68,9 @@ pub(super) async fn export_all(
         }
     }
     warnings.iter().for_each(|text| note(&printable(text)));
+    if let Some(text) = files_of_no_host(dir, &hosts) {
+        note(&text);
+    }
     if !without.is_empty() {
         let written = count(written, "file", "files");
         let (hosts, reasons): (Vec<&String>, Vec<String>) = without.into_iter().unzip();
@@ -128,6 +131,24 @@ fn old_files(dir: &Path, hosts: &[&String]) -> Option<String> {
         "\nin {}, {list} {verb} old: {whose} of an earlier export",
         dir.display()
     ))
+}
+
+/// The line about files in a folder that are named after no GPU host: rsm may have forgotten the
+/// hosts since an earlier export. `None` without any.
+fn files_of_no_host(dir: &Path, hosts: &[String]) -> Option<String> {
+    let hosts: BTreeSet<&str> = hosts.iter().map(String::as_str).collect();
+    let entries = std::fs::read_dir(dir).ok()?.flatten();
+    let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+    let names = files.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let strangers: BTreeSet<String> = names.filter(|name| !hosts.contains(&**name)).collect();
+    let list: Vec<&str> = strangers.iter().map(String::as_str).collect();
+    (!list.is_empty()).then(|| {
+        format!(
+            "in {}, no GPU host has the name of {}: old, if it is of an earlier export",
+            dir.display(),
+            printable(&host_list(&list))
+        )
+    })
 }
 
 /// Whether a host's name, which the server has sent, names a file in a folder, and nothing outside
