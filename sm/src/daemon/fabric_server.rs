@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::attachment::{SEED, default_attachment};
 use super::clock::Clock;
-use super::signals::{Signal, Signals};
+use super::signals::{HangUps, Signal, Signals};
 use super::simulator::Simulator;
 use crate::offline;
 
@@ -51,7 +51,7 @@ pub async fn serve_fabric(
     let (netlist, config) = offline::simulated_as(spec, options.strictness)?;
     let (node, _) = default_attachment(&netlist)
         .with_context(|| format!("no host in {spec} has a cable to reach the fabric through"))?;
-    let mut signals = Signals::listen()?;
+    let mut signals = Signals::listen(HangUps::listen()?)?;
     let sim = Sim::new(&netlist, config, SEED)?;
     let (switches, hosts) = (sim.count(NodeKind::Switch), sim.count(NodeKind::Ca));
     let handle = live::spawn(sim)?;

@@ -80,7 +80,7 @@ use self::sa::SaHandle;
 use self::service_manager::ServiceManager;
 pub use self::settings::log_findings;
 use self::setup::Setup;
-use self::signals::Signals;
+use self::signals::{HangUps, Signals};
 use self::state_dir::StateDir;
 
 /// Number of events that can wait for the core: more than can be in flight (the window is 96 at
@@ -135,6 +135,7 @@ pub type Overrides = Box<dyn Fn(&mut Config) + Send + Sync>;
 /// The port, the state directory or a socket cannot be used, or a part of the daemon failed while
 /// it ran.
 pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>> {
+    let hang_ups = HangUps::listen()?;
     compute::lower_pool_priority();
     let mut core_config =
         settings::core_config(&options.config, options.accept_credit_loops, None)?;
@@ -207,7 +208,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         lack: None,
         checksums,
     };
-    let result = shell.run(events).await;
+    let result = shell.run(events, hang_ups).await;
     if let Some(servers) = servers {
         servers.stop().await;
     }
@@ -333,8 +334,9 @@ impl Shell {
     async fn run(
         mut self,
         mut events: mpsc::Receiver<Event>,
+        hang_ups: HangUps,
     ) -> anyhow::Result<Option<Arc<Snapshot>>> {
-        let mut signals = Signals::listen()?;
+        let mut signals = Signals::listen(hang_ups)?;
         let mut batch = Vec::with_capacity(EVENTS_AT_ONCE);
         let mut arrivals = ArrivalsFirst::default();
         let (failed, mut failure) = mpsc::channel::<String>(1);

@@ -19,17 +19,35 @@ pub(super) struct Signals {
     hang_up: Stream,
 }
 
-impl Signals {
-    /// Starts to receive SIGTERM, SIGINT and SIGHUP. From then on, they no longer end the process.
+/// The stream of SIGHUP from the start of the daemon on, which no longer ends the process: a program
+/// that renews certificates does not know that rsm starts just then.
+pub(super) struct HangUps(Stream);
+
+impl HangUps {
+    /// Starts to receive SIGHUP.
     ///
     /// # Errors
     /// The operating system refuses a handler.
-    pub(super) fn listen() -> anyhow::Result<Signals> {
-        let listen = |kind| signal(kind).context("cannot listen to signals");
+    pub(super) fn listen() -> anyhow::Result<HangUps> {
+        listen(SignalKind::hangup()).map(HangUps)
+    }
+}
+
+fn listen(kind: SignalKind) -> anyhow::Result<Stream> {
+    signal(kind).context("cannot listen to signals")
+}
+
+impl Signals {
+    /// Starts to receive SIGTERM and SIGINT. From then on, they no longer end the process. A SIGHUP
+    /// that has come before is the first signal.
+    ///
+    /// # Errors
+    /// The operating system refuses a handler.
+    pub(super) fn listen(HangUps(hang_up): HangUps) -> anyhow::Result<Signals> {
         Ok(Signals {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
-            hang_up: listen(SignalKind::hangup())?,
+            hang_up,
         })
     }
 
@@ -40,5 +58,20 @@ impl Signals {
             _ = self.interrupt.recv() => Signal::Stop,
             _ = self.hang_up.recv() => Signal::Reload,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn hang_up_during_the_start_is_a_reload_after_it() {
+        let hang_ups = HangUps::listen().unwrap();
+        process::kill_process(process::getpid(), process::Signal::HUP).unwrap();
+        let mut signals = Signals::listen(hang_ups).unwrap();
+        assert_eq!(signals.next().await, Signal::Reload);
     }
 }
