@@ -45,7 +45,7 @@ use std::time::Duration;
 use rsm_api::Subnet as _;
 use rsm_config::m_keys::KeyHolder;
 use rsm_config::{Config, HostileHosts, Partitions};
-use rsm_core::{Core, Effect, Event};
+use rsm_core::{Core, CoreConfig, Effect, Event, SavedCoreState};
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::{Inbound, IsSmError, LocalPort, PortEvent, Sink};
@@ -176,8 +176,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     store_handle.attach(gpu_hosts.as_ref(), history.map(History::recorder).as_ref());
     let checksums = core_config.mastership.checksums.clone();
     let partitions = core_config.policy.partitions.clone();
-    let mut core = Core::new(core_config, kept.core);
-    core.attach(key_holder(&attached.line.transport().local_port()));
+    let core = core_at(&mut attached.line, core_config, kept.core);
     let shell = Shell {
         partitions,
         core,
@@ -214,6 +213,13 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     }
     access.finish();
     result
+}
+
+/// The core of a manager at this line's port, with what the store remembers.
+fn core_at(line: &mut Line, config: CoreConfig, remembered: SavedCoreState) -> Core {
+    let mut core = Core::new(config, remembered);
+    core.attach(key_holder(&line.transport().local_port()));
+    core
 }
 
 /// Identity of this manager's port, as the holder of an M_Key.
