@@ -1,6 +1,6 @@
 //! Reads the time for all other parts of the daemon.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use rsm_mad::Time;
@@ -10,6 +10,11 @@ use rsm_mad::Time;
 /// it, so that smaller differences do not add up.
 const STEP: Duration = Duration::from_millis(100);
 
+/// Smallest setting that says that the clock was wrong since the start of the daemon. A smaller one
+/// may be the end of a pause of the whole machine: the clock was right before it, and what happened
+/// then keeps its time.
+const WRONG_BEFORE: Duration = Duration::from_secs(30 * 60);
+
 /// Longest time in which both clocks are read. A process that was stopped between the two readings
 /// would otherwise take its pause for a setting of the machine's clock.
 const READING: Duration = Duration::from_millis(20);
@@ -18,23 +23,30 @@ const READING: Duration = Duration::from_millis(20);
 /// wrong at boot within minutes.
 const SETTLED_AFTER: Duration = Duration::from_secs(3600);
 
+/// Most settings whose earlier times are converted as before.
+const MAX_SETTINGS: usize = 64;
+
 /// Clock that counts from the start of the daemon, and converts its times to Unix time by the
-/// machine's clock as it is set now.
+/// machine's clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     origin: Instant,
     wall: &'static Wall,
 }
 
-/// The machine's clock, as the copies of a [`Clock`] know it.
+/// The machine's clock, as the copies of a [`Clock`] know it: its settings, oldest first, at least
+/// one.
 #[derive(Debug)]
-struct Wall {
-    /// Start of the daemon, in milliseconds since the Unix epoch. A machine's clock before 1970 is
-    /// not set; Unix times then count from the start of the daemon.
-    origin_unix_ms: AtomicU64,
-    /// Time of the last setting of the machine's clock, in milliseconds since the start of the
-    /// daemon; 0 without one.
-    set_ms: AtomicU64,
+struct Wall(RwLock<Vec<Setting>>);
+
+/// One setting of the machine's clock.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    /// Time of the setting since the start of the daemon, in milliseconds.
+    from_ms: u64,
+    /// Start of the daemon by this setting, in milliseconds since the Unix epoch. A machine's clock
+    /// before 1970 is not set; Unix times then count from the start of the daemon.
+    origin_unix_ms: u64,
 }
 
 impl Clock {
@@ -44,11 +56,12 @@ impl Clock {
         reason = "the shell is where the time comes from"
     )]
     pub(super) fn start() -> Clock {
+        let first = Setting {
+            from_ms: 0,
+            origin_unix_ms: millis(UNIX_EPOCH.elapsed().unwrap_or_default()),
+        };
         // All parts of the daemon have a copy, until the process ends.
-        let wall = Box::leak(Box::new(Wall {
-            origin_unix_ms: AtomicU64::new(millis(UNIX_EPOCH.elapsed().unwrap_or_default())),
-            set_ms: AtomicU64::new(0),
-        }));
+        let wall = Box::leak(Box::new(Wall(RwLock::new(vec![first]))));
         Clock {
             origin: Instant::now(),
             wall,
@@ -66,25 +79,44 @@ impl Clock {
         Time::from_nanos(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Converts times by the machine's clock from now on, which shows `unix` since the Unix epoch
-    /// at `now` since the start of the daemon.
+    /// Converts times by the machine's clock, which shows `unix` since the Unix epoch at `now` since
+    /// the start of the daemon: those from `now` on, and all earlier ones where the clock was
+    /// wrong until now.
     fn follow(self, now: Duration, unix: Duration) {
-        let origin = millis(unix.saturating_sub(now));
-        let known = self.wall.origin_unix_ms.load(Ordering::Relaxed);
-        if origin.abs_diff(known) < millis(STEP) {
+        let setting = Setting {
+            from_ms: millis(now),
+            origin_unix_ms: millis(unix.saturating_sub(now)),
+        };
+        let differs = |known: Setting, by: Duration| {
+            setting.origin_unix_ms.abs_diff(known.origin_unix_ms) >= millis(by)
+        };
+        if !differs(self.wall.setting_at(setting.from_ms), STEP) {
             return;
         }
-        self.wall.origin_unix_ms.store(origin, Ordering::Relaxed);
-        self.wall.set_ms.store(millis(now), Ordering::Relaxed);
-        let step = i128::from(origin) - i128::from(known);
+        let mut settings = self.wall.0.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(&known) = settings.last() else {
+            return;
+        };
+        // Another copy may have followed since.
+        if !differs(known, STEP) {
+            return;
+        }
+        if differs(known, WRONG_BEFORE) {
+            settings.clear();
+        } else if settings.len() == MAX_SETTINGS {
+            settings.remove(0);
+        }
+        settings.push(setting);
+        let step = i128::from(setting.origin_unix_ms) - i128::from(known.origin_unix_ms);
         tracing::info!("the machine's clock was set by {step} ms: times that are shown follow it");
     }
 
     /// Whether the machine's clock can be trusted at `now` to tell what is old: nobody has set it
     /// for an hour of this run.
     pub(super) fn is_settled(self, now: Time) -> bool {
-        let set = Duration::from_millis(self.wall.set_ms.load(Ordering::Relaxed));
-        Duration::from_nanos(now.as_nanos()).saturating_sub(set) >= SETTLED_AFTER
+        let now = Duration::from_nanos(now.as_nanos());
+        let set = self.wall.setting_at(millis(now)).from_ms;
+        now.saturating_sub(Duration::from_millis(set)) >= SETTLED_AFTER
     }
 
     /// Converts a time to the instant that tokio's timers expect; `None` stays `None`.
@@ -101,7 +133,18 @@ impl rsm_view::publish::UnixClock for Clock {
     }
 
     fn unix_ms(&self, at: Time) -> u64 {
-        self.wall.origin_unix_ms.load(Ordering::Relaxed) + at.as_nanos() / 1_000_000
+        let at_ms = at.as_nanos() / 1_000_000;
+        self.wall.setting_at(at_ms).origin_unix_ms + at_ms
+    }
+}
+
+impl Wall {
+    /// Setting of the machine's clock that held at `at_ms` since the start of the daemon: the oldest
+    /// known one where an earlier one held.
+    fn setting_at(&self, at_ms: u64) -> Setting {
+        let settings = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let held = settings.partition_point(|setting| setting.from_ms <= at_ms);
+        settings[held.saturating_sub(1)]
     }
 }
 
@@ -123,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn set_machine_clock_moves_earlier_and_later_unix_times() {
+    fn clock_that_was_wrong_since_the_start_moves_earlier_and_later_unix_times() {
         let clock = Clock::start();
         let copy = clock;
         let year = 1_700_000_000;
@@ -139,6 +182,43 @@ mod tests {
             Duration::from_secs(year - day + 90),
         );
         assert_eq!(copy.unix_ms(time(HOUR)), (year - day + 3600) * 1000);
+    }
+
+    #[test]
+    fn what_happened_before_a_pause_of_the_machine_keeps_its_time() {
+        let clock = Clock::start();
+        let begin = clock.unix_ms(Time::ZERO);
+        // The monotonic clock stood still for half a minute, twice.
+        for (minute, pauses) in [(10, 1), (20, 2)] {
+            let now = Duration::from_secs(60 * minute);
+            let unix = Duration::from_millis(begin + 30_240 * pauses) + now;
+            clock.follow(now, unix);
+        }
+        for (minute, pauses) in [(0, 0), (9, 0), (10, 1), (19, 1), (20, 2), (60, 2)] {
+            let at = time(Duration::from_secs(60 * minute));
+            assert_eq!(
+                clock.unix_ms(at),
+                begin + 30_240 * pauses + 60_000 * minute,
+                "minute {minute}"
+            );
+        }
+        assert!(!clock.is_settled(time(HOUR)));
+        assert!(clock.is_settled(time(HOUR + HOUR / 2)));
+    }
+
+    #[test]
+    fn clock_that_is_set_for_ever_keeps_the_last_settings() {
+        let clock = Clock::start();
+        let begin = clock.unix_ms(Time::ZERO);
+        for minute in 1..1000 {
+            let now = Duration::from_secs(60 * minute);
+            clock.follow(now, Duration::from_millis(begin + 1000 * minute) + now);
+        }
+        assert_eq!(clock.wall.0.read().unwrap().len(), MAX_SETTINGS);
+        let last = time(Duration::from_secs(60 * 998));
+        assert_eq!(clock.unix_ms(last), begin + 1000 * 998 + 60_000 * 998);
+        let forgotten = clock.unix_ms(Time::ZERO);
+        assert_eq!(forgotten, begin + 1000 * (1000 - MAX_SETTINGS as u64));
     }
 
     #[test]
