@@ -104,6 +104,7 @@ impl Published {
                 &before.former,
                 before.plan(),
                 snapshot.plan.as_deref(),
+                began_unix_ms,
                 unix_ms(snapshot.at),
             ),
             snapshot,

@@ -14,13 +14,20 @@ use super::job::Job;
 use super::paths::{JobPaths, job_paths};
 
 /// Maximum number of routes of earlier plans that are kept. Routes share unchanged tables.
-const MAX_FORMER: usize = 4;
+const MAX_FORMER: usize = 7;
 
 /// Routes that were in force until a time.
 #[derive(Clone)]
 pub(in crate::publish) struct FormerRoutes {
-    until_unix_ms: u64,
+    in_force: Span,
     plan: Routes,
+}
+
+/// A time, in milliseconds since the Unix epoch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Span {
+    from_unix_ms: u64,
+    until_unix_ms: u64,
 }
 
 /// Routes of a plan, without the fabric that they were made for.
@@ -41,12 +48,34 @@ impl Routes {
     }
 }
 
+impl Span {
+    /// How much is lost with routes that were in force then: the length of the span, as a share of
+    /// the time since. Routes that led packets for a second of the last minute matter less than
+    /// those of the hour before it.
+    fn worth(&self, now_unix_ms: u64) -> f64 {
+        let length = self.until_unix_ms.saturating_sub(self.from_unix_ms);
+        let since = now_unix_ms.saturating_sub(self.until_unix_ms);
+        length as f64 / since as f64
+    }
+}
+
+/// The index of the span of the least worth, except the last one, which has just ended.
+fn least_worth(spans: impl ExactSizeIterator<Item = Span>, now_unix_ms: u64) -> Option<usize> {
+    let ended = spans.len().saturating_sub(1);
+    let worths = spans.take(ended).map(|span| span.worth(now_unix_ms));
+    let least = worths.enumerate().min_by(|(_, a), (_, b)| a.total_cmp(b));
+    least.map(|(place, _)| place)
+}
+
 /// The routes that ended before the routes of `now`: `earlier`, followed by the routes of `before`,
-/// which end at `at_unix_ms`, unless `now` has the same routes. The newest [`MAX_FORMER`] are kept.
+/// which end at `at_unix_ms`, unless `now` has the same routes. At most [`MAX_FORMER`], those of the
+/// greatest [worth](Span::worth). The first routes of a manager began with it, at
+/// `began_unix_ms`.
 pub(in crate::publish) fn former_routes(
     earlier: &Arc<[FormerRoutes]>,
     before: Option<&Plan>,
     now: Option<&Plan>,
+    began_unix_ms: u64,
     at_unix_ms: u64,
 ) -> Arc<[FormerRoutes]> {
     let Some(before) = before else {
@@ -55,16 +84,21 @@ pub(in crate::publish) fn former_routes(
     if now.is_some_and(|now| Arc::ptr_eq(&now.routing, &before.routing)) {
         return earlier.clone();
     }
-    let last = FormerRoutes {
-        until_unix_ms: at_unix_ms,
+    let mut former = earlier.to_vec();
+    let last = earlier.last().map(|last| last.in_force.until_unix_ms);
+    former.push(FormerRoutes {
+        in_force: Span {
+            from_unix_ms: last.unwrap_or(began_unix_ms),
+            until_unix_ms: at_unix_ms,
+        },
         plan: Routes::of(before),
-    };
-    let skipped = (earlier.len() + 1).saturating_sub(MAX_FORMER);
-    earlier[skipped.min(earlier.len())..]
-        .iter()
-        .cloned()
-        .chain([last])
-        .collect()
+    });
+    if former.len() > MAX_FORMER
+        && let Some(place) = least_worth(former.iter().map(|one| one.in_force), at_unix_ms)
+    {
+        former.remove(place);
+    }
+    former.into()
 }
 
 /// The use of a direction of a cable by a job.
@@ -103,8 +137,9 @@ pub(super) struct UsedLinks {
     /// Time at which each of the earlier routes ended, in milliseconds since the Unix epoch, the
     /// oldest first.
     ended_unix_ms: Vec<u64>,
-    /// Whether the oldest known routes cover the start of the question.
-    pub(super) reaches_back: bool,
+    /// Time from which routes are known, in milliseconds since the Unix epoch, 0 if all routes of this
+    /// run are.
+    pub(super) known_from_unix_ms: u64,
 }
 
 impl UsedLinks {
@@ -126,14 +161,19 @@ impl UsedLinks {
             used.add(&routes.topology, &paths, NOW);
         }
         for (place, former) in published.former.iter().enumerate() {
-            used.ended_unix_ms.push(former.until_unix_ms);
-            if former.until_unix_ms >= since_unix_ms {
+            used.ended_unix_ms.push(former.in_force.until_unix_ms);
+            if former.in_force.until_unix_ms >= since_unix_ms {
                 let (_, paths) = paths(&former.plan, job);
                 used.add(&former.plan.topology, &paths, 1 << place);
             }
         }
-        used.reaches_back = published.former.len() < MAX_FORMER
-            || published.former[0].until_unix_ms <= since_unix_ms;
+        let first = published
+            .former
+            .first()
+            .map(|first| first.in_force.from_unix_ms);
+        used.known_from_unix_ms = first
+            .filter(|&from| from != published.began_unix_ms)
+            .unwrap_or(0);
         used.add_host_links(published, job);
         used
     }
@@ -186,7 +226,7 @@ impl UsedLinks {
     }
 
     /// Whether packets passed the cable between two ports at a time, by the routes in force then.
-    /// For a time before the oldest known routes, these routes decide.
+    /// For a time whose routes are not known, the next known routes decide.
     pub(super) fn passes_at(&self, a: PortKey, b: PortKey, at_unix_ms: u64) -> bool {
         // Routes are replaced after the event that changed them, or together with it.
         let ended = self.ended_unix_ms.iter();
@@ -250,4 +290,46 @@ fn paths(routes: &Routes, job: &Job) -> (HashMap<Guid, usize>, JobPaths) {
     let adaptive = routes.adaptive.as_ref().map(|adaptive| &adaptive.tables);
     let paths = job_paths(&routes.topology, tables, adaptive, &indices);
     (ends, paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The spans that are kept where routes changed at `changes`.
+    fn kept(changes: &[u64]) -> Vec<Span> {
+        let mut spans: Vec<Span> = Vec::new();
+        let mut from_unix_ms = 0;
+        for &until_unix_ms in changes {
+            spans.push(Span {
+                from_unix_ms,
+                until_unix_ms,
+            });
+            from_unix_ms = until_unix_ms;
+            if spans.len() > MAX_FORMER {
+                let place = least_worth(spans.iter().copied(), until_unix_ms);
+                spans.remove(place.unwrap());
+            }
+        }
+        spans
+    }
+
+    #[test]
+    fn routes_of_the_hour_before_outlast_many_that_were_in_force_for_a_second() {
+        let hour = 3_600_000;
+        let changes: Vec<u64> = (0..40).map(|second| hour + 1000 * second).collect();
+        assert_eq!(kept(&changes)[0].from_unix_ms, 0);
+        assert_eq!(kept(&changes)[0].until_unix_ms, hour);
+    }
+
+    #[test]
+    fn routes_of_this_night_outlast_those_of_a_week_ago() {
+        let (day, minute) = (24 * 3_600_000, 60_000);
+        let week = (1..=7).map(|number| number * day);
+        let night = (1..=7).map(|number| 14 * day + 10 * number * minute);
+        let changes: Vec<u64> = week.chain(night).collect();
+        let of_night = kept(&changes);
+        let of_night = of_night.iter().filter(|span| span.until_unix_ms > 14 * day);
+        assert!(of_night.count() >= 5);
+    }
 }

@@ -122,10 +122,16 @@ pub(super) fn missing(question: &Question<'_>, case: &Case<'_>, unread: usize) -
             false => missing.add_minor(text),
         }
     }
-    if !case.used.reaches_back {
-        missing.add_minor(
-            "routes changed often: the paths of the earliest time are not known".to_owned(),
+    let from = case.used.known_from_unix_ms;
+    if from > question.since_unix_ms {
+        let text = format!(
+            "routes changed often: paths are known since {} only",
+            at(from)
         );
+        match question.now_unix_ms.saturating_sub(from) < span / 2 {
+            true => missing.add_essential(text),
+            false => missing.add_minor(text),
+        }
     }
     missing.texts.extend(case.gaps());
     missing
