@@ -378,7 +378,8 @@ impl Mastership {
             self.take_unsure_devices();
             self.sweep_everything(true, "another subnet manager wrote the subnet");
         } else if view.is_push_open {
-            let cause = "the push was halted until no other master was found";
+            let cause =
+                "no other master was found: the push that had waited for the answer goes on";
             for device in self.take_unsure_devices() {
                 self.queue_action(Action::Work(PassRequest::Switch(device, cause)));
             }

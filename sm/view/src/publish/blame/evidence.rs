@@ -418,7 +418,7 @@ impl Case<'_> {
                         remedy: match kind {
                             Kind::LinkErrors => self.repair_advice(here, to.peer),
                             Kind::Discards => format!(
-                                "`rsmctl counters --node {}` has the cause of the discards",
+                                "`rsmctl counters {}` has the cause of the discards",
                                 self.port_name(end)
                             ),
                             _ => String::new(),

@@ -1,8 +1,10 @@
 //! Finds hosts of a job that share no partition, and hosts of the job without traffic.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_mad::wire::attr::PKey;
+use rsm_plan::Plan;
 use rsm_sa::{can_talk, planned_keys};
 
 use super::Case;
@@ -27,9 +29,19 @@ fn list(hosts: &[&str]) -> String {
     }
 }
 
+/// Number of ports of the planned fabric with which an end with these P_Keys can communicate.
+fn reached(plan: &Plan, keys: &[PKey]) -> usize {
+    let fabric = &plan.fabric;
+    let ports = fabric
+        .end_ports()
+        .filter(|&(port, _)| can_talk(keys, planned_keys(fabric, plan, port)));
+    ports.count()
+}
+
 impl Case<'_> {
     /// Hosts of the job that share no partition with other hosts of the job, by their index. Of two
-    /// groups that cannot communicate, these are the hosts of the smaller one.
+    /// groups that cannot communicate, these are the hosts of the smaller one; of two equal ones, of
+    /// the one that reaches fewer ports of the subnet.
     fn partitioned_hosts(&self) -> BTreeSet<usize> {
         let Some(plan) = self.published.plan() else {
             return BTreeSet::new();
@@ -53,14 +65,16 @@ impl Case<'_> {
                 partitioned.extend(hosts);
             }
             for (those, others) in &groups[at + 1..] {
-                if !can_talk(these, those) {
-                    let fewer = if hosts.len() < others.len() {
-                        hosts
-                    } else {
-                        others
-                    };
-                    partitioned.extend(fewer);
+                if can_talk(these, those) {
+                    continue;
                 }
+                let fewer = match hosts.len().cmp(&others.len()) {
+                    Ordering::Less => hosts,
+                    Ordering::Greater => others,
+                    Ordering::Equal if reached(plan, these) < reached(plan, those) => hosts,
+                    Ordering::Equal => others,
+                };
+                partitioned.extend(fewer);
             }
         }
         partitioned

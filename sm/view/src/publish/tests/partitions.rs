@@ -39,6 +39,14 @@ pub(super) fn one_apart() -> World {
     )
 }
 
+/// The small fabric where the first host shares no partition with the others.
+pub(super) fn first_apart() -> World {
+    with_partitions(
+        "Default=0x7fff : ALL=limited, ALL_SWITCHES=full, SELF=full ;\n\
+         tenant=0x12 : 0x1010=full, 0x1020=full, 0x1030=full ;",
+    )
+}
+
 /// The small fabric with the partitions of a file.
 fn with_partitions(text: &str) -> World {
     let mut world = World::up();
