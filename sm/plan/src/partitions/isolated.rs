@@ -25,7 +25,7 @@ pub struct IsolatedPorts {
 
 /// The hosts with members in one partition, by number.
 #[derive(Default)]
-struct MemberHosts {
+pub(super) struct MemberHosts {
     /// Number of hosts with a member, and the last one.
     any: (usize, Option<usize>),
     /// Number of hosts with a full member, and the last one.
@@ -34,7 +34,7 @@ struct MemberHosts {
 
 impl MemberHosts {
     /// Counts a member. The members of one host must follow each other.
-    fn add(&mut self, host: usize, is_full: bool) {
+    pub(super) fn add(&mut self, host: usize, is_full: bool) {
         let count = |hosts: &mut (usize, Option<usize>)| {
             hosts.0 += usize::from(hosts.1.replace(host) != Some(host));
         };
@@ -45,10 +45,26 @@ impl MemberHosts {
     }
 
     /// Whether a member of `host` reaches a member of another host.
-    fn reaches_other(&self, host: usize, is_full: bool) -> bool {
+    pub(super) fn reaches_other(&self, host: usize, is_full: bool) -> bool {
         let (number, last) = if is_full { self.any } else { self.full };
         number > 1 || (number == 1 && last != Some(host))
     }
+}
+
+/// The number of the host of each port, from 0 without gaps. An adapter whose description names no
+/// host is a host of its own.
+pub(super) fn host_numbers(fabric: &Fabric, ports: impl Iterator<Item = PortRef>) -> Vec<usize> {
+    let mut numbers: HashMap<(Option<&str>, Guid), usize> = HashMap::new();
+    let number = |at: PortRef| {
+        let node = fabric.node(at.node);
+        let name = match host_of(node.reported()) {
+            None => (None, node.guid),
+            host => (host, Guid::ZERO),
+        };
+        let next = numbers.len();
+        *numbers.entry(name).or_insert(next)
+    };
+    ports.map(number).collect()
 }
 
 /// The ports of hosts that share no partition with a port of another host in which one of the two
@@ -64,22 +80,13 @@ pub fn isolated_ports(fabric: &Fabric, plan: &PartitionPlan) -> IsolatedPorts {
             && fabric.local != Some(*at)
             && fabric.switch_around(*at).is_none()
     };
-    // An adapter whose description names no host is a host of its own.
-    let mut numbers: HashMap<(Option<&str>, Guid), usize> = HashMap::new();
-    let numbered = ends.filter(is_host).map(|at| {
-        let node = fabric.node(at.node);
-        let name = match host_of(node.reported()) {
-            None => (None, node.guid),
-            host => (host, Guid::ZERO),
-        };
-        let next = numbers.len();
-        (*numbers.entry(name).or_insert(next), at)
-    });
-    let mut hosts: Vec<(usize, PortRef)> = numbered.collect();
-    hosts.sort_by_key(|&(host, _)| host);
-    if numbers.len() < 2 {
+    let ports: Vec<PortRef> = ends.filter(is_host).collect();
+    let numbers = host_numbers(fabric, ports.iter().copied());
+    if numbers.iter().all(|&host| host == 0) {
         return IsolatedPorts::default();
     }
+    let mut hosts: Vec<(usize, PortRef)> = numbers.into_iter().zip(ports).collect();
+    hosts.sort_by_key(|&(host, _)| host);
     let mut members: BTreeMap<u16, MemberHosts> = BTreeMap::new();
     for &(host, at) in &hosts {
         for (base, is_full) in memberships(fabric, plan, at) {
@@ -131,9 +138,14 @@ fn memberships(fabric: &Fabric, plan: &PartitionPlan, at: PortRef) -> BTreeMap<u
             .table(fabric.key(at))
             .map_or(&[][..], |table| &table[..]),
     };
-    let mut memberships = BTreeMap::new();
-    for key in keys.iter().filter(|key| key.is_valid()) {
-        *memberships.entry(key.base()).or_insert(false) |= key.is_full();
+    bases(keys)
+}
+
+/// The partitions of P_Keys, by their base, each with whether one of them is of a full member.
+pub(super) fn bases<'a>(keys: impl IntoIterator<Item = &'a PKey>) -> BTreeMap<u16, bool> {
+    let mut bases = BTreeMap::new();
+    for key in keys.into_iter().filter(|key| key.is_valid()) {
+        *bases.entry(key.base()).or_insert(false) |= key.is_full();
     }
-    memberships
+    bases
 }

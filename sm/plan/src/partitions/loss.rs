@@ -11,6 +11,7 @@ use rsm_ids::Guid;
 use rsm_mad::wire::attr::{NodeType, PKey};
 use rsm_model::fabric::{Fabric, PortRef};
 
+use super::isolated::{MemberHosts, bases, host_numbers};
 use super::members::{EndPorts, WantedKeys};
 use super::with_rules;
 
@@ -188,29 +189,32 @@ impl<'a> AllPorts<'a> {
         hosts.map(|(index, (_, item))| (index, item))
     }
 
-    /// Number of the ports `losing` that can communicate with no other host under `partitions`; the
-    /// subnet manager's own port does not count as a host.
+    /// Number of the ports `losing` that can communicate with no port of another host under
+    /// `partitions`; the subnet manager's own port does not count as a host.
     fn isolated(&self, losing: &[usize], partitions: &Partitions) -> usize {
         if losing.is_empty() {
             return 0;
         }
         let wanted = self.members(partitions, |_| true);
-        let mut members: BTreeMap<u16, [usize; 2]> = BTreeMap::new();
+        let ports = (0..wanted.len()).map(|index| self.physical_port(index));
+        let hosts = host_numbers(self.fabric, ports);
         let is_own = |index: usize| Some(self.physical_port(index)) == self.fabric.local;
-        for (_, wanted) in self.hosts(&wanted).filter(|&(index, _)| !is_own(index)) {
-            for key in &wanted.keys {
-                members.entry(key.base()).or_default()[usize::from(key.is_full())] += 1;
+        let mut others: Vec<usize> = self.hosts(&wanted).map(|(index, _)| index).collect();
+        others.retain(|&index| !is_own(index));
+        others.sort_by_key(|&index| hosts[index]);
+        let mut members: BTreeMap<u16, MemberHosts> = BTreeMap::new();
+        for index in others {
+            for (base, is_full) in bases(&wanted[index].keys) {
+                members.entry(base).or_default().add(hosts[index], is_full);
             }
         }
         let is_isolated = |&&index: &&usize| {
-            let own = usize::from(!is_own(index));
-            !wanted[index].keys.iter().any(|key| {
-                let [limited, full] = members.get(&key.base()).copied().unwrap_or_default();
-                match key.is_full() {
-                    true => limited + full > own,
-                    false => full > 0,
-                }
-            })
+            !bases(&wanted[index].keys)
+                .into_iter()
+                .any(|(base, is_full)| {
+                    let members = members.get(&base);
+                    members.is_some_and(|members| members.reaches_other(hosts[index], is_full))
+                })
         };
         losing.iter().filter(is_isolated).count()
     }

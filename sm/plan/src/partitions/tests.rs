@@ -523,6 +523,9 @@ fn adapters_of_one_host_alone_in_a_partition_reach_no_other_host() {
     let mut both = vec![hosts[1], hosts[2]];
     both.sort_unstable();
     assert_eq!((found.ports, found.of), (both, 5));
+    let before = text.replace("blue=0x10 :", &format!("blue=0x10 : {a}=full, {b}=full,"));
+    let lost = loss(&fabric, 0x10, &before, &text);
+    assert_eq!((lost.ports, lost.isolated), (5, 2));
     let shared = text.replace("red=0x11 :", "red=0x11 : ALL_CAS,");
     let found = isolated_ports(&fabric, &assign(&fabric, &policy(&shared)));
     assert_eq!((found.ports, found.of), (Vec::new(), 5));

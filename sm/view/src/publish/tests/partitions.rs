@@ -39,11 +39,11 @@ pub(super) fn one_apart() -> World {
     )
 }
 
-/// The small fabric where the first host shares no partition with the others.
-pub(super) fn first_apart() -> World {
+/// The small fabric where the second host shares no partition with the two after it.
+pub(super) fn second_apart() -> World {
     with_partitions(
         "Default=0x7fff : ALL=limited, ALL_SWITCHES=full, SELF=full ;\n\
-         tenant=0x12 : 0x1010=full, 0x1020=full, 0x1030=full ;",
+         tenant=0x12 : 0x1020=full, 0x1030=full ;",
     )
 }
 
