@@ -95,6 +95,14 @@ pub(super) fn missing(question: &Question<'_>, case: &Case<'_>, unread: usize) -
             "{unread} of {directions} directions of cables have no reading of their counters"
         ));
     }
+    add_late_inputs(&mut missing, question, case.used.known_from_unix_ms);
+    missing.texts.extend(case.gaps());
+    missing
+}
+
+/// Adds the inputs that are known for a part of the questioned time only. Routes are known from
+/// `routes_from_unix_ms`, in milliseconds since the Unix epoch.
+fn add_late_inputs(missing: &mut MissingInputs, question: &Question<'_>, routes_from_unix_ms: u64) {
     let span = question.now_unix_ms.saturating_sub(question.since_unix_ms);
     if span < SHORTEST_MS {
         missing.add_essential(format!(
@@ -103,38 +111,28 @@ pub(super) fn missing(question: &Question<'_>, case: &Case<'_>, unread: usize) -
         ));
     }
     let is_late = |from: u64| from > question.since_unix_ms + SHORTEST_MS;
-    let at = |unix_ms| rsm_api::timestamp(unix_ms);
-    if is_late(question.events_from_unix_ms) {
-        missing.add_essential(format!(
-            "events are known since {} only",
-            at(question.events_from_unix_ms)
-        ));
-    } else if is_late(question.counters_from_unix_ms) {
-        let known = question
-            .now_unix_ms
-            .saturating_sub(question.counters_from_unix_ms);
-        let text = format!(
-            "counters are known since {} only",
-            at(question.counters_from_unix_ms)
-        );
+    let mut add = |from: u64, text: String| {
+        let known = question.now_unix_ms.saturating_sub(from);
         match known < span / 2 {
             true => missing.add_essential(text),
             false => missing.add_minor(text),
         }
+    };
+    let at = |unix_ms| rsm_api::timestamp(unix_ms);
+    let (events_from, counters_from) =
+        (question.events_from_unix_ms, question.counters_from_unix_ms);
+    if routes_from_unix_ms > question.since_unix_ms {
+        let from = at(routes_from_unix_ms);
+        let text = format!("routes changed often: paths are known since {from} only");
+        add(routes_from_unix_ms, text);
     }
-    let from = case.used.known_from_unix_ms;
-    if from > question.since_unix_ms {
-        let text = format!(
-            "routes changed often: paths are known since {} only",
-            at(from)
-        );
-        match question.now_unix_ms.saturating_sub(from) < span / 2 {
-            true => missing.add_essential(text),
-            false => missing.add_minor(text),
-        }
+    if is_late(events_from) {
+        let text = format!("events are known since {} only", at(events_from));
+        missing.add_essential(text);
+    } else if is_late(counters_from) {
+        let text = format!("counters are known since {} only", at(counters_from));
+        add(counters_from, text);
     }
-    missing.texts.extend(case.gaps());
-    missing
 }
 
 /// The answer derived from all evidence. `is_cut_by_partitions` says whether partitions keep half of
