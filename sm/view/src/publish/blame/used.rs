@@ -134,9 +134,8 @@ pub(super) struct UsedLinks {
     /// Pairs of the GUID of a port of the job and the GUID of a switch at which packets to it are
     /// dropped.
     pub(super) dead_ends: BTreeSet<(Guid, Guid)>,
-    /// Time at which each of the earlier routes ended, in milliseconds since the Unix epoch, the
-    /// oldest first.
-    ended_unix_ms: Vec<u64>,
+    /// The times of the earlier routes, the oldest first.
+    former: Vec<Span>,
     /// Time from which routes are known, in milliseconds since the Unix epoch, 0 if all routes of this
     /// run are.
     pub(super) known_from_unix_ms: u64,
@@ -161,7 +160,7 @@ impl UsedLinks {
             used.add(&routes.topology, &paths, NOW);
         }
         for (place, former) in published.former.iter().enumerate() {
-            used.ended_unix_ms.push(former.in_force.until_unix_ms);
+            used.former.push(former.in_force);
             if former.in_force.until_unix_ms >= since_unix_ms {
                 let (_, paths) = paths(&former.plan, job);
                 used.add(&former.plan.topology, &paths, 1 << place);
@@ -226,15 +225,12 @@ impl UsedLinks {
     }
 
     /// Whether packets passed the cable between two ports at a time, by the routes in force then.
-    /// For a time whose routes are not known, the next known routes decide.
+    /// For a time whose routes are not known, the known routes before and after it decide.
     pub(super) fn passes_at(&self, a: PortKey, b: PortKey, at_unix_ms: u64) -> bool {
-        // Routes are replaced after the event that changed them, or together with it.
-        let ended = self.ended_unix_ms.iter();
-        let place = ended.enumerate().find(|(_, ended)| **ended >= at_unix_ms);
-        let bit = place.map_or(NOW, |(place, _)| 1 << place);
+        let bits = routes_at(&self.former, at_unix_ms);
         let passes = |here, there| {
             let direction = self.directions.get(&here);
-            direction.is_some_and(|to| to.peer == there && to.routes & bit != 0)
+            direction.is_some_and(|to| to.peer == there && to.routes & bits != 0)
         };
         passes(a, b) || passes(b, a)
     }
@@ -273,6 +269,22 @@ impl UsedLinks {
             **here < to.peer || back.is_none_or(|back| back.peer != **here)
         });
         cables.count()
+    }
+}
+
+/// The bits for the routes in force at a time, in milliseconds since the Unix epoch. Former routes
+/// were in force in the spans `former`; those around a gap stand for the gap.
+fn routes_at(former: &[Span], at_unix_ms: u64) -> u8 {
+    // Routes are replaced after the event that changed them, or together with it.
+    let place = former.partition_point(|span| span.until_unix_ms < at_unix_ms);
+    let Some(next) = former.get(place) else {
+        return NOW;
+    };
+    let is_gap =
+        |before: &Span| before.until_unix_ms < next.from_unix_ms && at_unix_ms <= next.from_unix_ms;
+    match place.checked_sub(1) {
+        Some(before) if is_gap(&former[before]) => 1 << place | 1 << before,
+        _ => 1 << place,
     }
 }
 
@@ -320,6 +332,29 @@ mod tests {
         let changes: Vec<u64> = (0..40).map(|second| hour + 1000 * second).collect();
         assert_eq!(kept(&changes)[0].from_unix_ms, 0);
         assert_eq!(kept(&changes)[0].until_unix_ms, hour);
+    }
+
+    #[test]
+    fn routes_around_a_gap_stand_for_it() {
+        let span = |from_unix_ms, until_unix_ms| Span {
+            from_unix_ms,
+            until_unix_ms,
+        };
+        let former = [span(0, 100), span(150, 200), span(200, 300)];
+        for (at, bits) in [
+            (50, 0b001),
+            (100, 0b001),
+            (120, 0b011),
+            (150, 0b011),
+            (180, 0b010),
+            (200, 0b010),
+            (201, 0b100),
+            (300, 0b100),
+            (301, NOW),
+        ] {
+            assert_eq!(routes_at(&former, at), bits, "{at}");
+        }
+        assert_eq!(routes_at(&[], 5), NOW);
     }
 
     #[test]

@@ -199,9 +199,7 @@ pub(super) fn judgement(
         verdict: verdict.into(),
         summary,
         more: found.len().saturating_sub(MAX_EVIDENCE) as u64,
-        evidence: found
-            .iter()
-            .take(MAX_EVIDENCE)
+        evidence: first_pieces(&found, [explained, unpartitioned])
             .map(|one| shown(case, one))
             .collect(),
         missing: missing.texts,
@@ -213,6 +211,20 @@ pub(super) fn judgement(
         at_unix_ms: question.now_unix_ms,
         generation: question.published.generation,
     }
+}
+
+/// At most [`MAX_EVIDENCE`] pieces: the first ones, and those that the summary names.
+fn first_pieces<'a>(
+    found: &'a [Evidence],
+    named: [Option<&'a Evidence>; 2],
+) -> impl Iterator<Item = &'a Evidence> {
+    let is_named = move |one: &Evidence| {
+        let named = named.into_iter().flatten();
+        { named }.any(|named| std::ptr::eq(named, one))
+    };
+    let (first, rest) = found.split_at(found.len().min(MAX_EVIDENCE));
+    let rest: Vec<&Evidence> = rest.iter().filter(|one| is_named(one)).collect();
+    first.iter().take(MAX_EVIDENCE - rest.len()).chain(rest)
 }
 
 /// Removes repeated pieces, and sorts the remaining ones: the heaviest first; pieces of one kind by

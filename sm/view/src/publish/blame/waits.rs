@@ -19,11 +19,10 @@ const FULL: f64 = 0.7;
 
 impl Case<'_> {
     /// Finds evidence of congestion: each culprit with the number of its victims on the job's
-    /// paths.
+    /// paths, also on those that routes have left since the start of the question.
     pub(super) fn find_waits(&self, found: &mut Vec<Evidence>) {
         let mut culprits: BTreeMap<PortKey, usize> = BTreeMap::new();
-        let now = self.used.directions.iter().filter(|(_, to)| to.is_now);
-        for (&here, to) in now {
+        for (&here, to) in &self.used.directions {
             if self.waits(here).is_some() {
                 *culprits.entry(self.culprit(here, to.peer)).or_default() += 1;
             }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rsm_api::v1::{self, BlameBearing, BlameVerdict};
 use rsm_api::{Subnet, limits};
-use rsm_config::SymptomLimits;
+use rsm_config::{Symptom, SymptomLimits};
 use rsm_core::Event;
 use rsm_ids::{Guid, LinkSpeed, LinkWidth, PortKey, PortNum};
 use rsm_mad::wire::perf::Counter;
@@ -270,6 +270,27 @@ fn of_two_hosts_without_a_common_partition_the_one_that_reaches_nobody_is_named(
             .find(|one| one.kind == "no-partition");
         assert_eq!(cause.unwrap().place, "host-2", "{judgement:#?}");
     }
+}
+
+#[test]
+fn decisive_evidence_is_shown_beside_any_number_of_heavier_pieces() {
+    let mut story = Story::of(divided());
+    let at = story.since_unix_ms + 1;
+    let fabric = story.world.snapshot().fabric.clone();
+    let ports = fabric.nodes().flat_map(|node| {
+        let numbers = (1..node.ports.len()).map(|number| PortNum(number as u8));
+        numbers.map(|number| PortKey::new(node.guid, number))
+    });
+    for port in ports {
+        for counter in Symptom::ALL.into_iter().filter_map(Symptom::counter) {
+            story.counted.errors(port, counter, 1, at);
+        }
+    }
+    let judgement = story.end();
+    assert!(judgement.more > 0, "{judgement:#?}");
+    assert_eq!(judgement.evidence.len(), 20);
+    let kinds = judgement.evidence.iter().map(|one| one.kind.as_str());
+    assert_eq!(kinds.filter(|&kind| kind == "no-partition").count(), 1);
 }
 
 /// The judgement of a story in which a cable of the job flapped.
