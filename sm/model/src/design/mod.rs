@@ -275,6 +275,13 @@ impl Comparison {
         self.right == self.designed && self.faults.is_empty()
     }
 
+    /// Number of cables that are exchanged with one another.
+    pub fn exchanged_cables(&self) -> u64 {
+        let faults = self.faults.iter();
+        let exchanged = faults.filter(|fault| fault.kind == FaultKind::Exchanged);
+        exchanged.map(|fault| fault.wrong.len() as u64).sum()
+    }
+
     /// All moves, in an order in which they can be carried out.
     pub fn moves(&self) -> impl Iterator<Item = &Move> {
         self.faults.iter().flat_map(|fault| &fault.moves)

@@ -416,6 +416,7 @@ fn exchanged_plugs_are_swapped_back_at_one_node() {
         panic!("{comparison:?}");
     };
     assert_eq!(fault.kind, FaultKind::Exchanged);
+    assert_eq!(comparison.exchanged_cables(), 2);
     let [one] = fault.moves[..] else {
         panic!("{fault:?}");
     };

@@ -1,16 +1,17 @@
 //! Measures the subnet and its manager for each check.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rsm_api::firmware::{FirmwareGroup, groups};
-use rsm_api::model::{CountersState, PortOrder};
+use rsm_api::model::{CountersState, PastSpan, PortOrder};
 use rsm_api::{AGGREGATION_NODE, CountersQueries, v1};
 use rsm_mad::wire::attr::{NodeType, SmState};
 use rsm_model::expected::MissingCounts;
 use rsm_model::findings::FindingKind;
 use rsm_model::text::count;
 use rsm_plan::Plan;
-use rsm_routing::netlist::HostTally;
+use rsm_routing::netlist::{HostTally, host_of};
 use rsm_routing::quality::Spread;
 use rsm_state::Role;
 
@@ -28,6 +29,12 @@ use super::topic::{Measured, Topic};
 /// Maximum number of ports whose errors or waits are examined, the worst first.
 const COUNTED_PORTS: usize = 1000;
 
+/// A day, in milliseconds.
+const DAY_MS: u64 = 24 * 3600 * 1000;
+
+/// Maximum number of gone hosts that the check of nodes names.
+const GONE_HOSTS: usize = 4;
+
 /// The input of the checks.
 pub(in crate::publish) struct Sources {
     pub(in crate::publish) published: Arc<Published>,
@@ -36,6 +43,8 @@ pub(in crate::publish) struct Sources {
     pub(in crate::publish) counters: CountersState,
     /// The ports with the most errors, the worst first, or the reason why they are unknown.
     pub(in crate::publish) errors: Result<Vec<v1::PortCounters>, String>,
+    /// The ports that counted errors in the last day, or the reason why they are unknown.
+    pub(in crate::publish) day: Result<Vec<v1::CountedPort>, String>,
     /// The ports at which data waits longest, the worst first, and the number of ports that count
     /// waits, or the reason why they are unknown.
     pub(in crate::publish) waits: Result<(Vec<v1::PortCounters>, u64), String>,
@@ -53,6 +62,22 @@ pub(in crate::publish) struct Sources {
 /// Counters are not read.
 pub(super) fn errors(counters: &dyn CountersQueries) -> Result<Vec<v1::PortCounters>, String> {
     let top = counters.top(PortOrder::Errors, COUNTED_PORTS, None);
+    top.map(|top| top.ports).map_err(|error| error.to_string())
+}
+
+/// The ports that counted errors in the last day, the span of `rsmctl flaps`.
+///
+/// # Errors
+/// No past of the counters is kept, or it cannot be read.
+pub(super) fn errors_of_day(
+    counters: &dyn CountersQueries,
+) -> Result<Vec<v1::CountedPort>, String> {
+    let until_unix_ms = counters.now_unix_ms();
+    let span = PastSpan {
+        since_unix_ms: until_unix_ms.saturating_sub(DAY_MS),
+        until_unix_ms,
+    };
+    let top = counters.top_since(PortOrder::Errors, COUNTED_PORTS, None, span);
     top.map(|top| top.ports).map_err(|error| error.to_string())
 }
 
@@ -157,7 +182,7 @@ fn nodes(published: &Published) -> Measured {
     );
     let gone = missing.nodes();
     if gone != MissingCounts::default() {
-        summary += &format!(", {gone}");
+        summary += &format!(", {gone}{}", gone_hosts(published));
     }
     let gone = gone.switches + gone.hosts + gone.adapters;
     if counts.unfinished > 0 {
@@ -178,6 +203,25 @@ fn nodes(published: &Published) -> Measured {
         0 => Measured::pass(summary),
         _ => Measured::warn(summary),
     }
+}
+
+/// The names of hosts that are gone as a whole, not with a switch: ` (host-2861, host-3309)`; empty
+/// if there are none.
+fn gone_hosts(published: &Published) -> String {
+    let missing = published.missing.iter().map(|missing| &missing.message);
+    let whole = missing.filter(|one| one.kind() == v1::MissingKind::Host && !one.of_present_host);
+    let names = whole.map(|one| host_of(&one.name).unwrap_or(&one.name));
+    let names: BTreeSet<&str> = names.collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    let mut shown: Vec<&str> = names.iter().copied().take(GONE_HOSTS).collect();
+    let more = names.len().saturating_sub(GONE_HOSTS);
+    let more = format!("{more} more");
+    if names.len() > GONE_HOSTS {
+        shown.push(&more);
+    }
+    format!(" ({})", shown.join(", "))
 }
 
 fn link_rates(published: &Published) -> Measured {
@@ -249,20 +293,20 @@ fn firmware(nodes: &[v1::DeviceFirmware]) -> Measured {
 fn cabling(published: &Published) -> Measured {
     let missing = &published.missing_counts;
     let gone = missing.cables + missing.host_cables;
-    let is_as_before = gone + missing.exchanged_cables == 0;
-    let before = format!(
-        "{} missing, {} exchanged, compared with before",
-        count(gone, "cable", "cables"),
-        missing.exchanged_cables
-    );
     let comparison = published.snapshot.expected.design();
+    let exchanged = missing.exchanged_cables + comparison.exchanged_cables();
+    let is_as_before = gone + exchanged == 0;
+    let before = format!(
+        "{} missing, {exchanged} exchanged",
+        count(gone, "cable", "cables")
+    );
     let is_good = is_as_before && (comparison.is_empty() || comparison.is_right());
     let summary = match (comparison.is_empty(), is_as_before) {
         (true, true) => format!(
             "{} where they were before; there is no design to compare with (`design.file`)",
             count(published.counts.links, "cable is", "cables are")
         ),
-        (true, false) => before,
+        (true, false) => before + ", compared with before",
         (false, _) => format!(
             "{} of {} as designed, {} not seen, {} to make{}",
             comparison.right,

@@ -20,8 +20,8 @@ const ERRORS_PER_HOUR: f64 = 10.0;
 /// short queues of a busy fabric stay below it.
 const CONGESTED: f64 = 0.1;
 
-/// Minimum number of losses of a link, in the ten to twenty minutes of its rate, that makes it a
-/// flapping link: a link that is unplugged once does not flap.
+/// Minimum number of losses of a link that makes it a flapping link: a link that is unplugged once
+/// does not flap.
 const FLAPS: f64 = 2.0;
 
 /// Why a check of counters is not known while rsm does not read them.
@@ -139,15 +139,51 @@ fn rates(ports: &[&v1::PortCounters], reported: &BTreeSet<Subject>) -> Vec<Strin
     rates.collect()
 }
 
-/// The links that went down lately, by the counters of their ports.
+/// The links that went down in the last day, by the counters of their ports; in the last minutes if
+/// no past of the counters is kept.
 pub(super) fn link_flaps(sources: &Sources) -> Measured {
-    match with_errors(sources) {
-        Ok(ports) => flaps(ports),
-        Err(measured) => measured,
+    let ports = match with_errors(sources) {
+        Ok(ports) => ports,
+        Err(measured) => return measured,
+    };
+    match &sources.day {
+        Ok(day) => {
+            let mut all: Vec<v1::PortCounters> = day.iter().map(of_day).collect();
+            // A loss of this minute may not be in the past yet.
+            all.extend(ports.iter().filter(|port| !has_losses(day, port)).cloned());
+            flaps(&all, "in the last day")
+        }
+        Err(_) => flaps(ports, "in the last minutes"),
     }
 }
 
-fn flaps(ports: &[v1::PortCounters]) -> Measured {
+/// Whether a port counted losses of its link in the day.
+fn has_losses(day: &[v1::CountedPort], port: &v1::PortCounters) -> bool {
+    let mut same = day.iter().filter(|one| one.port == port.port);
+    same.any(|one| one.errors.iter().any(|error| error.name == LINK_DOWNED))
+}
+
+/// The counts of a port in the last day as rates over that day.
+fn of_day(port: &v1::CountedPort) -> v1::PortCounters {
+    let errors = port.errors.iter().map(|error| v1::ErrorCounter {
+        name: error.name.clone(),
+        total: error.count,
+        per_hour: error.count as f64 / 24.0,
+        ..v1::ErrorCounter::default()
+    });
+    v1::PortCounters {
+        port: port.port.clone(),
+        description: port.description.clone(),
+        peer: port.peer.clone(),
+        peer_description: port.peer_description.clone(),
+        errors: errors.collect(),
+        errors_observed_s: 24.0 * 3600.0,
+        ..v1::PortCounters::default()
+    }
+}
+
+/// The links that went down in a span of time, such as `in the last day`.
+fn flaps(ports: &[v1::PortCounters], span: &str) -> Measured {
     let moving = ports.iter().filter(|port| downs(port) > 0.0);
     let (single, with_nodes): (Vec<Offender>, Vec<Offender>) = offenders(moving.cloned().collect())
         .into_iter()
@@ -177,20 +213,23 @@ fn flaps(ports: &[v1::PortCounters]) -> Measured {
                 .into_iter()
                 .filter_map(|(name, end)| Some(format!("{name}:{}", end.as_ref()?.number)));
             let ends: Vec<String> = ends.collect();
-            let (times, minutes) = (downs(port), port.errors_observed_s / 60.0);
             format!(
-                "{} went down {times:.0} times in {:.0} min",
+                "{} went down {:.0} times {span}",
                 ends.join(" - "),
-                minutes.max(1.0)
+                downs(port)
             )
         })
         .collect();
     let mut summary = match links.len() {
-        0 => "no link of its own went down lately".to_owned(),
+        0 => format!("no link of its own went down {span}"),
         lost => format!(
-            "{} went down lately, {} more than once",
+            "{} went down {span}, {} more than once{}",
             count(lost, "link", "links"),
-            worst.len()
+            worst.len(),
+            match links.first() {
+                Some(port) if !worst.is_empty() => format!(", at most {:.0} times", downs(port)),
+                _ => String::new(),
+            }
         ),
     };
     for Offender { with, ports } in &with_nodes {
@@ -326,14 +365,45 @@ mod tests {
         let mut far = lost(1, 3.0);
         std::mem::swap(&mut far.port, &mut far.peer);
         let ports = [lost(1, 3.0), far, lost(2, 1.0), lost(3, 0.0)];
-        let flaps = flaps(&ports);
+        let flaps = flaps(&ports, "in the last minutes");
         assert_eq!(flaps.verdict, v1::Verdict::Warn);
         assert_eq!(
             flaps.worst,
-            ["leaf-1:7 - spine-1:1 went down 3 times in 15 min"]
+            ["leaf-1:7 - spine-1:1 went down 3 times in the last minutes"]
         );
-        assert_eq!(flaps.summary, "2 links went down lately, 1 more than once");
+        assert_eq!(
+            flaps.summary,
+            "2 links went down in the last minutes, 1 more than once, at most 3 times"
+        );
         assert!(doubtful(&ports).is_empty());
+    }
+
+    #[test]
+    fn losses_of_hours_ago_are_flaps_of_the_last_day() {
+        let counted = |node: u64, count| v1::CountedPort {
+            port: key(node, 7),
+            description: format!("leaf-{node}"),
+            peer: key(node + 100, 1),
+            peer_description: format!("spine-{node}"),
+            errors: vec![v1::CountedErrors {
+                name: LINK_DOWNED.to_owned(),
+                count,
+                ..v1::CountedErrors::default()
+            }],
+            ..v1::CountedPort::default()
+        };
+        let day = [counted(2, 5), counted(1, 8), counted(3, 1)];
+        let ports: Vec<v1::PortCounters> = day.iter().map(of_day).collect();
+        let flaps = flaps(&ports, "in the last day");
+        assert_eq!(flaps.verdict, v1::Verdict::Warn);
+        assert_eq!(
+            flaps.worst,
+            [
+                "leaf-1:7 - spine-1:1 went down 8 times in the last day",
+                "leaf-2:7 - spine-2:1 went down 5 times in the last day"
+            ]
+        );
+        assert!(has_losses(&day, &port(1)) && !has_losses(&day, &port(9)));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use rsm_api::model::MulticastGroupFilter;
 use rsm_api::{BoxFuture, CountersQueries, Gpus, Reports, SaQueries, v1};
 
 pub(super) use self::checks::{Sources, make_checks};
-use self::checks::{all_firmware, errors, waits};
+use self::checks::{all_firmware, errors, errors_of_day, waits};
 pub use self::host::{HostFact, HostFacts};
 use self::topic::Topic;
 use super::analysis::{RouteAnalyst, compute};
@@ -81,6 +81,7 @@ impl Reports for Reporter {
                     spread: spread.map_err(|error| error.to_string()),
                     counters: counters.state(),
                     errors: errors(counters.as_ref()),
+                    day: errors_of_day(counters.as_ref()),
                     waits: waits(counters.as_ref()),
                     firmware: all_firmware(counters.as_ref()),
                     gpus: rsm_api::gpu_status(gpus.as_ref()),

@@ -1,7 +1,10 @@
 //! The checks by name, the findings that belong to each check, and the assembly of a check.
 
+use std::cmp::Reverse;
+
 use rsm_api::v1;
-use rsm_model::findings::{FindingKind, Severity};
+use rsm_gdr::findings::GpuFindingKind;
+use rsm_model::findings::{Finding, FindingKind, Severity};
 
 use super::super::published::Published;
 
@@ -180,8 +183,10 @@ impl Topic {
     pub(super) fn with_findings(self, mut measured: Measured, published: &Published) -> v1::Check {
         let findings = published.snapshot.findings.iter();
         let own = findings.filter(|one| Topic::of(one.kind) == self);
+        let mut own: Vec<&Finding> = own.filter(|one| one.severity > Severity::Info).collect();
+        own.sort_by_key(|one| (Reverse(one.severity), !is_loss(one.kind)));
         let mut worst = Vec::new();
-        for finding in own.filter(|one| one.severity > Severity::Info) {
+        for finding in own {
             let verdict = match finding.severity {
                 Severity::Error => v1::Verdict::Fail,
                 Severity::Warning | Severity::Info => v1::Verdict::Warn,
@@ -197,6 +202,17 @@ impl Topic {
         measured.worst = worst;
         self.check(measured)
     }
+}
+
+/// Whether a finding of this kind is about a node that is gone, which comes before parts that work
+/// badly.
+fn is_loss(kind: FindingKind) -> bool {
+    matches!(
+        kind,
+        FindingKind::SwitchMissing
+            | FindingKind::HostMissing
+            | FindingKind::Gpu(GpuFindingKind::HostAbsent)
+    )
 }
 
 /// The result of a measurement.

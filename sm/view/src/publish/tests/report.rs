@@ -41,6 +41,7 @@ async fn report(view: &Arc<View>) -> Vec<v1::Check> {
         spread: spread.map_err(|error| error.to_string()),
         counters: CountersState::default(),
         errors: Ok(Vec::new()),
+        day: Ok(Vec::new()),
         waits: Ok((Vec::new(), 0)),
         firmware: Vec::new(),
         gpus: v1::GetGpuStatusResponse::default(),
@@ -117,6 +118,20 @@ async fn dead_spine_impairs_the_check_of_nodes_and_makes_the_other_a_single_poin
     assert_eq!(
         points.summary,
         "1 switch and 2 cables whose loss cuts hosts elsewhere off"
+    );
+}
+
+#[tokio::test]
+async fn gone_host_is_named_in_the_summary_of_the_check_of_nodes() {
+    let mut world = World::up();
+    world.sim.power_off(HOSTS[1]).unwrap();
+    world.run(Duration::from_secs(120));
+    let checks = report(&world.view).await;
+    let nodes = find(&checks, "nodes");
+    assert_eq!(nodes.verdict(), Verdict::Warn, "{nodes:?}");
+    assert!(
+        nodes.summary.contains("1 host missing (host-2)"),
+        "{nodes:?}"
     );
 }
 
