@@ -126,9 +126,12 @@ impl Drop for OpenAction {
 }
 
 /// The operator of a request, as records of orders name it: the identity of the caller and, in
-/// brackets, the name that its client states, if it differs. Empty if neither is known.
+/// brackets, the name that its client states in the request or its metadata, if it differs. Empty if
+/// neither is known.
 pub(super) fn operator(extensions: &Extensions, stated: Option<&str>) -> String {
     let caller = extensions.get::<Arc<Caller>>();
+    let metadata = extensions.get::<StatedOperator>();
+    let stated = stated.or_else(|| metadata.map(|StatedOperator(name)| name.as_str()));
     match (caller.map(|caller| &caller.name), stated) {
         (Some(identity), Some(stated)) if identity != stated => format!("{identity} ({stated})"),
         (Some(identity), _) => identity.clone(),
@@ -199,5 +202,7 @@ mod tests {
         ] {
             assert_eq!(operator(&extensions, stated), expected);
         }
+        extensions.insert(StatedOperator("nightshift".to_owned()));
+        assert_eq!(operator(&extensions, None), "uid:1001 (nightshift)");
     }
 }

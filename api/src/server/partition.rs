@@ -4,7 +4,7 @@ use rsm_proto::v1::partition_service_server::PartitionService;
 use rsm_proto::{Label as _, v1};
 use tonic::{Extensions, Request, Response, Status};
 
-use super::acts::ActionRecorder;
+use super::acts::{ActionRecorder, operator};
 use super::paging::Listing;
 use super::request::{p_key, selector, service_level, text_filter};
 use crate::access::Caller;
@@ -59,6 +59,7 @@ impl Partitions {
             caller.ok_or_else(|| refusal(Reason::NoIdentity, "the request has no identity"))?;
         let detail = detail(p_key, &action);
         let mut act = self.acts.begin(from, act_name(&action), detail);
+        let stated_by = operator(from, None);
         let is_allowed = caller.grant.changes(p_key);
         let outcome = match is_allowed {
             false => Err(refusal(
@@ -72,7 +73,7 @@ impl Partitions {
                 let change = PartitionChange {
                     p_key,
                     action,
-                    by: caller.name.clone(),
+                    by: stated_by,
                     grant: caller.grant.clone(),
                     cut_off: WhenCutOff::accepted(accept_cut_off),
                 };
