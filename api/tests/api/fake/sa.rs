@@ -131,6 +131,7 @@ impl Fake {
                     })
                     .collect(),
                 total: found.len(),
+                is_one_node: false,
             }),
         }
     }

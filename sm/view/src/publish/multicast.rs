@@ -75,6 +75,7 @@ pub(super) fn find(
                 })
                 .collect(),
             total: sharing.len(),
+            is_one_node: false,
         }),
     }
 }
