@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use clap::Args;
 use rsm_api::together::{
-    Offender, RELAY_ERRORS, has_only_discards, has_only_relay_errors, offenders,
+    DISCARDS, Offender, RELAY_ERRORS, has_only_discards, has_only_relay_errors, offenders,
 };
 use rsm_proto::{thousands, v1};
 
@@ -21,7 +21,7 @@ const DEFAULT_ROWS: u32 = 20;
 /// The busiest ports now, or those with the most errors
 #[derive(Debug, Args)]
 #[command(
-    after_help = "USE is the busier direction as a share of the rate of the link; WAIT the share of the time in which\ndata waited without being sent: congestion.\n\nOf --errors, ports whose links went down with one node, and that count nothing else, are one row:\n--all shows each of them. Discarded packets (PortXmitDiscards: congestion, or a slow receiver) are\nno error of a cable: ports that count nothing else come after the others. Nor are packets with no way on\nfrom a switch (PortRcvSwitchRelayErrors), the last row. CLASS is `host` or `switches`, the ends of the link.\n\nWith --since, the ports that counted the most errors in a span of the past that rsm keeps on its\ndisk; with --by traffic or --by wait the most of that.\n\nExamples:\n  rsmctl top\n  rsmctl top --errors --limit 50\n  rsmctl top --since yesterday\n  rsmctl top leaf-03 --by wait --follow 2"
+    after_help = "USE is the busier direction as a share of the rate of the link; WAIT the share of the time in which\ndata waited without being sent: congestion.\n\nOf --errors, ports whose links went down with one node, and that count nothing else, are one row:\n--all shows each of them. Discarded packets (PortXmitDiscards: congestion, or a slow receiver) are\nno error of a cable: ports that count errors now come first, then those that discard now, then those\nwhose errors have ended (0 an hour). Packets with no way on from a switch (PortRcvSwitchRelayErrors),\nno error of a cable either, are the last row. CLASS is `host` or `switches`, the ends of the link.\n\nWith --since, the ports that counted the most errors in a span of the past that rsm keeps on its\ndisk; with --by traffic or --by wait the most of that.\n\nExamples:\n  rsmctl top\n  rsmctl top --errors --limit 50\n  rsmctl top --since yesterday\n  rsmctl top leaf-03 --by wait --follow 2"
 )]
 pub(crate) struct TopArguments {
     /// Only the ports of this node, or only this port
@@ -155,15 +155,16 @@ fn show(
         false => own.into_iter().map(Offender::single).collect(),
     };
     if options.is_of_errors {
-        // No fault of a cable: after those.
-        ports.sort_by_key(|one| one.ports.iter().all(has_only_discards));
+        ports.sort_by_key(|one| one.ports.iter().map(urgency).min());
     }
+    let ports_before = ports.len() + usize::from(!relay.is_empty());
     if ports.len() >= options.rows {
         relay.clear();
     }
     ports.truncate(options.rows);
     let shown: usize = ports.iter().map(|one| one.ports.len()).sum();
     let shown = shown + relay.len();
+    let is_cut = ports_before > ports.len() + usize::from(!relay.is_empty());
     session.output.only_table(match options.is_of_errors {
         true => errors_table(&ports, &relay),
         false => traffic_table(&ports),
@@ -178,6 +179,9 @@ fn show(
             ""
         }
     );
+    if is_cut || (!options.folds && shown < top.total as usize) {
+        note += "; `--limit` shows more";
+    }
     if top.stale > 0 {
         note += &format!(
             "; {} left out, not read for long: a link is down, or an agent silent",
@@ -185,6 +189,21 @@ fn show(
         );
     }
     session.output.line(&note)
+}
+
+/// The place of a port in the table of errors: ports that count errors of a cable now, ports that
+/// discard packets now, ports whose errors have ended, and ports whose discards have ended.
+fn urgency(port: &v1::PortCounters) -> u8 {
+    let is_of_cable = |error: &v1::ErrorCounter| ![DISCARDS, RELAY_ERRORS].contains(&&*error.name);
+    let mut now = port.errors.iter().filter(|error| error.per_hour > 0.0);
+    match (
+        now.clone().any(is_of_cable),
+        now.any(|error| error.name == DISCARDS),
+    ) {
+        (true, _) => 0,
+        (false, true) => 1,
+        (false, false) => 2 + u8::from(has_only_discards(port)),
+    }
 }
 
 /// The table of errors. `relay` are ports that only count packets which a switch could not relay;
@@ -205,7 +224,7 @@ fn errors_table(ports: &[Offender], relay: &[v1::PortCounters]) -> Rows {
         let Some(first) = ports.first() else { continue };
         let [name, peer, note] = match with {
             None => {
-                let note = match has_only_discards(first) {
+                let note = match has_only_discards(first) || urgency(first) == 1 {
                     true => ": congestion or a slow receiver, no cable error",
                     false => "",
                 };
@@ -321,6 +340,30 @@ mod tests {
         for wrong in ["0", "-1", "nan", "3601", "x", ""] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn errors_and_discards_of_now_come_before_errors_that_have_ended() {
+        let port = |errors: &[(&str, f64)]| {
+            let errors = errors.iter().map(|&(name, per_hour)| v1::ErrorCounter {
+                name: name.to_owned(),
+                total: 9,
+                per_hour,
+                ..v1::ErrorCounter::default()
+            });
+            v1::PortCounters {
+                errors: errors.collect(),
+                ..v1::PortCounters::default()
+            }
+        };
+        let discards_now = port(&[("LinkDownedCounter", 0.0), (DISCARDS, 7200.0)]);
+        let ports = [
+            port(&[("SymbolErrorCounter", 70.0), (DISCARDS, 1.0)]),
+            discards_now,
+            port(&[("LinkDownedCounter", 0.0)]),
+            port(&[(DISCARDS, 0.0)]),
+        ];
+        assert_eq!(ports.each_ref().map(urgency), [0, 1, 2, 3]);
     }
 
     #[test]
