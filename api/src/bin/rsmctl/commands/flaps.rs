@@ -260,6 +260,7 @@ fn table(flaps: Vec<Flaps>, nodes: Vec<Together>, present: &Present) -> Rows {
         "LAST",
         "STATE NOW",
     ]);
+    let cabled: HashSet<&(String, u32)> = present.keys().flatten().flatten().collect();
     for Flaps {
         link,
         times,
@@ -269,9 +270,11 @@ fn table(flaps: Vec<Flaps>, nodes: Vec<Together>, present: &Present) -> Rows {
         is_there,
     } in flaps
     {
-        let state = match is_there {
-            true => label::<v1::PortState>(link.state),
-            false => "gone".to_owned(),
+        let is_cabled = ends(&link).iter().flatten().any(|end| cabled.contains(end));
+        let state = match (is_there, is_cabled) {
+            (true, _) => label::<v1::PortState>(link.state),
+            (false, true) => "plugged elsewhere".to_owned(),
+            (false, false) => "gone".to_owned(),
         };
         let state = [state, link_remarks(&link)];
         let state: Vec<String> = state.into_iter().filter(|part| !part.is_empty()).collect();

@@ -1,7 +1,8 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use rsm_proto::v1;
+use rsm_api::together::DISCARDS;
+use rsm_proto::{thousands, v1};
 use serde::Serialize;
 
 use super::sa;
@@ -15,6 +16,9 @@ const MIN_WAIT_SHARE: f64 = 0.01;
 
 /// The maximum number of ports that are listed for waiting data.
 const MAX_WAITING: usize = 10;
+
+/// The number of discarded packets an hour from which a port is listed: fewer slow no job.
+const MIN_DISCARDS: f64 = 60.0;
 
 /// The maximum number of ports that the server ranks in an answer.
 const MAX_PORTS: u32 = 1000;
@@ -32,7 +36,7 @@ pub(crate) struct SlowArguments {}
 /// A slow item, or the statement that nothing of its kind is slow.
 #[derive(Debug, Serialize, PartialEq)]
 struct Slow {
-    /// The kind: `link`, `wait`, `stage` or `sa`.
+    /// The kind: `link`, `wait`, `discards`, `stage` or `sa`.
     kind: &'static str,
     /// The location; empty if nothing of the kind is slow.
     place: String,
@@ -52,6 +56,7 @@ pub(crate) async fn run(_: SlowArguments, session: &mut Session) -> Result<(), F
     let status = answer.into_inner().status.unwrap_or_default();
     let mut found = slow_links(&links, status.links);
     found.extend(waiting_ports(session).await?);
+    found.extend(discarding_ports(session).await?);
     let newest = v1::ListConvergencesRequest {
         newest: CONVERGENCES,
         ..v1::ListConvergencesRequest::default()
@@ -162,6 +167,53 @@ async fn waiting_ports(session: &Session) -> Result<Vec<Slow>, Failure> {
         found.push(no_wait(top.total));
     }
     Ok(found)
+}
+
+/// The ports that discard packets now, the most first.
+async fn discarding_ports(session: &Session) -> Result<Vec<Slow>, Failure> {
+    let request = v1::GetTopPortsRequest {
+        order: v1::PortOrder::Errors.into(),
+        limit: MAX_PORTS,
+        part: String::new(),
+    };
+    let top = session.counters().get_top_ports(request).await;
+    match top.map_err(Failure::from) {
+        Ok(top) => Ok(discards(&top.into_inner().ports)),
+        // The row about waits says that no counters are read.
+        Err(Failure::Refused(_)) => Ok(Vec::new()),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// A row for each port that discards at least [`MIN_DISCARDS`] packets an hour, the most first.
+fn discards(ports: &[v1::PortCounters]) -> Vec<Slow> {
+    let rates = ports.iter().filter_map(|port| {
+        let mut errors = port.errors.iter();
+        let own = errors.find(|error| error.name == DISCARDS)?;
+        (own.per_hour >= MIN_DISCARDS).then_some((own.per_hour, port))
+    });
+    let mut rates: Vec<(f64, &v1::PortCounters)> = rates.collect();
+    rates.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let more = rates.len().saturating_sub(MAX_WAITING);
+    let rows = rates.iter().take(MAX_WAITING).map(|&(rate, port)| Slow {
+        kind: "discards",
+        place: port_of(&port.description, port.port.as_ref()),
+        text: format!(
+            "{} packets an hour for {} are discarded: it takes less than it is sent, or its link is \
+             full",
+            thousands(rate.round() as u64),
+            match &port.peer {
+                Some(peer) => port_of(&port.peer_description, Some(peer)),
+                None => "the other end".to_owned(),
+            }
+        ),
+    });
+    let mut rows: Vec<Slow> = rows.collect();
+    if more > 0 {
+        let text = format!("and {more} more ports: `rsmctl top --errors`");
+        rows.push(statement("discards", text));
+    }
+    rows
 }
 
 /// A row for each port where data waits that share of the time. A port waits because of its peer if
@@ -335,6 +387,44 @@ mod tests {
         assert!(no_wait(0).text.starts_with("not known"));
         let text = no_wait(2).text;
         assert!(text.ends_with("at each of 2 ports that count it"), "{text}");
+    }
+
+    #[test]
+    fn ports_that_discard_now_are_named_with_their_receivers() {
+        let port = |host: &str, per_hour| v1::PortCounters {
+            port: Some(v1::PortKey {
+                node_guid: "leaf".to_owned(),
+                number: 3,
+            }),
+            description: "leaf-161".to_owned(),
+            peer: Some(v1::PortKey {
+                node_guid: host.to_owned(),
+                number: 1,
+            }),
+            peer_description: host.to_owned(),
+            errors: vec![v1::ErrorCounter {
+                name: DISCARDS.to_owned(),
+                per_hour,
+                ..v1::ErrorCounter::default()
+            }],
+            ..v1::PortCounters::default()
+        };
+        let found = discards(&[
+            port("host-1", 0.0),
+            port("host-2", 90.0),
+            port("host-3", 7200.0),
+        ]);
+        assert_eq!(found.len(), 2);
+        assert_eq!(
+            (found[0].kind, &*found[0].place),
+            ("discards", "leaf-161:3")
+        );
+        assert!(
+            found[0]
+                .text
+                .starts_with("7,200 packets an hour for host-3:1"),
+            "{found:?}"
+        );
     }
 
     #[test]
