@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use clap::{Args, Subcommand};
 use rsm_proto::v1::DesignMoveKind;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::Tint;
 use crate::session::{Session, all_pages};
-use crate::text::{count, plain_names, printable, wrapped};
+use crate::text::{count, plain_names, port_of, printable, wrapped};
 
 /// The cables compared with the design file, and the moves that make them right
 #[derive(Debug, Args)]
@@ -57,8 +57,12 @@ pub(crate) async fn run(arguments: DesignArguments, session: &mut Session) -> Re
     }
     let width = session.output.width();
     let mut lines = summary(&design, width);
+    let present = match moves.is_empty() {
+        true => Present::default(),
+        false => Present::read(session).await?,
+    };
     for one in &moves {
-        let text = plain_names(&printable(&sentence(one)));
+        let text = plain_names(&printable(&sentence(one, &present)));
         lines.extend(
             wrapped(&text, width, INDENT)
                 .into_iter()
@@ -70,6 +74,64 @@ pub(crate) async fn run(arguments: DesignArguments, session: &mut Session) -> Re
         session.output.line(&line)?;
     }
     Ok(())
+}
+
+/// The cables of the fabric, and those that were there before.
+#[derive(Default)]
+struct Present {
+    /// The other end of each cabled port, by its name in the form `leaf-03:7`.
+    peers: HashMap<String, String>,
+    /// The ends of the cables that are gone, one after the other.
+    gone: HashSet<[String; 2]>,
+}
+
+impl Present {
+    async fn read(session: &Session) -> Result<Present, Failure> {
+        let links = all_pages(v1::ListLinksRequest::default(), async |request| {
+            session.fabric().list_links(request).await
+        })
+        .await?;
+        let request = v1::ListMissingRequest {
+            each: true,
+            ..v1::ListMissingRequest::default()
+        };
+        let missing = all_pages(request, async |request| {
+            session.fabric().list_missing(request).await
+        })
+        .await?;
+        Ok(Present::of(&links, &missing))
+    }
+
+    fn of(links: &[v1::Link], missing: &[v1::Missing]) -> Present {
+        let name = |end: &v1::LinkEnd| port_of(&end.description, end.port.as_ref());
+        let ends = links
+            .iter()
+            .filter_map(|link| Some([link.a.as_ref()?, link.b.as_ref()?]));
+        let both = ends.flat_map(|[a, b]| [(name(a), name(b)), (name(b), name(a))]);
+        let gone = missing.iter().filter_map(|one| {
+            let near = format!("{}:{}", one.name, one.port?);
+            Some([near, one.place.clone()].map(|end| plain_names(&end)))
+        });
+        Present {
+            peers: both
+                .map(|(here, there)| (plain_names(&here), there))
+                .collect(),
+            gone: gone.collect(),
+        }
+    }
+
+    /// Where the plug in a port leads now: `leaf-03:7 leads to spine-01:4`; `None` without a cable.
+    fn leads(&self, port: &str) -> Option<String> {
+        let peer = self.peers.get(&plain_names(port))?;
+        Some(format!("{port} leads to {peer}"))
+    }
+
+    /// Whether a cable was there before.
+    fn was_there(&self, first: &str, second: &str) -> bool {
+        let [first, second] = [first, second].map(plain_names);
+        let ways = [[first.clone(), second.clone()], [second, first]];
+        ways.iter().any(|ends| self.gone.contains(ends))
+    }
 }
 
 /// The lines above the moves.
@@ -116,24 +178,40 @@ fn summary(design: &v1::DesignState, width: usize) -> Vec<(Tint, String)> {
     lines.collect()
 }
 
-/// The line of a move: `   1  swap the plugs in leaf-01:5 and leaf-02:6; right then: …`.
-fn sentence(one: &v1::DesignMove) -> String {
+/// The line of a move: `   1  swap the plugs in leaf-01:5 and leaf-02:6; now: …; right then: …`.
+fn sentence(one: &v1::DesignMove, present: &Present) -> String {
     let (first, second) = (&one.first, &one.second);
     let what = match one.kind() {
         DesignMoveKind::Swap => format!("swap the plugs in {first} and {second}"),
         DesignMoveKind::Shift => format!("move the plug in {first} to {second}"),
         DesignMoveKind::Remove => format!("take out the cable {first} - {second}"),
+        DesignMoveKind::Connect if present.was_there(first, second) => {
+            format!("plug in again the cable {first} - {second}, which is gone")
+        }
         DesignMoveKind::Connect => format!("lay a cable {first} - {second}"),
         DesignMoveKind::Unspecified => format!("{first}, {second}"),
     };
     let is_shown = matches!(one.kind(), DesignMoveKind::Swap | DesignMoveKind::Shift);
+    let ends = match one.kind() {
+        DesignMoveKind::Swap => vec![first, second],
+        DesignMoveKind::Shift => vec![first],
+        _ => Vec::new(),
+    };
+    let now: Vec<String> = ends
+        .into_iter()
+        .filter_map(|end| present.leads(end))
+        .collect();
+    let now = match now.is_empty() {
+        true => String::new(),
+        false => format!("; now {}", now.join(" and ")),
+    };
     let cables = [one.makes.as_str(), one.also_makes.as_str()];
     let cables: Vec<&str> = cables.into_iter().filter(|one| !one.is_empty()).collect();
     let makes = match is_shown && !cables.is_empty() {
         true => format!("; right then: {}", cables.join(" and ")),
         false => String::new(),
     };
-    format!("{:>4}  {what}{makes}", one.number)
+    format!("{:>4}  {what}{now}{makes}", one.number)
 }
 
 /// Prints the design file of the current cables. A node is named by its description, or by its GUID
@@ -258,9 +336,47 @@ mod tests {
             also_makes: "leaf-02:6 - spine-01:2".to_owned(),
         };
         assert_eq!(
-            plain_names(&sentence(&one)),
+            plain_names(&sentence(&one, &Present::default())),
             "   1  swap the plugs in leaf-01:5 and leaf-02:6; right then: leaf-01:5 - spine-01:1 and \
              leaf-02:6 - spine-01:2"
+        );
+    }
+
+    #[test]
+    fn a_move_says_where_plugs_lead_now_and_that_a_gone_cable_is_plugged_in_again() {
+        let link = v1::Link {
+            a: end("MF0;leaf-01:MQM9700/U1", "0x1", 5),
+            b: end("spine-09", "0x9", 2),
+            ..v1::Link::default()
+        };
+        let missing = v1::Missing {
+            name: "spine-01".to_owned(),
+            port: Some(3),
+            place: "MF0;leaf-03:MQM9700/U1:4".to_owned(),
+            ..v1::Missing::default()
+        };
+        let present = Present::of(&[link], &[missing]);
+        let one = |kind: DesignMoveKind, first: &str, second: &str| {
+            let one = v1::DesignMove {
+                number: 1,
+                kind: kind.into(),
+                first: first.to_owned(),
+                second: second.to_owned(),
+                ..v1::DesignMove::default()
+            };
+            sentence(&one, &present)
+        };
+        assert_eq!(
+            one(DesignMoveKind::Swap, "leaf-01:5", "leaf-02:6"),
+            "   1  swap the plugs in leaf-01:5 and leaf-02:6; now leaf-01:5 leads to spine-09:2"
+        );
+        assert_eq!(
+            one(DesignMoveKind::Connect, "leaf-03:4", "spine-01:3"),
+            "   1  plug in again the cable leaf-03:4 - spine-01:3, which is gone"
+        );
+        assert_eq!(
+            one(DesignMoveKind::Connect, "leaf-03:5", "spine-01:3"),
+            "   1  lay a cable leaf-03:5 - spine-01:3"
         );
     }
 }

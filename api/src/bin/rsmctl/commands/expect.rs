@@ -9,8 +9,11 @@ use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
-use crate::text::{NONE, count, host_name, label, or_none};
+use crate::text::{NONE, count, host_name, label, or_none, plain_names, printable, wrapped};
 use crate::time::minute;
+
+/// The maximum number of plugs in wrong ports that are listed; `rsmctl design` has all.
+const MAX_ELSEWHERE: usize = 8;
 
 /// Lists nodes and cables that the subnet manager misses, or accepts that they are gone for good
 #[derive(Debug, Args)]
@@ -77,12 +80,54 @@ pub(crate) async fn run(arguments: ExpectArguments, session: &mut Session) -> Re
         true => session.output.limited_by_server(),
         false => session.output.only_table(table(&rows, &hosts))?,
     }
+    if known.is_ok() && status.design.is_some_and(|design| design.moves > 0) {
+        for line in against_design(session).await? {
+            session.output.line(&line)?;
+        }
+    }
     if known.is_ok() && state == v1::SubnetState::Converging {
         session
             .output
             .line("rsm is converging: more may be missing")?;
     }
     known
+}
+
+/// The lines about cables that are plugged elsewhere than the design has them, which are compared
+/// with the design rather than with before.
+async fn against_design(session: &Session) -> Result<Vec<String>, Failure> {
+    let moves = all_pages(v1::ListDesignMovesRequest::default(), async |request| {
+        session.fabric().list_design_moves(request).await
+    })
+    .await?;
+    Ok(elsewhere(&moves, session.output.width()))
+}
+
+/// A line for each of the first moves of plugs, and the number of the others.
+fn elsewhere(moves: &[v1::DesignMove], width: usize) -> Vec<String> {
+    let texts = moves.iter().filter_map(|one| {
+        let (first, second) = (&one.first, &one.second);
+        match one.kind() {
+            v1::DesignMoveKind::Swap => Some(format!(
+                "exchanged: the plugs in {first} and {second}; swap them (`rsmctl design`)"
+            )),
+            v1::DesignMoveKind::Shift => Some(format!(
+                "plugged elsewhere: the plug in {first} belongs in {second} (`rsmctl design`)"
+            )),
+            _ => None,
+        }
+    });
+    let mut texts: Vec<String> = texts.collect();
+    let more = texts.len().saturating_sub(MAX_ELSEWHERE) as u64;
+    texts.truncate(MAX_ELSEWHERE);
+    if more > 0 {
+        let plugs = count(more, "plug", "plugs");
+        texts.push(format!("and {plugs} more: `rsmctl design`"));
+    }
+    let texts = texts.iter();
+    texts
+        .flat_map(|text| wrapped(&plain_names(&printable(text)), width, 2))
+        .collect()
 }
 
 /// Whether the manager knows what is missing. Parts that it lists while it converges are missing,
@@ -262,7 +307,11 @@ fn table(rows: &[Vec<v1::Missing>], hosts: &HashMap<String, HashSet<String>>) ->
                 hosts @ 1.. if first.kind() == v1::MissingKind::Switch => {
                     format!("{} (with {})", first.name, count(hosts, "host", "hosts"))
                 }
-                _ => first.name.clone(),
+                // The port of a single cable, as an operator writes it.
+                _ => match first.port {
+                    Some(port) => format!("{}:{port}", first.name),
+                    None => first.name.clone(),
+                },
             },
             adapters => format!("{} ({adapters} adapters)", host_name(&first.name)),
         };
@@ -388,6 +437,27 @@ mod tests {
         for word in ["leaf-05", "(with", "32", "hosts)"] {
             assert!(words.contains(&word), "{word}: {text}");
         }
+    }
+
+    #[test]
+    fn a_lost_cable_has_its_own_port_and_an_exchanged_one_is_listed() {
+        let cable = v1::Missing {
+            port: Some(23),
+            ..missing(v1::MissingKind::Cable, "MF0;leaf-212:MQM8700/U1", 1)
+        };
+        let text = table(&[vec![cable]], &HashMap::new()).laid_out(200);
+        assert!(text.lines[1].contains(" leaf-212:23 "), "{:?}", text.lines);
+        let one = |kind: v1::DesignMoveKind| v1::DesignMove {
+            kind: kind.into(),
+            first: "leaf-1:5".to_owned(),
+            second: "MF0;leaf-2:MQM8700/U1:6".to_owned(),
+            ..v1::DesignMove::default()
+        };
+        let kinds = [v1::DesignMoveKind::Swap, v1::DesignMoveKind::Connect];
+        assert_eq!(
+            elsewhere(&kinds.map(one), 80),
+            ["exchanged: the plugs in leaf-1:5 and leaf-2:6; swap them (`rsmctl design`)"]
+        );
     }
 
     #[test]
