@@ -10,7 +10,7 @@ use crate::commands::waiting;
 use crate::failure::Failure;
 use crate::output::note;
 use crate::session::{Session, all_pages};
-use crate::text::{count, plain_names, printable};
+use crate::text::{count, plain_names, printable, wrapped};
 
 /// Faults of hosts and their cables; exit code 1 if there is an error, or no host to check
 #[derive(Debug, Args)]
@@ -61,7 +61,7 @@ pub(super) async fn run(arguments: &CheckArguments, session: &mut Session) -> Re
         for leaf in &leaves {
             leaf.print(named, session)?;
         }
-        print(&faults, &lost.places, named, session)?;
+        print(&faults, &lost, named, session)?;
     }
     let severities = faults.iter().map(|one| one.finding.severity.as_str());
     let severities = severities.chain(leaves.iter().map(|leaf| leaf.severity.as_str()));
@@ -95,6 +95,9 @@ struct Lost {
     places: BTreeMap<String, String>,
     /// The descriptions of missing switches.
     switches: HashSet<String>,
+    /// The orders that keep the ports of missing adapters disabled, with the command that ends them,
+    /// by the adapters.
+    disabled: BTreeMap<String, String>,
 }
 
 /// A missing switch with the hosts whose faults it causes.
@@ -109,8 +112,15 @@ struct LostLeaf {
 /// The severity of a finding that makes the check fail.
 const ERROR: &str = "error";
 
+/// The beginning of the command that enables a port, in the text about a part that an order keeps
+/// disabled.
+const ENABLE: &str = "rsmctl port enable";
+
 /// The kinds of findings about ports that are not in the fabric.
-const LOSSES: [&str; 2] = ["unjoined", "host-absent"];
+const LOSSES: [&str; 2] = ["unjoined", ABSENT];
+
+/// The kind of the finding about a host of which no port is left.
+const ABSENT: &str = "host-absent";
 
 impl Lost {
     async fn read(session: &Session) -> Result<Lost, Failure> {
@@ -126,6 +136,11 @@ impl Lost {
         let switches = switches.filter(|one| one.kind() == v1::MissingKind::Switch);
         Ok(Lost {
             switches: switches.map(|one| one.name.clone()).collect(),
+            disabled: missing
+                .iter()
+                .filter(|one| one.seen.contains(ENABLE))
+                .map(|one| (one.name.clone(), one.seen.clone()))
+                .collect(),
             places: missing
                 .into_iter()
                 .map(|one| (one.name, one.place))
@@ -177,12 +192,7 @@ impl Lost {
         let ports: Vec<&str> = match finding.ports.is_empty() {
             false => finding.ports.iter().map(String::as_str).collect(),
             // The whole host is absent.
-            true => {
-                let begin = format!("{host} ");
-                let own = self.places.range(begin.clone()..);
-                let own = own.take_while(|(adapter, _)| adapter.starts_with(&begin));
-                own.map(|(adapter, _)| adapter.as_str()).collect()
-            }
+            true => self.adapters_of(host),
         };
         let mut causes = BTreeSet::new();
         let mut rest = finding.clone();
@@ -198,6 +208,22 @@ impl Lost {
             (false, true) => (causes, None),
             (false, false) => (causes, Some(rest)),
         }
+    }
+
+    /// The missing adapters of a host.
+    fn adapters_of(&self, host: &str) -> Vec<&str> {
+        let begin = format!("{host} ");
+        let own = self.places.range(begin.clone()..);
+        let own = own.take_while(|(adapter, _)| adapter.starts_with(&begin));
+        own.map(|(adapter, _)| adapter.as_str()).collect()
+    }
+
+    /// The order that keeps the lost ports of a finding disabled, and the command that ends it;
+    /// `None` if a lost port has another cause.
+    fn disabled(&self, ports: &[String]) -> Option<&str> {
+        let orders: Option<Vec<&String>> =
+            ports.iter().map(|port| self.disabled.get(port)).collect();
+        orders?.first().map(|order| order.as_str())
     }
 
     /// The missing switch at which an adapter was; `None` if its switch is present, or if the
@@ -228,8 +254,21 @@ impl LostLeaf {
             advice: "look at the power and the management port of that switch",
         };
         let mut lines = lines.lines();
-        lines.try_for_each(|line| session.output.line(&plain_names(&printable(&line))))
+        lines.try_for_each(|line| paragraph(&line, session))
     }
+}
+
+/// The number of columns before the lines of a finding that follow its first one.
+const INDENT: usize = 9;
+
+/// Prints a line of a finding within the width of the terminal.
+fn paragraph(text: &str, session: &mut Session) -> Result<(), Failure> {
+    let lines = wrapped(
+        &plain_names(&printable(text)),
+        session.output.width(),
+        INDENT,
+    );
+    lines.iter().try_for_each(|line| session.output.line(line))
 }
 
 /// The line `adapters: mlx5_3 (was at leaf-04:17), mlx5_4` with the adapters of a finding that have
@@ -317,31 +356,49 @@ impl Fault<'_> {
                 }),
             }
         }
+        // Hosts that are gone come before those that lost a port, or have a fault.
+        faults.sort_by_key(|fault| fault.finding.kind != ABSENT);
         faults
+    }
+
+    /// The finding, with the missing adapters of a host of which no port is left.
+    fn of_adapters(&self, lost: &Lost) -> v1::GpuFinding {
+        let mut finding = self.finding.clone();
+        if let ([host], true) = (&self.hosts[..], finding.ports.is_empty())
+            && finding.kind == ABSENT
+        {
+            let own = lost.adapters_of(host).into_iter();
+            finding.ports = own.map(str::to_owned).collect();
+        }
+        finding
     }
 }
 
 fn print(
     faults: &[Fault<'_>],
-    places: &BTreeMap<String, String>,
+    lost: &Lost,
     named: Named,
     session: &mut Session,
 ) -> Result<(), Failure> {
     for fault in faults {
-        let finding = &fault.finding;
+        let finding = &fault.of_adapters(lost);
+        let disabled = match LOSSES.contains(&finding.kind.as_str()) {
+            true => lost.disabled(&finding.ports),
+            false => None,
+        };
         let lines = FindingLines {
             severity: &finding.severity,
             subject: &named(&fault.hosts),
             kind: &finding.kind,
             evidence: &finding.evidence,
             effect: &finding.effect,
-            advice: &finding.advice,
+            advice: disabled.unwrap_or(&finding.advice),
         };
         let mut lines: Vec<String> = lines.lines().collect();
         // The adapters follow the evidence, which is on the first line.
-        lines.splice(1..1, adapters(finding, places));
+        lines.splice(1..1, adapters(finding, &lost.places));
         for line in lines {
-            session.output.line(&plain_names(&printable(&line)))?;
+            paragraph(&line, session)?;
         }
     }
     Ok(())
@@ -431,6 +488,7 @@ mod tests {
                 place("e mlx5_0", "leaf-1:5"),
             ]),
             switches: HashSet::from(["leaf-1".to_owned()]),
+            ..Lost::default()
         };
         let (leaves, others) = lost.by_cause(&hosts);
         let expected = LostLeaf {
@@ -449,6 +507,29 @@ mod tests {
     }
 
     #[test]
+    fn a_gone_host_comes_first_with_its_adapters_and_a_disabled_port_has_its_command() {
+        let mut gone = host("b", "b");
+        ABSENT.clone_into(&mut gone.findings[0].kind);
+        gone.findings[0].ports.clear();
+        let hosts = [host("a", "a"), gone];
+        let faults = Fault::of(listed(&hosts));
+        assert_eq!(faults[0].hosts, ["b"]);
+        let place = |name: &str, place: &str| (name.to_owned(), place.to_owned());
+        let order = "disabled by uid:0 (nightshift); rsmctl port enable 'leaf-1:2'";
+        let lost = Lost {
+            places: BTreeMap::from([place("b mlx5_0", "leaf-1:2")]),
+            disabled: BTreeMap::from([place("b mlx5_0", order)]),
+            ..Lost::default()
+        };
+        let finding = faults[0].of_adapters(&lost);
+        assert_eq!(finding.ports, ["b mlx5_0"]);
+        assert_eq!(lost.disabled(&finding.ports), Some(order));
+        let other = ["b mlx5_0".to_owned(), "b mlx5_1".to_owned()];
+        assert_eq!(lost.disabled(&other), None);
+        assert_eq!(lost.disabled(&[]), None);
+    }
+
+    #[test]
     fn a_cable_of_the_rail_of_a_missing_switch_takes_no_host_from_the_switch() {
         // The server lists the hosts as one fault: they lost ports of equal names.
         let hosts = ["h-1", "h-2", "h-3"].map(|name| {
@@ -464,6 +545,7 @@ mod tests {
                 place("h-3", "leaf-4:2"),
             ]),
             switches: HashSet::from(["leaf-4".to_owned()]),
+            ..Lost::default()
         };
         let (leaves, others) = lost.by_cause(&hosts);
         let hosts: Vec<&BTreeSet<String>> = leaves.iter().map(|leaf| &leaf.hosts).collect();
