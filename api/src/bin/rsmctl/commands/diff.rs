@@ -126,7 +126,7 @@ fn order_lines(events: &[v1::Event], now: u64) -> Vec<String> {
 const READINGS: [&str; 2] = ["resweep", "rewrite"];
 
 /// The operator without the other end of the connection: `uid:0 (alice)`.
-fn who(operator: &str) -> String {
+pub(super) fn who(operator: &str) -> String {
     let operator = printable(operator);
     let identity = operator.split(" at ").next().unwrap_or_default();
     match operator.rfind(" (") {

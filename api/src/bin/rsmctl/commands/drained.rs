@@ -1,11 +1,14 @@
+use std::collections::HashSet;
+
 use clap::Args;
 use rsm_proto::v1;
 use rsm_proto::v1::event::Change;
 
+use super::diff::who;
 use super::drain::{drained_parts, safe_to_unplug};
 use crate::failure::Failure;
 use crate::session::Session;
-use crate::text::{label, or_none, plain_names, printable, timestamp};
+use crate::text::{label, or_none, plain_names, printable, timestamp, wrapped};
 use crate::time;
 
 /// Lists drained parts: time, operator, note, and whether each may be unplugged; and the last undrains
@@ -47,8 +50,10 @@ pub(crate) async fn run(_: DrainedArguments, session: &mut Session) -> Result<()
         },
     )?;
     if !session.output.is_json() {
-        for line in undrains(session).await {
-            session.output.line(&line)?;
+        for undrain in undrains(session).await.iter().take(SHOWN) {
+            for line in wrapped(&undrain.line, session.output.width(), 2) {
+                session.output.line(&line)?;
+            }
         }
     }
     safe
@@ -60,8 +65,16 @@ const SEARCHED: u32 = 500;
 /// The number of undrains that are shown.
 const SHOWN: usize = 5;
 
-/// A line for each of the last undrains; none if the server keeps no events.
-async fn undrains(session: &Session) -> Vec<String> {
+/// A part that operators use again.
+pub(super) struct Undrain {
+    /// The part, as the operator named it.
+    part: String,
+    /// The line `no longer drained: spine-02, undrained by uid:0 (alice) at 2026-12-01T02:22Z; …`.
+    pub(super) line: String,
+}
+
+/// The last undrains, the newest first; none if the server keeps no events.
+async fn undrains(session: &Session) -> Vec<Undrain> {
     let request = v1::ListEventsRequest {
         page_size: SEARCHED,
         since_unix_ms: time::parse("7d").unwrap_or_default(),
@@ -71,30 +84,78 @@ async fn undrains(session: &Session) -> Vec<String> {
     };
     let answer = session.watch().list_events(request).await;
     let events = answer.map(|answer| answer.into_inner().events);
-    let events = events.unwrap_or_default();
-    let lines = events.iter().filter_map(undrain);
-    lines.take(SHOWN).collect()
+    in_force(&events.unwrap_or_default())
 }
 
-/// The line `no longer drained: spine-02, undrained by uid:0 (alice) at 2026-12-01T02:22Z`; `None`
-/// for another event, and for a request that was refused.
-fn undrain(event: &v1::Event) -> Option<String> {
-    let Some(Change::OperatorActed(act)) = &event.change else {
-        return None;
+/// The last undrain of a part that an operator named; `None` if no undrain of it is in force.
+pub(super) async fn undrain_of(part: &str, session: &Session) -> Option<Undrain> {
+    let undrains = undrains(session).await.into_iter();
+    let mut own = undrains.filter(|one| plain_names(&one.part) == plain_names(part));
+    own.next()
+}
+
+/// The undrains in `events`, newest first, of parts that no later order drains again.
+fn in_force(events: &[v1::Event]) -> Vec<Undrain> {
+    let acts: Vec<(u64, &v1::OperatorActed)> = events
+        .iter()
+        .filter_map(|event| match &event.change {
+            Some(Change::OperatorActed(act)) if act.refusal.is_empty() => {
+                Some((event.at_unix_ms, act))
+            }
+            _ => None,
+        })
+        .collect();
+    let mut later = HashSet::new();
+    let mut undrains = Vec::new();
+    for (at, &(at_unix_ms, act)) in acts.iter().enumerate() {
+        let part = part_of(act);
+        match act.action.as_str() {
+            "undrain" | "port enable" if later.insert(part) => undrains.push(Undrain {
+                part: part.to_owned(),
+                line: undrain(at_unix_ms, act, &acts[at + 1..]),
+            }),
+            "drain" | "port disable" => drop(later.insert(part)),
+            _ => {}
+        }
+    }
+    undrains
+}
+
+/// The part that an order is about, as the operator named it: the detail without options, note and
+/// effect.
+fn part_of(act: &v1::OperatorActed) -> &str {
+    let detail = act.detail.split(": ").next().unwrap_or_default();
+    let detail = detail.split(" (").next().unwrap_or_default();
+    detail.trim_end_matches(" --force")
+}
+
+/// The line about an undrain; `before` are the earlier orders, newest first.
+fn undrain(
+    at_unix_ms: u64,
+    act: &v1::OperatorActed,
+    before: &[(u64, &v1::OperatorActed)],
+) -> String {
+    let (drains, done) = match act.action.as_str() {
+        "undrain" => ("drain", "undrained"),
+        _ => ("port disable", "enabled"),
     };
-    let done = match act.action.as_str() {
-        "undrain" => "undrained",
-        "port enable" => "enabled",
-        _ => return None,
-    };
-    let at = time::minute(event.at_unix_ms);
-    let parts = &act.detail;
-    let by = act.operator.rsplit_once(" at ");
-    let by = by.map_or(act.operator.as_str(), |(by, _)| by);
-    let line = format!("no longer drained: {parts}, {done} by {by} at {at}");
-    act.refusal
-        .is_empty()
-        .then(|| plain_names(&printable(&line)))
+    let part = part_of(act);
+    let mut orders = before.iter();
+    let order = orders.find(|(_, one)| one.action == drains && part_of(one) == part);
+    let order = order.map_or_else(String::new, |&(at_unix_ms, order)| {
+        let note = match order.detail.split_once(" (") {
+            Some((_, note)) => note.rsplit_once(')').map_or(note, |(note, _)| note),
+            None => "without a note",
+        };
+        format!(
+            "; the order before was of {}, {}: {note}",
+            who(&order.operator),
+            time::timestamp(at_unix_ms)
+        )
+    });
+    let (by, at) = (who(&act.operator), time::timestamp(at_unix_ms));
+    let line = format!("no longer drained: {part}, {done} by {by} at {at}{order}");
+    plain_names(&printable(&line))
 }
 
 /// The state of a part. A part with a disabled port is shown as disabled rather than as away: its
@@ -111,23 +172,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn undrains_are_named_with_operator_and_time_unless_refused() {
-        let event = |action: &str, refusal: &str| v1::Event {
+    fn undrains_are_named_with_operator_time_and_the_note_of_the_order_before() {
+        let event = |action: &str, detail: &str, operator: &str, refusal: &str| v1::Event {
             at_unix_ms: 1_700_000_000_000,
             change: Some(Change::OperatorActed(v1::OperatorActed {
                 action: action.to_owned(),
-                detail: "MF0;spine-02:MQM9700/U1".to_owned(),
-                operator: "uid:0 (alice) at unix uid 0 pid 17".to_owned(),
+                detail: detail.to_owned(),
+                operator: format!("uid:0 at unix uid 0 pid 17 ({operator})"),
                 refusal: refusal.to_owned(),
             })),
             ..v1::Event::default()
         };
+        let spine = "MF0;spine-02:MQM9700/U1";
+        let events = [
+            event("undrain", "spine-03", "eve", "it is not drained"),
+            event("drain", "spine-04 --force (again)", "eve", ""),
+            event("undrain", "spine-04: spine-04", "eve", ""),
+            event("undrain", &format!("{spine}: spine-02"), "nightshift", ""),
+            event("port enable", "leaf-1:5", "eve", ""),
+            event(
+                "drain",
+                &format!("{spine} (fan CHG-1041): spine-02"),
+                "dayshift",
+                "",
+            ),
+        ];
+        let lines: Vec<String> = in_force(&events).into_iter().map(|one| one.line).collect();
+        let at = time::timestamp(1_700_000_000_000);
         assert_eq!(
-            undrain(&event("undrain", "")).as_deref(),
-            Some("no longer drained: spine-02, undrained by uid:0 (alice) at 2023-11-14T22:13Z")
+            lines,
+            [
+                format!(
+                    "no longer drained: spine-02, undrained by uid:0 (nightshift) at {at}; the \
+                     order before was of uid:0 (dayshift), {at}: fan CHG-1041"
+                ),
+                format!("no longer drained: leaf-1:5, enabled by uid:0 (eve) at {at}"),
+            ]
         );
-        assert!(undrain(&event("port enable", "")).is_some_and(|line| line.contains("enabled by")));
-        assert_eq!(undrain(&event("undrain", "it is not drained")), None);
-        assert_eq!(undrain(&event("drain", "")), None);
     }
 }

@@ -3,6 +3,7 @@ use rsm_api::resolve::shell_word;
 use rsm_proto::v1;
 use rsm_proto::v1::foresee_loss_request::Loss;
 
+use super::drained;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::Session;
@@ -15,13 +16,16 @@ const MAX_NAMES: usize = 8;
 /// The consequence of losing a cable or a node, or of draining it; sends nothing to the fabric
 #[derive(Debug, Args)]
 #[command(
-    after_help = "First what would break, then who would be cut off, then what to do before: whether `rsmctl drain` of\nthe same parts is possible.\n\nExamples:\n  rsmctl whatif leaf-03\n  rsmctl whatif leaf-03:33 spine-02\n  rsmctl whatif remove=spine-02 unlink=leaf-03:33"
+    after_help = "First what unplugging would break, then what to do before: whether `rsmctl drain` of the same parts\nis possible; then who would be cut off by unplugging.\n\nExamples:\n  rsmctl whatif leaf-03\n  rsmctl whatif leaf-03:33 spine-02\n  rsmctl whatif remove=spine-02 unlink=leaf-03:33"
 )]
 pub(crate) struct WhatifArguments {
     /// The nodes and cables that go at the same time; unlink= and remove= before a name say which
     /// of the two is meant
     #[arg(add = of_nodes(), value_name = "NODE|NODE:PORT", required = true)]
     losses: Vec<String>,
+    /// All adapters and cables by name, rather than the first eight
+    #[arg(long)]
+    all: bool,
 }
 
 /// The request about the loss of parts on the command line.
@@ -52,22 +56,32 @@ pub(crate) async fn run(arguments: WhatifArguments, session: &mut Session) -> Re
     if session.output.is_json() {
         return session.output.json(&found);
     }
-    session.output.table(rows(&found, &arguments.losses))
+    let most = if arguments.all { usize::MAX } else { MAX_NAMES };
+    let undone = match &arguments.losses[..] {
+        [part] => drained::undrain_of(part, session).await,
+        _ => None,
+    };
+    let undone = undone.map(|undone| undone.line);
+    session
+        .output
+        .table(rows(&found, &arguments.losses, most, undone))
 }
 
-/// The first [`MAX_NAMES`] names, and the number of the remaining names.
-fn list(names: Vec<String>) -> String {
-    let more = names.len().saturating_sub(MAX_NAMES);
+/// The first `most` names, and the number of the remaining names.
+fn list(names: Vec<String>, most: usize) -> String {
+    let more = names.len().saturating_sub(most);
     let mut text = names[..names.len() - more].join(", ");
     if more > 0 {
-        text += &format!(" and {more} more");
+        text += &format!(" and {more} more (--all)");
     }
     text
 }
 
-/// Rows in the order of an operator's questions: the damage, the ports that are cut off, the steps
-/// to take, and figures. `asked` are the parts as the operator named them.
-fn rows(found: &v1::Consequence, asked: &[String]) -> Rows {
+/// Rows in the order of an operator's questions: the damage of unplugging, the steps to take, the
+/// ports that are cut off, and figures. `asked` are the parts as the operator named them, and `most`
+/// is the maximum number of names in a row. `undone` is the line about a drain of the part that an
+/// operator ended.
+fn rows(found: &v1::Consequence, asked: &[String], most: usize, undone: Option<String>) -> Rows {
     let mut rows = Rows::plain(2);
     let mut row = |name: &str, value: String| rows.add([name.to_owned(), value]);
     let adapters: Vec<String> = found
@@ -79,17 +93,23 @@ fn rows(found: &v1::Consequence, asked: &[String]) -> Rows {
     if let Some(verdict) = may_be_unplugged(found) {
         row("May be unplugged", verdict);
     }
-    if !adapters.is_empty() {
-        row("Cut off", list(adapters));
+    if let Some(undone) = undone {
+        row("Drain ended", undone);
     }
     row("To do", to_do(found, asked));
+    if !adapters.is_empty() {
+        row("Cut off if unplugged", list(adapters, most));
+    }
     let cables = found.cables.iter().map(|cable| {
         let near = port_of(&cable.description, cable.port.as_ref());
         let far = port_of(&cable.peer_description, cable.peer.as_ref());
         format!("{near} - {far}")
     });
     let number = count(found.cables.len() as u64, "cable", "cables");
-    row("Goes", format!("{number}: {}", list(cables.collect())));
+    row(
+        "Goes",
+        format!("{number}: {}", list(cables.collect(), most)),
+    );
     if found.refused.is_empty() {
         row("Then", new_routes(found));
         row("Engine", format!("{} ({})", found.engine, found.reason));
@@ -118,7 +138,7 @@ fn breaks(found: &v1::Consequence, adapters: u64) -> String {
         let cut_off = found.cut_off.iter();
         let hosts: HostTally<'_> = cut_off.map(|port| port.description.as_str()).collect();
         broken.push(format!(
-            "{} of {} would be cut off",
+            "unplugged, {} of {} would be cut off",
             count(adapters, "adapter", "adapters"),
             count(hosts.hosts(), "host", "hosts")
         ));
@@ -232,7 +252,7 @@ mod tests {
     use super::*;
 
     fn text(found: &v1::Consequence, asked: &str) -> String {
-        rows(found, &[asked.to_owned()])
+        rows(found, &[asked.to_owned()], MAX_NAMES, None)
             .laid_out(usize::MAX)
             .lines
             .join("\n")
@@ -252,10 +272,12 @@ mod tests {
         };
         let text = text(&found, "leaf-1");
         let order =
-            ["Breaks", "Cut off", "To do", "Goes", "Then"].map(|row| text.find(row).unwrap());
+            ["Breaks", "To do", "Cut off", "Goes", "Then"].map(|row| text.find(row).unwrap());
         assert!(order.is_sorted(), "{text}");
         assert!(
-            text.starts_with("Breaks   2 adapters of 1 host would be cut off"),
+            text.starts_with(
+                "Breaks                unplugged, 2 adapters of 1 host would be cut off"
+            ),
             "{text}"
         );
         assert!(text.contains("a drain would be REFUSED: 2 nodes"), "{text}");
@@ -271,6 +293,26 @@ mod tests {
         let safe = "yes: no path of another node crosses it".to_owned();
         assert_eq!(verdict(v1::Unplug::Safe), Some(safe));
         assert_eq!(verdict(v1::Unplug::Unspecified), None);
+    }
+
+    #[test]
+    fn rows_say_that_a_drain_was_ended_and_name_everything_if_asked() {
+        let port = |number: usize| v1::CutOffPort {
+            description: format!("host-{number}"),
+            ..v1::CutOffPort::default()
+        };
+        let found = v1::Consequence {
+            cut_off: (0..12).map(port).collect(),
+            ..v1::Consequence::default()
+        };
+        let text = |most, undone| {
+            let rows = rows(&found, &["leaf-1".to_owned()], most, undone);
+            rows.laid_out(usize::MAX).lines.join("\n")
+        };
+        assert!(text(MAX_NAMES, None).contains("host-7 and 4 more (--all)"));
+        let all = text(usize::MAX, Some("no longer drained: leaf-1".to_owned()));
+        assert!(all.contains("host-11") && !all.contains("more"), "{all}");
+        assert!(all.contains("Drain ended"), "{all}");
     }
 
     #[test]
