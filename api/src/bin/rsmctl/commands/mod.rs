@@ -24,6 +24,7 @@ mod lft;
 mod link;
 mod links;
 mod man_pages;
+mod membership;
 mod multicast;
 mod nodes;
 mod partition;

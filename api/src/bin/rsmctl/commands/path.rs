@@ -2,7 +2,7 @@ use clap::Args;
 use rsm_api::limits::MAX_PATHS;
 use rsm_proto::v1;
 
-use super::route;
+use super::{membership, route};
 use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::host::first_adapters;
@@ -42,7 +42,7 @@ pub(crate) struct PathArguments {
 
 pub(crate) async fn run(arguments: PathArguments, session: &mut Session) -> Result<(), Failure> {
     let ends = [arguments.source, arguments.destination];
-    let [source, destination] = first_adapters(session, ends).await?;
+    let [source, destination] = first_adapters(session, ends.clone()).await?;
     let request = v1::ResolvePathRequest {
         source,
         destination,
@@ -66,7 +66,11 @@ pub(crate) async fn run(arguments: PathArguments, session: &mut Session) -> Resu
         }
     }
     if paths.paths.is_empty() {
-        let reason = printable(&paths.reason);
+        let order = match paths.reason.contains("partition") {
+            true => membership::last_removal(&ends, session).await,
+            false => String::new(),
+        };
+        let reason = printable(&(paths.reason + &order));
         return Err(Failure::Refused(format!("there is no path: {reason}")));
     }
     Ok(())

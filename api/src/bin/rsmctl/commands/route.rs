@@ -1,6 +1,7 @@
 use clap::Args;
 use rsm_proto::v1;
 
+use super::membership;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::host::first_adapters;
@@ -24,7 +25,7 @@ pub(crate) struct RouteArguments {
 
 pub(crate) async fn run(arguments: RouteArguments, session: &mut Session) -> Result<(), Failure> {
     let ends = [arguments.source, arguments.destination];
-    let [source, destination] = first_adapters(session, ends).await?;
+    let [source, destination] = first_adapters(session, ends.clone()).await?;
     let request = v1::ResolveRouteRequest {
         source,
         destination,
@@ -36,7 +37,11 @@ pub(crate) async fn run(arguments: RouteArguments, session: &mut Session) -> Res
     } else {
         session.output.table(rows(&route.hops))?;
     }
-    verdict(&route)
+    let order = match route.no_partition.is_empty() {
+        true => String::new(),
+        false => membership::last_removal(&ends, session).await,
+    };
+    verdict(&route, &order)
 }
 
 /// A table of the nodes on the path.
@@ -55,8 +60,9 @@ pub(super) fn rows(hops: &[v1::Hop]) -> Rows {
     rows
 }
 
-/// A failure unless the route delivers packets to a port that accepts them.
-fn verdict(route: &v1::Route) -> Result<(), Failure> {
+/// A failure unless the route delivers packets to a port that accepts them. `order` is the text
+/// about the order that took one of the hosts out of a partition.
+fn verdict(route: &v1::Route, order: &str) -> Result<(), Failure> {
     let last = route.hops.last().map_or_else(String::new, |hop| {
         format!("{} {}", hop.node_guid, printable(&hop.description))
     });
@@ -64,8 +70,9 @@ fn verdict(route: &v1::Route) -> Result<(), Failure> {
     match route.outcome() {
         v1::RouteOutcome::Delivered if route.no_partition.is_empty() => Ok(()),
         v1::RouteOutcome::Delivered => Err(Failure::Refused(format!(
-            "the tables lead to LID {lid}, and {last} drops the packets: {}",
-            printable(&route.no_partition)
+            "the tables lead to LID {lid}, and {last} drops the packets: {}{}",
+            printable(&route.no_partition),
+            printable(order)
         ))),
         v1::RouteOutcome::Dropped => Err(Failure::Refused(format!(
             "packets for LID {lid} are dropped at {last}: {}",
