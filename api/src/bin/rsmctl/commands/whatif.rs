@@ -58,7 +58,10 @@ pub(crate) async fn run(arguments: WhatifArguments, session: &mut Session) -> Re
     }
     let most = if arguments.all { usize::MAX } else { MAX_NAMES };
     let undone = match &arguments.losses[..] {
-        [part] => drained::undrain_of(part, session).await,
+        [part] => {
+            let part = part.trim_start_matches("unlink=");
+            drained::undrain_of(part.trim_start_matches("remove="), session).await
+        }
         _ => None,
     };
     let undone = undone.map(|undone| undone.line);
@@ -98,7 +101,7 @@ fn rows(found: &v1::Consequence, asked: &[String], most: usize, undone: Option<S
     }
     row("To do", to_do(found, asked));
     if !adapters.is_empty() {
-        row("Cut off if unplugged", list(adapters, most));
+        row("Cut off", format!("if unplugged: {}", list(adapters, most)));
     }
     let cables = found.cables.iter().map(|cable| {
         let near = port_of(&cable.description, cable.port.as_ref());
@@ -275,9 +278,7 @@ mod tests {
             ["Breaks", "To do", "Cut off", "Goes", "Then"].map(|row| text.find(row).unwrap());
         assert!(order.is_sorted(), "{text}");
         assert!(
-            text.starts_with(
-                "Breaks                unplugged, 2 adapters of 1 host would be cut off"
-            ),
+            text.starts_with("Breaks   unplugged, 2 adapters of 1 host would be cut off"),
             "{text}"
         );
         assert!(text.contains("a drain would be REFUSED: 2 nodes"), "{text}");
