@@ -3,7 +3,6 @@
 use rsm_ids::{Guid, Lid, PortNum};
 
 use crate::model::{GroupSelector, PortId};
-use crate::resolve::shell_word;
 
 /// The error for a name that does not identify one node or port.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -56,15 +55,7 @@ pub enum LookupError {
         disabled: Box<str>,
     },
     /// Several nodes or ports have this name.
-    #[error(
-        "`{selector}` names {total} things; use one of: {}{}",
-        listed(candidates, *total),
-        if *is_one_node {
-            format!("; `rsmctl whatif {}` is about the whole node", shell_word(selector))
-        } else {
-            String::new()
-        }
-    )]
+    #[error("`{selector}` names {total} things; use one of: {}", listed(candidates, *total))]
     Ambiguous {
         /// The requested name.
         selector: String,
@@ -73,8 +64,6 @@ pub enum LookupError {
         candidates: Vec<Candidate>,
         /// The total number of candidates.
         total: usize,
-        /// Whether the candidates are ports of one node.
-        is_one_node: bool,
     },
     /// The node has no port of this number.
     #[error("{port} does not exist: the node has no port of that number")]

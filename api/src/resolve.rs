@@ -147,9 +147,6 @@ pub fn ambiguous(
             .map(|&(node, port)| candidate(directory, node, port))
             .collect(),
         total: meant.len(),
-        is_one_node: meant
-            .iter()
-            .all(|&(node, port)| node == meant[0].0 && port.is_some()),
     }
 }
 
@@ -610,9 +607,6 @@ mod tests {
         for (number, one) in (1..).zip(&candidates) {
             assert_eq!(port(&one.name), Ok((0x20_0000, number)));
         }
-        let text = port("two-ports").unwrap_err().to_string();
-        let advice = "; `rsmctl whatif two-ports` is about the whole node";
-        assert!(text.ends_with(advice), "{text}");
     }
 
     #[test]

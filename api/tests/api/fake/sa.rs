@@ -131,7 +131,6 @@ impl Fake {
                     })
                     .collect(),
                 total: found.len(),
-                is_one_node: false,
             }),
         }
     }

@@ -75,7 +75,6 @@ pub(super) fn find(
                 })
                 .collect(),
             total: sharing.len(),
-            is_one_node: false,
         }),
     }
 }

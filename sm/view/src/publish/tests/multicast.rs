@@ -246,7 +246,6 @@ fn group_selectors_find_one_group_or_fail() {
             })
             .to_vec(),
         total: 2,
-        is_one_node: false,
     };
     assert_eq!(find(GroupSelector::Mlid(Lid(0xC001))), Err(refused.into()));
 }
