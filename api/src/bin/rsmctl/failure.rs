@@ -143,7 +143,7 @@ const HINTS: [(Reason, &str); 14] = [
 ];
 
 /// The reason in the ErrorInfo of rsm; `None` without one.
-fn reason_of(status: &Status) -> Option<String> {
+pub(crate) fn reason_of(status: &Status) -> Option<String> {
     let info = status.get_details_error_info();
     let info = info.filter(|info| info.domain == ERROR_DOMAIN);
     info.map(|info| info.reason)

@@ -1,11 +1,14 @@
 use std::collections::HashMap;
 
 use clap::Args;
+use rsm_api::Reason;
+use rsm_api::resolve::shell_word;
 use rsm_proto::v1;
 use serde::Serialize;
+use tonic::Status;
 
 use crate::completion::of_nodes;
-use crate::failure::Failure;
+use crate::failure::{Failure, reason_of};
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
 use crate::text::{count, host_name, label, link_remarks, port_of, rate};
@@ -35,7 +38,8 @@ pub(crate) async fn run(arguments: LinkArguments, session: &mut Session) -> Resu
     let request = v1::GetCableUseRequest {
         port: arguments.port.clone(),
     };
-    let answer = session.routing().get_cable_use(request).await?;
+    let answer = session.routing().get_cable_use(request).await;
+    let answer = answer.map_err(|status| one_cable_or_node(status, &arguments.port))?;
     let cable = answer.into_inner().cable.unwrap_or_default();
     let request = v1::ListCableHostsRequest {
         port: arguments.port.clone(),
@@ -67,6 +71,19 @@ pub(crate) async fn run(arguments: LinkArguments, session: &mut Session) -> Resu
         ]);
     }
     session.output.table(rows)
+}
+
+/// The failure for a name that leads to no cable. One name for several ports may be that of a node:
+/// the failure then also names the command about whole nodes.
+fn one_cable_or_node(status: Status, name: &str) -> Failure {
+    let is_ambiguous = reason_of(&status).as_deref() == Some(Reason::AmbiguousName.name());
+    match (Failure::from(status), is_ambiguous) {
+        (Failure::Refused(text), true) => Failure::Refused(format!(
+            "{text}\n`rsmctl whatif {}` is about a whole switch or host",
+            shell_word(name)
+        )),
+        (failure, _) => failure,
+    }
 }
 
 /// A host whose paths cross the cable.
@@ -195,6 +212,9 @@ fn unplug_verdict(cable: &v1::CableUse, asked: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rsm_api::limits::ERROR_DOMAIN;
+    use tonic_types::{ErrorDetails, StatusExt as _};
+
     use super::*;
 
     #[test]
@@ -222,5 +242,24 @@ mod tests {
             ("storage", 1, 5, 5),
         ];
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn name_of_a_whole_node_leads_to_the_command_about_nodes() {
+        let refused = |reason: Reason| {
+            let details = ErrorDetails::with_error_info(reason.name(), ERROR_DOMAIN, []);
+            Status::with_error_details(reason.code(), "`spine-16` names 64 things", details)
+        };
+        let text = |reason| {
+            one_cable_or_node(refused(reason), "spine-16")
+                .message()
+                .unwrap()
+        };
+        let ambiguous = text(Reason::AmbiguousName);
+        assert!(
+            ambiguous.contains("`rsmctl whatif spine-16`"),
+            "{ambiguous}"
+        );
+        assert!(!text(Reason::NoSuchName).contains("whatif"));
     }
 }
