@@ -300,7 +300,10 @@ mod tests {
     fn rows_say_that_a_drain_was_ended_and_name_everything_if_asked() {
         let port = |number: usize| v1::CutOffPort {
             description: format!("host-{number}"),
-            ..v1::CutOffPort::default()
+            port: Some(v1::PortKey {
+                number: 1,
+                ..v1::PortKey::default()
+            }),
         };
         let found = v1::Consequence {
             cut_off: (0..12).map(port).collect(),
