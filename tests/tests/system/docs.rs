@@ -57,14 +57,15 @@ const SHOWN_LINES: usize = 40;
 
 /// The first line of every script, in place of the page's title. `settle` waits until the daemons
 /// in the background are up; missing parts and a degraded state also count, because a page may show
-/// a fault. The ERR trap names the command that failed. There is no newline, so that line numbers
-/// match the page.
+/// a fault. `kill` waits up to five seconds until what was told to end is gone, as a reader is slower
+/// than its end: a daemon refuses the folder of one that still runs. The ERR trap names the command
+/// that failed. There is no newline, so that line numbers match the page.
 const PRELUDE: &str = concat!(
     r#"trap 'echo "FAILED at line $LINENO: $BASH_COMMAND (exit code $?)" >&2' ERR; "#,
+    r#"kill() { builtin kill "$@"; case $1 in -*) return 0;; esac; "#,
+    r#"for _ in {1..50}; do builtin kill -0 "$@" 2> "$TMPDIR/killed" || return 0; sleep 0.1; done; }; "#,
     r#"settle() { local status=; for _ in {1..300}; do local waiting=; "#,
     r#"local directories="$(jobs -r | sed -n 's/.*--state-dir \([^ ]*\).*/\1/p')"; "#,
-    // A daemon that was told to end still answers for the next one in its folder.
-    r#"[ -z "$(sort <<< "$directories" | uniq -d)" ] || waiting=yes; "#,
     r#"for directory in $directories; do "#,
     r#"status=$(rsmctl --server "unix:$directory/rsm.sock" status 2>&1 || true); "#,
     r#"grep -Eq '^State  *(up$|up,|degraded)' <<< "$status" || waiting=yes; done; "#,
